@@ -1,0 +1,51 @@
+# Each target sets up .venv by itself from python3 + pip only.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test check bench docs clean help
+.DEFAULT_GOAL := help
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+demo: .venv/.core  ## run the main job on the embedded data: a table and a report
+	$(BIN)/equipoise demo
+
+test: .venv/.dev  ## run every test (EQUIPOISE_DATA adds those on the paper's data)
+	$(BIN)/python -m pytest
+
+check: .venv/.dev  ## lint, format and strict type check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/.dev  ## measure speed beside the peers; results in benchmarks/results
+	$(BIN)/python benchmarks/bench_fit.py --quick
+
+docs: .venv/.docs  ## build the documentation into site/
+	$(BIN)/mkdocs build --strict
+
+clean:  ## remove the environment and everything built
+	rm -rf .venv .venv-bootstrap site build dist
+
+# `venv` is missing on some Debian machines: virtualenv, unpacked beside us, stands in.
+$(BIN)/python:
+	@echo "Setting up .venv (once, about a minute) ..."
+	@$(PYTHON) -m venv .venv 2>/dev/null || { rm -rf .venv; \
+	  $(PYTHON) -m pip install --quiet --target .venv-bootstrap virtualenv && \
+	  PYTHONPATH=.venv-bootstrap $(PYTHON) -m virtualenv --quiet .venv; }
+
+.venv/.core: pyproject.toml | $(BIN)/python
+	@echo "Installing equipoise ..."
+	@$(PIP) --editable .
+	@touch $@
+
+.venv/.dev: pyproject.toml | $(BIN)/python
+	@echo "Installing equipoise with its development tools ..."
+	@$(PIP) --editable ".[dev]"
+	@touch $@ .venv/.core
+
+.venv/.docs: pyproject.toml | $(BIN)/python
+	@$(PIP) --editable ".[docs]"
+	@touch $@ .venv/.core

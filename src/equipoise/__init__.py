@@ -1,0 +1,43 @@
+"""equipoise: audit low-rank recommenders item by item, and mend them with Item-Weighted PCA.
+
+Everything a user needs is here; each name is imported when it is first used, so that
+``import equipoise`` stays light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from equipoise.data.interactions import Interactions as Interactions
+    from equipoise.exceptions import EquipoiseError as EquipoiseError
+    from equipoise.models import ItemWeightedPCA as ItemWeightedPCA
+    from equipoise.models import NormalizedPCA as NormalizedPCA
+    from equipoise.models import VanillaPCA as VanillaPCA
+    from equipoise.models import load as load
+    from equipoise.models.sdp import solve_sdp as solve_sdp
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Interactions": "equipoise.data.interactions",
+    "EquipoiseError": "equipoise.exceptions",
+    "ItemWeightedPCA": "equipoise.models",
+    "VanillaPCA": "equipoise.models",
+    "NormalizedPCA": "equipoise.models",
+    "load": "equipoise.models",
+    "solve_sdp": "equipoise.models.sdp",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'equipoise' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

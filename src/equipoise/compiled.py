@@ -1,0 +1,44 @@
+"""How this package compiles its inner loops: on first use, cached on disk, in plain threads.
+
+Loops release the GIL and are spread over Python threads instead of numba's own thread pool: that
+pool aborts the process when two Python threads enter it at once, as a web server's would, and
+plain threads give every part of the work a fixed place: same input, same threads, same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+
+def compile_loop(loop: Callable[..., Any], *, fastmath: bool = False) -> Callable[..., Any]:
+    """Compile `loop` for the types it will be called with, when it is called.
+
+    Importing numba alone takes most of a second, so this is called where a loop is needed and
+    not where a module is imported.
+    """
+    import numba
+
+    options = {"nogil": True, "fastmath": fastmath}
+    try:
+        compiled: Callable[..., Any] = numba.njit(cache=True, **options)(loop)
+    except RuntimeError:  # there is no folder that numba may write its cache to
+        compiled = numba.njit(**options)(loop)
+    return compiled
+
+
+def thread_count() -> int:
+    """Threads to use: the cores this process may run on, or fewer by NUMBA_NUM_THREADS."""
+    import numba
+
+    config: Any = numba.config  # its attributes are set when it is imported
+    return int(config.NUMBA_NUM_THREADS)
+
+
+def in_threads(run: Callable[[int], Any], parts: int) -> list[Any]:
+    """Return [run(0), …, run(parts − 1)], each in a thread of its own."""
+    if parts == 1:
+        return [run(0)]
+    with ThreadPoolExecutor(parts) as pool:
+        return list(pool.map(run, range(parts)))

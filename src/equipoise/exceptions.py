@@ -1,0 +1,69 @@
+"""One tree of errors: catch `EquipoiseError` to catch them all.
+
+Each message says which input, what rule it broke, what came, and what to do next.
+Errors about values are `ValueError` too, and those about missing names `KeyError`, so that
+code written for NumPy, pandas or scikit-learn catches them without knowing this package.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+
+class EquipoiseError(Exception):
+    """Anything that equipoise refuses or fails to do."""
+
+
+class InvalidDataError(EquipoiseError, ValueError):
+    """A table or matrix breaks a rule: NaN, negative, empty, unparsable, a missing column."""
+
+
+class InvalidParameterError(EquipoiseError, ValueError):
+    """An argument is outside its declared range."""
+
+
+class UnknownIdError(EquipoiseError, KeyError):
+    """A user or item id that the model or the data has never seen."""
+
+    def __str__(self) -> str:
+        """Return the message itself: `KeyError` would print its `repr`."""
+        return str(self.args[0]) if self.args else ""
+
+
+class ArtefactError(EquipoiseError, ValueError):
+    """A saved model is truncated, edited, newer than this version, or no model at all."""
+
+
+class MissingExtraError(EquipoiseError, ImportError):
+    """An optional dependency is needed and not installed."""
+
+
+class SolverError(EquipoiseError, RuntimeError):
+    """The eigen-solver stopped before it reached its tolerance."""
+
+
+class SolverWarning(UserWarning):
+    """The solution is right, but not the shape that was asked for."""
+
+
+def require_extra(module: str, extra: str, purpose: str) -> ModuleType:
+    """Import an optional dependency, or say which extra to install.
+
+    Parameters
+    ----------
+    module : str
+        What to import, e.g. ``"cvxpy"``.
+    extra : str
+        The extra of this package that brings it.
+    purpose : str
+        What the user was doing, e.g. ``"solving the paper's SDP"``.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        message = (
+            f"{purpose} needs {module!r}, which is not installed. "
+            f'Install it with: pip install "equipoise[{extra}]"'
+        )
+        raise MissingExtraError(message) from error

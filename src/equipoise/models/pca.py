@@ -1,0 +1,170 @@
+"""The paper's two baselines: PCA, and PCA of columns scaled to norm one."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from equipoise.models.projection import Floats, ProjectionModel
+from equipoise.spectral.gram import Gram, squared_column_norms
+from equipoise.spectral.solve import Components, Solver, solve
+
+
+class VanillaPCA(ProjectionModel):
+    """Uncentred PCA of users × items: truncated SVD, with the same face as the other models.
+
+    Parameters
+    ----------
+    n_components : int, default=32
+        r, the rank; at most the number of items.
+    solver : {"auto", "matrix_free", "gram", "dense"}, default="auto"
+        See `ItemWeightedPCA`.
+    tol : float, default=1e-6
+        Largest residual of a component, relative to the largest eigenvalue.
+    random_state : int, RandomState instance or None, default=None
+        Draws the first vectors of the iteration. None means a fixed seed.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components_, n_items)
+        Right singular vectors of X as rows.
+    singular_values_ : ndarray of shape (n_components_,)
+        Of X, largest first.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components_,)
+        Variance of the users' coordinates, and its share of the variance of X, as in
+        scikit-learn's TruncatedSVD.
+    eigenvalues_ : ndarray of shape (n_components_,)
+        Of XᵀX: the squared singular values.
+    residuals_, popularity_, n_components_, n_features_in_, item_ids_, certificate_, solver_
+        As in `ItemWeightedPCA`.
+
+    Examples
+    --------
+    >>> X = np.array([[3.0, 0.0], [0.0, 1.0], [4.0, 0.0]])
+    >>> VanillaPCA(n_components=2).fit(X).singular_values_.round(6).tolist()
+    [5.0, 1.0]
+    """
+
+    _arrays: ClassVar[tuple[str, ...]] = (
+        *ProjectionModel._arrays,
+        "explained_variance_",
+        "explained_variance_ratio_",
+    )
+
+    explained_variance_: Floats
+    explained_variance_ratio_: Floats
+
+    def __init__(
+        self,
+        n_components: int = 32,
+        *,
+        solver: Solver = "auto",
+        tol: float = 1e-6,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.solver = solver
+        self.tol = tol
+        self.random_state = random_state
+
+    @property
+    def singular_values_(self) -> Floats:
+        """Singular values of X."""
+        values: Floats = np.sqrt(self.eigenvalues_)
+        return values
+
+    def _accept(self, X: Any) -> sp.csr_array:
+        user_items = super()._accept(X)
+        self._item_means = np.asarray(user_items.mean(axis=0), dtype=np.float64).ravel()
+        self._n_users = user_items.shape[0]
+        return user_items
+
+    def _solve(self, gram: Gram, start: Floats | None = None) -> Components:
+        found = _plain_components(self, gram, start)
+        mean_squares = found.eigenvalues / self._n_users
+        self.explained_variance_ = mean_squares - (self._item_means @ found.vectors) ** 2
+        total = float(gram.squared_norms.sum()) / self._n_users - float(
+            self._item_means @ self._item_means
+        )
+        self.explained_variance_ratio_ = self.explained_variance_ / total
+        return found
+
+
+class NormalizedPCA(ProjectionModel):
+    """PCA of X·diag(1/p), whose columns all have norm one; scores with that scaled matrix.
+
+    The plain way to stop hits from ruling the components. It overshoots: beyond some popularity
+    gap the niche items rule them instead (the paper's Theorem 4).
+
+    Parameters
+    ----------
+    n_components, solver, tol, random_state
+        As in `VanillaPCA`.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components_, n_items)
+        Right singular vectors of X·diag(1/p) as rows.
+    popularity_ : ndarray of shape (n_items,)
+        p_j = ‖X_·j‖₂.
+    eigenvalues_, residuals_, n_components_, n_features_in_, item_ids_, certificate_, solver_
+        As in `ItemWeightedPCA`.
+
+    Notes
+    -----
+    Scores are X diag(1/p) P, as in the published experiments; `reconstruct` returns to the units
+    of the data, X diag(1/p) P diag(p). An item that nobody touched has 1/p = 0.
+
+    Examples
+    --------
+    >>> X = np.array([[8.0, 4.0, 0.0], [8.0, 4.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> NormalizedPCA(n_components=1).fit(X).components_.round(4).tolist()
+    [[0.7071, 0.7071, 0.0]]
+    """
+
+    def __init__(
+        self,
+        n_components: int = 32,
+        *,
+        solver: Solver = "auto",
+        tol: float = 1e-6,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.solver = solver
+        self.tol = tol
+        self.random_state = random_state
+
+    def inverse_transform(self, X: Any) -> NDArray[Any]:
+        """Return the approximation X̂ that coordinates stand for, in the units of the data."""
+        approximation = super().inverse_transform(X)
+        approximation *= self.popularity_.astype(approximation.dtype)
+        return approximation
+
+    def _measure_popularity(self, user_items: sp.csr_array) -> Floats:
+        popularity: Floats = np.sqrt(squared_column_norms(user_items))
+        return popularity
+
+    def _signal(self, user_items: sp.csr_array) -> sp.csr_array:
+        divisors = np.where(self.popularity_ > 0, self.popularity_, np.inf)
+        values = (user_items.data / divisors[user_items.indices]).astype(user_items.dtype)
+        return sp.csr_array((values, user_items.indices, user_items.indptr), shape=user_items.shape)
+
+    def _solve(self, gram: Gram, start: Floats | None = None) -> Components:
+        return _plain_components(self, gram, start)
+
+
+def _plain_components(model: ProjectionModel, gram: Gram, start: Floats | None) -> Components:
+    """Leading eigenvectors of XᵀX: all weights one."""
+    return solve(
+        gram,
+        np.ones(gram.n_items),
+        model.n_components,
+        solver=model.solver_,
+        tol=model.tol,
+        rng=model._generator(),
+        start=start,
+    )

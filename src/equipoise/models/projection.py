@@ -1,0 +1,250 @@
+"""What the three PCAs share: components, scores X U f(Λ) Uᵀ, and scikit-learn's manners."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from abc import abstractmethod
+from dataclasses import asdict
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.utils import check_array
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._tags import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
+from equipoise.models.persistence import Artefact
+from equipoise.models.recommender import Recommender
+from equipoise.spectral.certificate import Certificate, certify, suboptimality
+from equipoise.spectral.eigen import Eigenpairs
+from equipoise.spectral.gram import Gram, squared_column_norms
+from equipoise.spectral.solve import SOLVERS, Components, Solver, build_gram, choose_solver
+
+Floats = NDArray[np.float64]
+
+
+class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recommender):
+    """Base of the models that project users onto leading components.
+
+    A subclass says how it sees the data (`_signal`), which components it wants (`_solve`), and,
+    where it differs from 1, how strongly each component counts in a score (`_strengths`).
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "solver": [StrOptions(set(SOLVERS))],
+        "tol": [Interval(Real, 1e-12, 1e-2, closed="both")],
+        "random_state": ["random_state"],
+    }
+    _arrays: ClassVar[tuple[str, ...]] = (
+        "components_",
+        "eigenvalues_",
+        "residuals_",
+        "popularity_",
+        "feature_names_in_",
+    )
+    _scalars: ClassVar[tuple[str, ...]] = ("n_features_in_", "n_components_", "solver_")
+
+    n_components: int
+    solver: Solver
+    tol: float
+    random_state: Any
+
+    components_: NDArray[Any]
+    eigenvalues_: Floats
+    residuals_: Floats
+    popularity_: Floats
+    certificate_: Certificate
+    n_components_: int
+    solver_: Solver
+    _dtype: np.dtype[Any]
+
+    @abstractmethod
+    def _solve(self, gram: Gram, start: Floats | None = None) -> Components:
+        """Find the components, from those of a near-by problem if there are any."""
+
+    def _signal(self, user_items: sp.csr_array) -> sp.csr_array:
+        """The matrix that is projected; by default the data as they are."""
+        return user_items
+
+    def _strengths(self) -> NDArray[Any]:
+        """f(λ_i), by which component i counts in a score; the paper's projector has 1."""
+        return np.ones(self.n_components_, self.components_.dtype)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Learn the components of users × items.
+
+        Parameters
+        ----------
+        X : Interactions, or sparse or dense matrix of shape (n_users, n_items)
+            Non-negative; nothing stored means no interaction.
+        y : ignored
+            For scikit-learn's pipelines.
+        """
+        gram = self._prepare(X)
+        self._learn(self._solve(gram))
+        return self
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Return the users' coordinates X U, of shape (n_users, n_components_)."""
+        check_is_fitted(self)
+        coordinates: NDArray[Any] = self._signal(self._read(X)) @ self.components_.T
+        return coordinates
+
+    def inverse_transform(self, X: Any) -> NDArray[Any]:
+        """Return the approximation X̂ that coordinates stand for: a dense n_users × n_items."""
+        check_is_fitted(self)
+        coordinates = check_array(X, dtype=[np.float64, np.float32])
+        if coordinates.shape[1] != self.n_components_:
+            raise InvalidDataError(
+                f"inverse_transform takes {self.n_components_} coordinates a user, "
+                f"got {coordinates.shape[1]}. Pass what transform returned."
+            )
+        approximation: NDArray[Any] = (coordinates * self._strengths()) @ self.components_
+        return approximation
+
+    def reconstruct(self, X: Any) -> NDArray[Any]:
+        """Return the model's approximation X̂ of X: a dense n_users × n_items array."""
+        return self.inverse_transform(self.transform(X))
+
+    def projection_diagonal(self) -> NDArray[Any]:
+        """Return the diagonal of P = UUᵀ: how much of each item is rebuilt from itself alone."""
+        check_is_fitted(self)
+        diagonal: NDArray[Any] = np.einsum("ij,ij->j", self.components_, self.components_)
+        return diagonal
+
+    def truncate(self, n_components: int) -> Self:
+        """Return the model at a smaller rank, without refitting: solutions are nested.
+
+        Parameters
+        ----------
+        n_components : int
+            At most `n_components_`.
+        """
+        check_is_fitted(self)
+        if not 1 <= n_components <= self.n_components_:
+            raise InvalidParameterError(
+                f"truncate takes 1 to {self.n_components_} components, got {n_components}. "
+                "Refit to get more."
+            )
+        if n_components == self.n_components_:
+            return copy.copy(self)
+        shorter: Self = copy.copy(self).set_params(n_components=n_components)
+        kept = Eigenpairs(
+            values=self.eigenvalues_[:n_components],
+            vectors=self.components_[:n_components].T.astype(np.float64),
+            residuals=self.residuals_[:n_components],
+            next_value=float(self.eigenvalues_[n_components] + self.residuals_[n_components]),
+            sweeps=self.certificate_.sweeps,
+            method=self.certificate_.method,
+        )
+        objective = float(kept.values.sum())
+        bound = objective + suboptimality(kept, n_components)
+        shorter.certificate_ = certify(
+            kept, objective=objective, bound=bound, scale=1.0, sweeps=kept.sweeps
+        )
+        shorter.components_ = self.components_[:n_components]
+        shorter.eigenvalues_, shorter.residuals_ = kept.values, kept.residuals
+        shorter.n_components_ = n_components
+        return shorter
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _prepare(self, X: Any, *, fits: int = 1) -> Gram:
+        """Read the training data and choose who answers the solver's questions about them."""
+        user_items = self._accept(X)
+        self.popularity_ = self._measure_popularity(user_items)
+        signal = self._signal(user_items)
+        auto = self.solver == "auto"
+        self.solver_ = choose_solver(signal, self.n_components, fits=fits) if auto else self.solver
+        self._dtype = user_items.dtype
+        return build_gram(signal, self.solver_)
+
+    def _measure_popularity(self, user_items: sp.csr_array) -> Floats:
+        """p_j = ‖X_·j‖₂ of the matrix that is projected."""
+        popularity: Floats = np.sqrt(squared_column_norms(self._signal(user_items)))
+        return popularity
+
+    def _accept(self, X: Any) -> sp.csr_array:
+        """Read the training data and refuse what cannot be fitted."""
+        user_items = self._read(X, reset=True)
+        n_users, n_items = user_items.shape
+        if user_items.nnz == 0:
+            raise InvalidDataError(
+                f"the {n_users} × {n_items} matrix passed to {type(self).__name__} holds no "
+                "interaction: every entry is 0. Check which column holds the values."
+            )
+        if self.n_components > n_items:
+            raise InvalidParameterError(
+                f"n_components={self.n_components} must be at most the number of items, "
+                f"{n_items} (n_features={n_items}). Pass a smaller n_components."
+            )
+        return user_items
+
+    def _learn(self, found: Components) -> None:
+        self.n_components_ = len(found.eigenvalues)
+        if self.n_components_ < self.n_components:
+            warnings.warn(
+                f"{self.n_components_} of the {self.n_components} components asked for were "
+                "kept: the data hold no more with a positive eigenvalue.",
+                SolverWarning,
+                stacklevel=3,
+            )
+        self.components_ = np.ascontiguousarray(found.vectors.T, dtype=self._dtype)
+        self.eigenvalues_ = found.eigenvalues
+        self.residuals_ = found.residuals
+        self.certificate_ = found.certificate
+
+    def _generator(self) -> np.random.Generator:
+        """A fresh generator: None means a fixed seed, so that a fit is the same every time."""
+        if isinstance(self.random_state, np.random.RandomState):
+            return np.random.default_rng(self.random_state.randint(2**31))
+        return np.random.default_rng(0 if self.random_state is None else self.random_state)
+
+    def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
+        coordinates = self._signal(user_items) @ (self.components_.T * self._strengths())
+        scores: NDArray[Any] = coordinates @ self.components_
+        return scores
+
+    def _similarities(self, item: int) -> NDArray[Any]:
+        """Cosine between the items' rows of U f(Λ)^½; −inf for items with no such row."""
+        factors = self.components_ * np.sqrt(self._strengths())[:, None]
+        norms = np.linalg.norm(factors, axis=0)
+        products = factors[:, item] @ factors
+        # a row this short is rounding: the item takes part in no component
+        present = norms > np.finfo(factors.dtype).eps * norms.max()
+        divisors = np.where(present, norms * norms[item], 1.0)
+        known = present & present[item]
+        similarities: NDArray[Any] = np.where(known, products / divisors, -np.inf)
+        return similarities
+
+    def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
+        signal = self._signal(user_items)
+        weighted = self.components_[:, item] * self._strengths()
+        contributions: NDArray[Any] = signal.data * (weighted @ self.components_[:, signal.indices])
+        return contributions
+
+    def _learned_scalars(self) -> dict[str, Any]:
+        return super()._learned_scalars() | {"certificate_": asdict(self.certificate_)}
+
+    @classmethod
+    def _thawed(cls, artefact: Artefact) -> Self:
+        model = super()._thawed(artefact)
+        model.certificate_ = Certificate(**artefact.scalars["certificate_"])
+        return model

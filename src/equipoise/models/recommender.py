@@ -1,0 +1,300 @@
+"""What every model can do once it is fitted: recommend, find similar items, explain, be saved.
+
+A model fitted on `Interactions` speaks ids, in and out. One fitted on a matrix speaks column
+numbers. Rows are users everywhere.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from equipoise.data.identifiers import Lookup
+from equipoise.data.interactions import Interactions
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
+from equipoise.models.persistence import Artefact, read_artefact, write_artefact
+from equipoise.models.ranking import Ranking, rank_items, top_items
+
+
+class Explanation(NamedTuple):
+    """Why an item has the score it has: the largest contributions of the user's own items.
+
+    Attributes
+    ----------
+    score : float
+        The item's score for this user; equals ``contributions.sum() + rest``.
+    ids : ndarray
+        The user's items that contribute most, by absolute value.
+    contributions : ndarray
+        Preference for the item times its similarity to the explained one.
+    rest : float
+        What all other items of the user contribute together.
+    """
+
+    score: float
+    ids: NDArray[Any]
+    contributions: NDArray[Any]
+    rest: float
+
+
+class Recommender(BaseEstimator, ABC):
+    """A fitted model that scores items for users.
+
+    Subclasses learn `item_ids_` through `_read` and implement three questions: the scores of a
+    block of users, the similarity of all items to one, and what each item contributes to a score.
+    """
+
+    _arrays: ClassVar[tuple[str, ...]] = ()
+    _scalars: ClassVar[tuple[str, ...]] = ("n_features_in_",)
+
+    item_ids_: NDArray[Any] | None
+    n_features_in_: int
+
+    @abstractmethod
+    def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
+        """Dense scores of a block of users for all items."""
+
+    @abstractmethod
+    def _similarities(self, item: int) -> NDArray[Any]:
+        """Similarity of every item to one; −inf where it is undefined."""
+
+    @abstractmethod
+    def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
+        """What each stored entry of a one-row matrix adds to the score of `item`."""
+
+    def recommend(
+        self,
+        user_items: Interactions | ArrayLike | sp.csr_array,
+        N: int = 10,
+        *,
+        filter_already_liked_items: bool = True,
+        filter_items: Iterable[Any] | None = None,
+        items: Iterable[Any] | None = None,
+    ) -> Ranking:
+        """Recommend the N best items for each row, for known and for new users alike.
+
+        Parameters
+        ----------
+        user_items : Interactions, sparse or dense matrix, or one dense row
+            What the users have touched. `Interactions` are aligned by item id; a matrix must
+            have the model's columns in the model's order.
+        N : int
+            How many items a user.
+        filter_already_liked_items : bool
+            Leave out the items that the row holds.
+        filter_items : iterable, optional
+            Items never to recommend.
+        items : iterable, optional
+            The only items to choose from.
+
+        Returns
+        -------
+        Ranking
+            `(ids, scores)`, best first, 1-D for one dense row and 2-D otherwise. Equal scores
+            are ranked by position in the catalogue. Where fewer than N items are left, ids are
+            −1 (None where ids are not numbers) and scores NaN.
+        """
+        check_is_fitted(self)
+        rows = self._read(_as_rows(user_items))
+        ranking = rank_items(
+            lambda block: self._scores(rows[block]),
+            rows.shape[0],
+            rows.shape[1],
+            N,
+            seen=rows if filter_already_liked_items else None,
+            excluded=self._excluded(filter_items, items),
+        )
+        ids, scores = self._named(ranking.ids), ranking.scores
+        return Ranking(ids[0], scores[0]) if _is_row(user_items) else Ranking(ids, scores)
+
+    def similar_items(self, item: Any, N: int = 10) -> Ranking:
+        """Return the N items most similar to one, without the item itself."""
+        check_is_fitted(self)
+        column = self._column(item)
+        similarities = self._similarities(column)
+        excluded = np.isneginf(similarities)
+        excluded[column] = True
+        ranking = top_items(similarities, N, excluded=excluded)
+        return Ranking(self._named(ranking.ids), ranking.scores)
+
+    def explain(
+        self, user_items: Interactions | ArrayLike | sp.csr_array, item: Any, N: int | None = 10
+    ) -> Explanation:
+        """Split one user's score for an item into what each of the user's items contributes.
+
+        Parameters
+        ----------
+        user_items : Interactions, sparse or dense matrix, or one dense row
+            Exactly one user.
+        item : id or column number
+            The item whose score is explained.
+        N : int, optional
+            How many contributions to list; None lists all.
+        """
+        check_is_fitted(self)
+        row = self._read(_as_rows(user_items))
+        if row.shape[0] != 1:
+            raise InvalidDataError(
+                f"explain takes the items of one user, got {row.shape[0]} rows. "
+                "Pass a single row, e.g. interactions.select_users([user])."
+            )
+        parts = self._contributions(row, self._column(item))
+        order = np.argsort(-np.abs(parts), kind="stable")[:N]
+        listed = parts[order]
+        score = float(parts.sum())
+        return Explanation(
+            score, self._named(row.indices[order]), listed, score - float(listed.sum())
+        )
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the fitted model to one file, whole or not at all, without pickle."""
+        check_is_fitted(self)
+        parameters, arrays = self._frozen_parameters()
+        arrays |= {name: getattr(self, name) for name in self._arrays if hasattr(self, name)}
+        if self.item_ids_ is not None:
+            arrays["item_ids_"] = self.item_ids_
+        return write_artefact(
+            path,
+            model=type(self).__name__,
+            parameters=parameters,
+            scalars=self._learned_scalars(),
+            arrays=arrays,
+        )
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a model that `save` wrote; refuses one of another class."""
+        artefact = read_artefact(path)
+        if artefact.model != cls.__name__:
+            raise InvalidParameterError(
+                f"{path} holds a {artefact.model}, not a {cls.__name__}. "
+                "Use equipoise.load(path), which returns whatever the file holds."
+            )
+        return cls._thawed(artefact)
+
+    def _learned_scalars(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._scalars}
+
+    @classmethod
+    def _thawed(cls, artefact: Artefact) -> Self:
+        arrays = dict(artefact.arrays)
+        parameters = dict(artefact.parameters)
+        for name in list(arrays):
+            if name in cls._get_param_names():
+                parameters[name] = arrays.pop(name)
+        model = cls(**parameters)
+        model.item_ids_ = arrays.pop("item_ids_", None)
+        for name, value in {**artefact.scalars, **arrays}.items():
+            setattr(model, name, value)
+        return model
+
+    def _frozen_parameters(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Constructor parameters as JSON values, and those that are arrays."""
+        parameters = self.get_params(deep=False)
+        arrays = {k: np.asarray(v) for k, v in parameters.items() if isinstance(v, np.ndarray)}
+        plain = {k: v for k, v in parameters.items() if k not in arrays}
+        if isinstance(plain.get("random_state"), np.random.RandomState):
+            plain["random_state"] = None  # a generator's state belongs to the run, not the model
+        return {k: v.item() if isinstance(v, np.generic) else v for k, v in plain.items()}, arrays
+
+    def _read(self, user_items: Any, *, reset: bool = False) -> sp.csr_array:
+        """Check users × items at the door: canonical CSR, finite, non-negative, right columns."""
+        if reset:
+            self.__dict__.pop("_item_lookup", None)
+        if isinstance(user_items, Interactions):
+            if reset:
+                self.item_ids_ = user_items.item_ids
+                self.n_features_in_ = user_items.n_items
+            elif self.item_ids_ is not None:
+                user_items = user_items.align_items(self.item_ids_)
+            return self._checked(user_items.matrix, reset=False)
+        if reset:
+            self.item_ids_ = None
+        return self._checked(user_items, reset=reset)
+
+    def _checked(self, matrix: Any, *, reset: bool) -> sp.csr_array:
+        checked = validate_data(
+            self, matrix, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset
+        )
+        X = sp.csr_array(checked)
+        if not X.has_canonical_format or (X.nnz and X.data.min() <= 0):
+            X = X.copy()
+            X.sum_duplicates()
+            X.eliminate_zeros()
+        if X.nnz and X.data.min() < 0:
+            user = int(np.searchsorted(X.indptr, X.data.argmin(), side="right")) - 1
+            raise InvalidDataError(
+                f"Negative values in data passed to {type(self).__name__}: preferences must be "
+                f"at least 0, got {X.data.min()} in row {user}. "
+                "Shift or clip the values, or leave disliked items out."
+            )
+        return X
+
+    @cached_property
+    def _item_lookup(self) -> Lookup:
+        return Lookup(np.asarray(self.item_ids_), "item")
+
+    def _column(self, item: Any) -> int:
+        return int(self._columns([item])[0])
+
+    def _columns(self, items: Iterable[Any]) -> NDArray[np.intp]:
+        """Column numbers of items given as the model speaks of them."""
+        wanted = list(items)
+        if self.item_ids_ is not None:
+            return self._item_lookup.require(wanted)
+        for item in wanted:
+            if not _is_column(item, self.n_features_in_):
+                raise UnknownIdError(
+                    f"unknown item {item!r}: a model fitted on a matrix knows its items by their "
+                    f"column numbers, 0 to {self.n_features_in_ - 1}. "
+                    "Fit on Interactions to use ids."
+                )
+        return np.asarray(wanted, dtype=np.intp)
+
+    def _excluded(
+        self, filter_items: Iterable[Any] | None, items: Iterable[Any] | None
+    ) -> NDArray[np.bool_] | None:
+        if filter_items is None and items is None:
+            return None
+        excluded = np.full(self.n_features_in_, items is not None)
+        if items is not None:
+            excluded[self._columns(items)] = False
+        if filter_items is not None:
+            excluded[self._columns(filter_items)] = True
+        return excluded
+
+    def _named(self, columns: NDArray[Any]) -> NDArray[Any]:
+        """Translate column numbers into ids; −1 stays −1, or None where ids are no numbers."""
+        if self.item_ids_ is None:
+            return columns
+        numeric = np.issubdtype(self.item_ids_.dtype, np.number)
+        missing = columns < 0
+        ids: NDArray[Any] = self.item_ids_[columns]
+        if missing.any():
+            ids = ids.astype(np.int64) if ids.dtype.kind == "u" else ids
+            ids = ids if numeric else ids.astype(object)
+            ids[missing] = -1 if numeric else None
+        return ids
+
+
+def _as_rows(user_items: Any) -> Any:
+    return np.atleast_2d(user_items) if _is_row(user_items) else user_items
+
+
+def _is_row(user_items: Any) -> bool:
+    return not isinstance(user_items, Interactions) and np.ndim(user_items) == 1
+
+
+def _is_column(item: Any, n_items: int) -> bool:
+    whole = isinstance(item, (int, np.integer)) and not isinstance(item, bool)
+    return whole and bool(0 <= item < n_items)

@@ -1,0 +1,145 @@
+"""How good is a solution, provably: objective, upper bound from duality, and the gap between.
+
+Over {0 ⪯ P ⪯ I, tr P ≤ r} the maximum of tr(MP) is at most r·t + Σ_i max(λ_i(M) − t, 0) for any
+t ≥ 0. For orthonormal U with Ritz values θ and residuals R = MU − UΘ, and μ the largest eigenvalue
+of M on the complement of U, any t > max(μ, 0) gives
+
+    optimum − Σθ_i  ≤  Σ_i (t − θ_i)₊ + (r − k)·t + ‖R‖²_F / (t − μ),
+
+where k ≤ r is the number of components returned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sl
+
+from equipoise.spectral.eigen import BoundMethod, Eigenpairs
+from equipoise.spectral.gram import Floats
+
+_HOW: dict[BoundMethod, str] = {
+    "lapack": "the next eigenvalue, by LAPACK on the whole matrix",
+    "lanczos": "the next Ritz value plus its residual: an estimate, certain only with "
+    "probability one over the random start",
+    "cholesky": "a Cholesky factorisation of tI − M on the complement: rigorous up to rounding",
+}
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known about the optimality of a fit, in the units of the data.
+
+    Attributes
+    ----------
+    objective : float
+        Σ_j w_j ⟨X_·j, X̂_·j⟩ = tr(MP) of the components returned.
+    dual_bound : float
+        No projection of rank ≤ r has a larger objective.
+    gap : float
+        (dual_bound − objective) / objective.
+    max_residual : float
+        Largest ‖M u − θ u‖ relative to the largest eigenvalue, measured in float64.
+    orthogonality : float
+        Largest entry of |UᵀU − I|.
+    sweeps : int
+        Reads of the data that the fit took.
+    method : {"lapack", "lanczos", "cholesky"}
+        How the bound was had; see `how`.
+    """
+
+    objective: float
+    dual_bound: float
+    gap: float
+    max_residual: float
+    orthogonality: float
+    sweeps: int
+    method: BoundMethod
+
+    @property
+    def how(self) -> str:
+        """How the bound was had, in words."""
+        return _HOW[self.method]
+
+    def __str__(self) -> str:
+        return (
+            f"objective       {self.objective:.10g}\n"
+            f"dual bound      {self.dual_bound:.10g}\n"
+            f"relative gap    {self.gap:.1e}\n"
+            f"max residual    {self.max_residual:.1e}\n"
+            f"orthogonality   {self.orthogonality:.1e}\n"
+            f"sweeps          {self.sweeps}\n"
+            f"bound had by    {self.how}"
+        )
+
+
+def suboptimality(pairs: Eigenpairs, rank: int) -> float:
+    """Largest amount by which Σθ can fall short of the optimum at this rank."""
+    theta = pairs.values
+    missing = rank - len(theta)
+    squared = float(pairs.residuals @ pairs.residuals)
+    mu = pairs.next_value
+    if not np.isfinite(mu):  # nothing is left out
+        return 0.0
+    # the minimum over t lies where the count of θ below t balances the residual term, or at a
+    # kink; every t above μ is a valid bound, so a handful of candidates is enough
+    below = np.arange(1, rank + 1)
+    candidates = np.concatenate([mu + np.sqrt(squared / below), theta, [0.0]])
+    candidates = candidates[(candidates > mu) & (candidates >= 0)]
+    shortfall = np.maximum(candidates[:, None] - theta[None, :], 0.0).sum(axis=1)
+    bounds = shortfall + missing * candidates + squared / (candidates - mu)
+    return float(bounds.min())
+
+
+def certify(
+    pairs: Eigenpairs, *, objective: float, bound: float, scale: float, sweeps: int
+) -> Certificate:
+    """Certificate of a solution.
+
+    Parameters
+    ----------
+    pairs : Eigenpairs
+        The solution.
+    objective, bound : float
+        tr(MP) and its upper bound, in the operator's units.
+    scale : float
+        Values in the user's units are `scale` times those of the operator.
+    sweeps : int
+        Reads of the data in all.
+    """
+    overlap = pairs.vectors.T @ pairs.vectors
+    bound = max(bound, objective)
+    return Certificate(
+        objective=objective * scale,
+        dual_bound=bound * scale,
+        gap=(bound - objective) / abs(objective),
+        max_residual=pairs.max_residual,
+        orthogonality=float(np.abs(overlap - np.eye(len(overlap))).max()),
+        sweeps=sweeps,
+        method=pairs.method,
+    )
+
+
+def bound_by_cholesky(M: Floats, pairs: Eigenpairs) -> Eigenpairs:
+    """Replace the estimate of the next eigenvalue by one that a factorisation proves.
+
+    tI − M on the complement of U is positive definite exactly if t exceeds the largest eigenvalue
+    there; t is raised from the estimate until the factorisation succeeds.
+    """
+    U = pairs.vectors
+    outside = M - U @ (U.T @ M)
+    outside -= (outside @ U) @ U.T
+    outside = (outside + outside.T) / 2
+    size = len(M)
+    unit = float(pairs.values[0])
+    step = max(pairs.max_residual, size * np.finfo(np.float64).eps) * unit
+    start = max(pairs.next_value, 0.0) if np.isfinite(pairs.next_value) else 0.0
+    for attempt in range(60):
+        t = start + step * 2.0**attempt
+        try:
+            sl.cholesky(t * np.eye(size) - outside, overwrite_a=True, check_finite=False)
+        except sl.LinAlgError:
+            continue
+        break
+    return Eigenpairs(pairs.values, U, pairs.residuals, t, pairs.sweeps, "cholesky")

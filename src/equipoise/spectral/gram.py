@@ -1,0 +1,194 @@
+"""G(V) = XᵀXV: the one question that the solver asks the data.
+
+Whoever answers it (a sparse matrix in memory, a dense Gram matrix, a file, a cluster) can be
+fitted. All answer in units of `scale`, the largest squared column norm of X, so that float32
+arithmetic neither overflows nor underflows whatever units the user counts in.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Block = NDArray[Any]
+Product = Callable[[Block], Block]
+
+# A compiled sweep wins from about this many interactions; below, loading the compiler costs
+# more than a whole fit with SciPy's products.
+COMPILED_FROM = 300_000
+
+# Rows densified at a time when BLAS accumulates the Gram matrix: at most this many bytes.
+_DENSE_BLOCK_BYTES = 64 * 2**20
+
+# Multiply-adds a second, as ratios that matter: BLAS on dense rows, the compiled sparse loop.
+_BLAS_RATE, _SPARSE_RATE = 2.0e10, 5.0e8
+
+
+class Gram(ABC):
+    """Answers products with XᵀX / scale.
+
+    Attributes
+    ----------
+    n_items : int
+        Number of columns of X.
+    squared_norms : ndarray of shape (n_items,)
+        The diagonal of XᵀX, in the user's units, float64.
+    scale : float
+        The largest of them: the unit in which products are answered.
+    working_dtype : numpy.dtype
+        The precision in which the iteration is fast; the last sweep is always float64.
+    """
+
+    n_items: int
+    squared_norms: Floats
+    scale: float
+    working_dtype: np.dtype[Any]
+
+    @abstractmethod
+    def product(self, V: Block) -> Block:
+        """Return XᵀXV / scale in V's dtype."""
+
+    def weighted_product(self, weights: Floats) -> Product:
+        """Return V ↦ ½(w∘XᵀXV + XᵀX(w∘V)) / scale, one read of the data per call."""
+
+        def product(V: Block) -> Block:
+            w = weights.astype(V.dtype)[:, None]
+            width = V.shape[1]
+            both = self.product(np.hstack([V, w * V]))
+            return (w * both[:, :width] + both[:, width:]) / 2
+
+        return product
+
+
+class SparseGram(Gram):
+    """XᵀX of a sparse matrix in memory, never formed.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_users, n_items)
+        Non-negative, canonical.
+    compiled : bool, optional
+        Use the fused kernels instead of SciPy's products. By default from
+        `COMPILED_FROM` interactions on.
+    """
+
+    def __init__(self, X: sp.csr_array, *, compiled: bool | None = None) -> None:
+        self.X = X
+        self.n_items = X.shape[1]
+        self.squared_norms = squared_column_norms(X)
+        self.scale = float(self.squared_norms.max())
+        self.compiled = X.nnz >= COMPILED_FROM if compiled is None else compiled
+        self.working_dtype = np.dtype(np.float32 if self.compiled else np.float64)
+        self._single: sp.csr_array | None = None
+
+    def product(self, V: Block) -> Block:
+        """Return XᵀXV / scale in V's dtype."""
+        X, unit = self._matrix(V.dtype)
+        if self.compiled:
+            from equipoise.spectral import kernels
+
+            answer = kernels.sweep(X, np.ascontiguousarray(V))
+        else:
+            answer = X.T @ (X @ V)
+        answer /= unit
+        return answer
+
+    def weighted_product(self, weights: Floats) -> Product:
+        """Return V ↦ ½(w∘XᵀXV + XᵀX(w∘V)) / scale; the compiled form reads X once."""
+        if not self.compiled:
+            return super().weighted_product(weights)
+        from equipoise.spectral import kernels
+
+        def product(V: Block) -> Block:
+            X, unit = self._matrix(V.dtype)
+            w = weights.astype(V.dtype)
+            answer = kernels.sweep(X, np.ascontiguousarray(V), w)
+            answer /= unit
+            return answer
+
+        return product
+
+    def _matrix(self, dtype: np.dtype[Any]) -> tuple[sp.csr_array, float]:
+        """The matrix to multiply with, and what to divide its Gram products by.
+
+        Float64 takes X as it is, without a copy; float32 a copy that is in units already.
+        """
+        if dtype == np.float64:
+            return self.X, self.scale
+        if self._single is None:
+            values = (self.X.data / np.sqrt(self.scale)).astype(np.float32)
+            self._single = sp.csr_array((values, self.X.indices, self.X.indptr), shape=self.X.shape)
+        return self._single, 1.0
+
+
+class DenseGram(Gram):
+    """XᵀX as a dense m × m matrix: for few items, or many fits on one X.
+
+    Parameters
+    ----------
+    C : ndarray of shape (n_items, n_items)
+        XᵀX in the user's units, float64.
+    """
+
+    def __init__(self, C: Floats) -> None:
+        self.n_items = C.shape[0]
+        self.squared_norms = C.diagonal().copy()
+        self.scale = float(self.squared_norms.max())
+        self.C = C / self.scale
+        self.working_dtype = np.dtype(np.float64)
+
+    @classmethod
+    def of(cls, X: sp.csr_array) -> DenseGram:
+        """Accumulate XᵀX, by BLAS on dense blocks of users or by the compiled sparse loop."""
+        entries_per_user = np.diff(X.indptr).astype(np.float64)
+        dense_seconds = X.shape[0] * float(X.shape[1]) ** 2 / 2 / _BLAS_RATE
+        sparse_seconds = float(entries_per_user @ entries_per_user) / 2 / _SPARSE_RATE
+        if X.nnz >= COMPILED_FROM and sparse_seconds < dense_seconds:
+            from equipoise.spectral import kernels
+
+            return cls(kernels.gram(X))
+        return cls(_gram_by_blocks(X))
+
+    def product(self, V: Block) -> Block:
+        """Return XᵀXV / scale in V's dtype."""
+        answer: Block = self.C.astype(V.dtype, copy=False) @ V
+        return answer
+
+    def weighted_matrix(self, weights: Floats) -> Floats:
+        """Return M / scale = C∘(w_i + w_j)/2."""
+        M: Floats = self.C * ((weights[:, None] + weights[None, :]) / 2)
+        return M
+
+    def weighted_product(self, weights: Floats) -> Product:
+        """Return V ↦ MV / scale with M formed once."""
+        matrices = {self.C.dtype: self.weighted_matrix(weights)}
+
+        def product(V: Block) -> Block:
+            if V.dtype not in matrices:
+                matrices[V.dtype] = matrices[self.C.dtype].astype(V.dtype)
+            answer: Block = matrices[V.dtype] @ V
+            return answer
+
+        return product
+
+
+def squared_column_norms(X: sp.csr_array) -> Floats:
+    """‖X_·j‖² for every item j, accumulated in float64."""
+    squares = np.square(X.data, dtype=np.float64)
+    return np.bincount(X.indices, weights=squares, minlength=X.shape[1]).astype(np.float64)
+
+
+def _gram_by_blocks(X: sp.csr_array) -> Floats:
+    n_users, n_items = X.shape
+    C = np.zeros((n_items, n_items))
+    rows = max(1, _DENSE_BLOCK_BYTES // (8 * n_items))
+    for start in range(0, n_users, rows):
+        block = X[start : start + rows].astype(np.float64).toarray()
+        C += block.T @ block
+    return C

@@ -1,0 +1,139 @@
+"""The compiled inner loops, for problems large enough to repay the compiler.
+
+All read a CSR matrix row by row, once per call, on all threads. Each thread owns a range of
+users with about the same number of interactions and adds into an array of its own, so the
+sum has one fixed order for a given number of threads: same input, same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from equipoise.compiled import compile_loop, in_threads, thread_count
+
+
+def _add_gram(
+    indptr: Any, indices: Any, data: Any, V: Any, start: int, stop: int, out: Any
+) -> None:
+    """Add X_tᵀ(X_t V) to out, X_t being the users from start to stop."""
+    width = V.shape[1]
+    y = np.empty(width, V.dtype)
+    for user in range(start, stop):
+        y[:] = 0
+        for p in range(indptr[user], indptr[user + 1]):
+            x = data[p]
+            v = V[indices[p]]
+            for k in range(width):
+                y[k] += x * v[k]
+        for p in range(indptr[user], indptr[user + 1]):
+            x = data[p]
+            o = out[indices[p]]
+            for k in range(width):
+                o[k] += x * y[k]
+
+
+def _add_weighted_gram(
+    indptr: Any, indices: Any, data: Any, half_w: Any, V: Any, start: int, stop: int, out: Any
+) -> None:
+    """Add ½(w∘X_tᵀ(X_t V) + X_tᵀ(X_t (w∘V))) to out, X_t being the users from start to stop."""
+    width = V.shape[1]
+    y = np.empty(width, V.dtype)
+    y_weighted = np.empty(width, V.dtype)
+    for user in range(start, stop):
+        y[:] = 0
+        y_weighted[:] = 0
+        for p in range(indptr[user], indptr[user + 1]):
+            j = indices[p]
+            x = data[p]
+            xw = x * half_w[j]
+            v = V[j]
+            for k in range(width):
+                y[k] += x * v[k]
+                y_weighted[k] += xw * v[k]
+        for p in range(indptr[user], indptr[user + 1]):
+            j = indices[p]
+            x = data[p]
+            xw = x * half_w[j]
+            o = out[j]
+            for k in range(width):
+                o[k] += xw * y[k] + x * y_weighted[k]
+
+
+def _add_gram_rows(
+    indptr: Any, indices: Any, data: Any, starts: Any, users: Any, values: Any, items: Any, C: Any
+) -> None:
+    """Add the upper triangle's rows j of XᵀX to C, from j's users and their items ≥ j."""
+    for j in items:
+        row = C[j]
+        for s in range(starts[j], starts[j + 1]):
+            x = values[s]
+            p = indptr[users[s] + 1] - 1
+            while p >= indptr[users[s]] and indices[p] >= j:
+                row[indices[p]] += x * data[p]
+                p -= 1
+
+
+@cache
+def _compiled(loop: Callable[..., None], *, fastmath: bool = True) -> Callable[..., None]:
+    return compile_loop(loop, fastmath=fastmath)
+
+
+def user_ranges(indptr: NDArray[Any], parts: int) -> list[tuple[int, int]]:
+    """Cut the users into `parts` ranges with about the same number of interactions."""
+    targets = np.linspace(0, indptr[-1], parts + 1)
+    edges = np.searchsorted(indptr, targets).tolist()
+    edges[0], edges[-1] = 0, len(indptr) - 1
+    return list(pairwise(edges))
+
+
+def sweep(X: sp.csr_array, V: NDArray[Any], weights: NDArray[Any] | None = None) -> NDArray[Any]:
+    """One read of X: XᵀXV, or ½(w∘XᵀXV + XᵀX(w∘V)) where weights are given.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_users, n_items)
+        The data.
+    V : ndarray of shape (n_items, width)
+        C order; the arithmetic is done in its dtype.
+    weights : ndarray of shape (n_items,), optional
+        w, in V's dtype.
+    """
+    loop = _compiled(_add_gram if weights is None else _add_weighted_gram)
+    operands = [V] if weights is None else [weights * V.dtype.type(0.5), V]
+    ranges = user_ranges(X.indptr, thread_count())
+
+    def run(part: int) -> NDArray[Any]:
+        out = np.zeros(V.shape, V.dtype)
+        loop(X.indptr, X.indices, X.data, *operands, *ranges[part], out)
+        return out
+
+    total, *others = in_threads(run, len(ranges))
+    for other in others:
+        total += other
+    answer: NDArray[Any] = total
+    return answer
+
+
+def gram(X: sp.csr_array) -> NDArray[np.float64]:
+    """Return the dense C = XᵀX of a CSR matrix with sorted indices, accumulated in float64."""
+    by_item = X.tocsc()
+    n_items, threads = X.shape[1], thread_count()
+    # heavy items first, dealt out in turn, so that the threads end together
+    order = np.argsort(-np.diff(by_item.indptr), kind="stable")
+    C = np.zeros((n_items, n_items))
+    loop = _compiled(_add_gram_rows, fastmath=False)
+
+    def run(part: int) -> None:
+        columns = (by_item.indptr, by_item.indices, by_item.data)
+        loop(X.indptr, X.indices, X.data, *columns, order[part::threads], C)
+
+    in_threads(run, threads)
+    C += np.triu(C, 1).T
+    return C

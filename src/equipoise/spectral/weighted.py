@@ -1,0 +1,61 @@
+"""M = ½(DC + CD) as an operator with a name: the matrix whose leading eigenvectors we want.
+
+Here C = XᵀX and D = diag(w). The matrix is symmetric and *indefinite*, and it is never formed
+unless the catalogue is small: `WeightedGram` answers products MV and counts what they cost.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from equipoise.spectral.gram import Block, DenseGram, Floats, Gram
+
+
+class WeightedGram:
+    """Products with M / scale, and how often the data were read for them.
+
+    Parameters
+    ----------
+    gram : Gram
+        Who answers XᵀXV.
+    weights : ndarray of shape (n_items,)
+        w ≥ 0, one weight an item; all equal makes M a multiple of C and takes the cheaper
+        one-product form.
+
+    Attributes
+    ----------
+    scale : float
+        Eigenvalues of M in the user's units are `scale` times those of the operator.
+    sweeps, columns : int
+        Reads of the data so far, and vectors multiplied in them.
+    """
+
+    def __init__(self, gram: Gram, weights: Floats) -> None:
+        self.gram = gram
+        self.size = gram.n_items
+        largest = float(weights.max())
+        self.weights = weights / largest
+        self.scale = gram.scale * largest
+        self.sweeps = 0
+        self.columns = 0
+        uniform = bool(np.all(self.weights == 1.0))
+        self._product = gram.product if uniform else gram.weighted_product(self.weights)
+
+    @property
+    def working_dtype(self) -> np.dtype[Any]:
+        """The precision in which the iteration is fast."""
+        return self.gram.working_dtype
+
+    def __call__(self, V: Block) -> Block:
+        """Return MV / scale in V's dtype: one sweep."""
+        self.sweeps += 1
+        self.columns += V.shape[1]
+        return self._product(V)
+
+    def dense(self) -> Floats:
+        """Return M / scale as a matrix."""
+        if isinstance(self.gram, DenseGram):
+            return self.gram.weighted_matrix(self.weights)
+        return self(np.eye(self.size))

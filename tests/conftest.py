@@ -1,0 +1,34 @@
+"""Fixtures that all tests share: where the real data are, and one deterministic Hypothesis."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder with `lastfm-2k/` and `ml-1m/`; without it the test is skipped, loudly."""
+    folder = os.environ.get("EQUIPOISE_DATA")
+    if not folder:
+        pytest.skip("EQUIPOISE_DATA is not set: the tests on the paper's data were NOT run")
+    if not (Path(folder) / "lastfm-2k" / "user_artists.dat").is_file():
+        pytest.fail(f"EQUIPOISE_DATA={folder} holds no lastfm-2k/user_artists.dat")
+    return Path(folder)
+
+
+def pytest_report_header() -> str:
+    folder = os.environ.get("EQUIPOISE_DATA")
+    return f"EQUIPOISE_DATA: {folder or 'not set, tests on the real data will be skipped'}"
