@@ -86,10 +86,10 @@ class VanillaPCA(ProjectionModel):
         found = _plain_components(self, gram, start)
         mean_squares = found.eigenvalues / self._n_users
         self.explained_variance_ = mean_squares - (self._item_means @ found.vectors) ** 2
-        total = float(gram.squared_norms.sum()) / self._n_users - float(
-            self._item_means @ self._item_means
-        )
-        self.explained_variance_ratio_ = self.explained_variance_ / total
+        mean_square = float(gram.squared_norms.sum()) / self._n_users
+        total = mean_square - float(self._item_means @ self._item_means)
+        # users who are all alike have no variance to explain
+        self.explained_variance_ratio_ = self.explained_variance_ / (total if total > 0 else np.nan)
         return found
 
 

@@ -21,8 +21,8 @@ from equipoise.spectral.gram import Floats
 
 _HOW: dict[BoundMethod, str] = {
     "lapack": "the next eigenvalue, by LAPACK on the whole matrix",
-    "lanczos": "the next Ritz value plus its residual: an estimate, certain only with "
-    "probability one over the random start",
+    "lanczos": "the next Ritz value plus its residual: an estimate that holds unless the "
+    "random start was orthogonal to a wanted vector",
     "cholesky": "a Cholesky factorisation of tI − M on the complement: rigorous up to rounding",
 }
 
@@ -78,7 +78,9 @@ def suboptimality(pairs: Eigenpairs, rank: int) -> float:
     """Largest amount by which Σθ can fall short of the optimum at this rank."""
     theta = pairs.values
     missing = rank - len(theta)
-    squared = float(pairs.residuals @ pairs.residuals)
+    # residuals below rounding are no smaller than it
+    rounding = np.finfo(np.float64).eps * float(theta[0])
+    squared = max(float(pairs.residuals @ pairs.residuals), rounding**2)
     mu = pairs.next_value
     if not np.isfinite(mu):  # nothing is left out
         return 0.0
@@ -125,7 +127,7 @@ def bound_by_cholesky(M: Floats, pairs: Eigenpairs) -> Eigenpairs:
     """Replace the estimate of the next eigenvalue by one that a factorisation proves.
 
     tI − M on the complement of U is positive definite exactly if t exceeds the largest eigenvalue
-    there; t is raised from the estimate until the factorisation succeeds.
+    there; t is raised from LAPACK's value for it until the factorisation succeeds.
     """
     U = pairs.vectors
     outside = M - U @ (U.T @ M)
@@ -134,7 +136,7 @@ def bound_by_cholesky(M: Floats, pairs: Eigenpairs) -> Eigenpairs:
     size = len(M)
     unit = float(pairs.values[0])
     step = max(pairs.max_residual, size * np.finfo(np.float64).eps) * unit
-    start = max(pairs.next_value, 0.0) if np.isfinite(pairs.next_value) else 0.0
+    start = float(sl.eigvalsh(outside, subset_by_index=[size - 1, size - 1])[0])
     for attempt in range(60):
         t = start + step * 2.0**attempt
         try:

@@ -220,9 +220,8 @@ class _Search:
             if self.monitor is not None:
                 self.monitor(self.operator.sweeps, relative)
             if relative <= tol or basis.complete or exhausted:
-                beyond = values[rank] + residuals[rank] if len(values) > rank else -np.inf
                 vectors = basis.vectors(S[:, :rank])
-                return _Ritz(values[:rank], vectors, float(beyond), basis.scale)
+                return _Ritz(values[:rank], vectors, _beyond(values, residuals, rank), basis.scale)
             pace.saw(basis.k, relative, tol)
             if basis.full:
                 basis.restart(values, S, rank + max(width, rank // 4))
@@ -268,6 +267,13 @@ class _Search:
             vectors=best.vectors[:, : self.rank].astype(ritz.vectors.dtype),
             next_value=max(ritz.next_value, float(best.values[self.rank])),
         )
+
+
+def _beyond(values: Floats, residuals: Floats, rank: int) -> float:
+    """The next eigenvalue, from above: its Ritz value and residual, and the order of them all."""
+    if len(values) <= rank:
+        return -np.inf
+    return float(min(values[rank] + residuals[rank], values[rank - 1]))
 
 
 def _capacity(rank: int, width: int) -> int:

@@ -146,14 +146,17 @@ class DenseGram(Gram):
     @classmethod
     def of(cls, X: sp.csr_array) -> DenseGram:
         """Accumulate XᵀX, by BLAS on dense blocks of users or by the compiled sparse loop."""
-        entries_per_user = np.diff(X.indptr).astype(np.float64)
-        dense_seconds = X.shape[0] * float(X.shape[1]) ** 2 / 2 / _BLAS_RATE
-        sparse_seconds = float(entries_per_user @ entries_per_user) / 2 / _SPARSE_RATE
-        if X.nnz >= COMPILED_FROM and sparse_seconds < dense_seconds:
+        by_blas, by_loop = _gram_seconds(X)
+        if by_loop < by_blas:
             from equipoise.spectral import kernels
 
             return cls(kernels.gram(X))
         return cls(_gram_by_blocks(X))
+
+    @staticmethod
+    def seconds(X: sp.csr_array) -> float:
+        """About how long `of` will take: for choosing whether to form XᵀX at all."""
+        return min(_gram_seconds(X))
 
     def product(self, V: Block) -> Block:
         """Return XᵀXV / scale in V's dtype."""
@@ -182,6 +185,15 @@ def squared_column_norms(X: sp.csr_array) -> Floats:
     """‖X_·j‖² for every item j, accumulated in float64."""
     squares = np.square(X.data, dtype=np.float64)
     return np.bincount(X.indices, weights=squares, minlength=X.shape[1]).astype(np.float64)
+
+
+def _gram_seconds(X: sp.csr_array) -> tuple[float, float]:
+    """Estimates for BLAS on dense blocks, and for the compiled loop where it may be used."""
+    by_blas = X.shape[0] * float(X.shape[1]) ** 2 / 2 / _BLAS_RATE
+    if X.nnz < COMPILED_FROM:
+        return by_blas, np.inf
+    entries = np.diff(X.indptr).astype(np.float64)
+    return by_blas, float(entries @ entries) / 2 / _SPARSE_RATE
 
 
 def _gram_by_blocks(X: sp.csr_array) -> Floats:

@@ -35,8 +35,9 @@ SOLVERS: tuple[Solver, ...] = get_args(Solver)
 _DENSE_BYTES = 2 * 2**30
 
 # BLAS threads that spin between small products take the cores from the compiled sweeps; from
-# about this many entries of the Krylov basis on, its own products are worth both cores.
-_BLAS_THREADS_FROM = 30_000_000
+# about this many entries of the Krylov basis on, its own products are worth both cores, and
+# LAPACK's reduction is from this many items on.
+_BLAS_THREADS_FROM, _LAPACK_THREADS_FROM = 30_000_000, 600
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,11 @@ def choose_solver(X: sp.csr_array, rank: int, *, fits: int = 1) -> Solver:
     pays for the Gram matrix and for a tridiagonal reduction of m³ whatever the rank. Several fits
     on one X share its Gram matrix.
     """
-    n_users, n_items = X.shape
+    n_items = X.shape[1]
     if 3 * 8 * n_items**2 > _DENSE_BYTES:
         return "matrix_free"
     columns = min(5.0 * rank + 6 * block_width(rank), 2.0 * n_items)
-    entries = np.diff(X.indptr).astype(np.float64)
-    gram = min(float(entries @ entries) / 1e9, n_users * float(n_items) ** 2 / 4e10) / fits
+    gram = DenseGram.seconds(X) / fits
     orthogonalize = n_items * columns**2 / 2e10
     sweep_rate = 1.5e9 if X.nnz >= COMPILED_FROM else 5e8
     seconds: dict[Solver, float] = {
@@ -184,9 +184,10 @@ def _in_units(pairs: Eigenpairs, unit: float) -> Eigenpairs:
 
 
 def _tamed_blas(gram: Gram, rank: int, solver: Solver) -> AbstractContextManager[Any]:
-    """One BLAS thread for the small products between sweeps; restored on the way out."""
+    """One BLAS thread where the products are small; restored on the way out."""
     basis = gram.n_items * (2 * rank + 6 * block_width(rank))
-    if solver == "matrix_free" and basis < _BLAS_THREADS_FROM:
+    small = gram.n_items < _LAPACK_THREADS_FROM
+    if small if solver == "dense" else basis < _BLAS_THREADS_FROM:
         tamed: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
         return tamed
     return nullcontext()

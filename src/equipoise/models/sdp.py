@@ -1,0 +1,316 @@
+r"""The paper's semidefinite programme, solved as the paper states it: an oracle for the tests.
+
+It takes seconds where the eigenproblem takes milliseconds, and fitting never calls it. It is
+here so that anyone can check the fast answer against the published definition.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from scipy.sparse import issparse
+
+from equipoise.exceptions import (
+    InvalidDataError,
+    InvalidParameterError,
+    SolverError,
+    require_extra,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+# Eigenvalues of C closer than this share of the largest count as tied, and a budget smaller than
+# it leaves no room around PCA: well above the round-off of `eigh`, well below any real gap.
+_TIED = 1e-12
+# Tight enough that Clarabel stops where double precision ends, often short of it; then our own
+# bound, not the solver's word, says whether the answer is good.
+_TOLERANCES = {"CLARABEL": 1e-10, "SCS": 1e-8}
+_ACCEPTED_GAP = 1e-6
+# Eigenvalues of P this close to 0 or 1 are counted as such: a solver's accuracy, not round-off.
+_NEARLY = 1e-4
+
+
+@dataclass(frozen=True)
+class SDPSolution:
+    r"""The optimum of the semidefinite programme.
+
+    Attributes
+    ----------
+    projection : ndarray of shape (m, m)
+        The optimal :math:`P`, symmetric.
+    objective : float
+        :math:`\operatorname{tr}(D C P)` at `projection`.
+    upper_bound : float
+        Value of the dual at the solver's multiplier :math:`\mu` of the budget,
+        :math:`\sum_{i \le r} \max(\lambda_i(M + \mu C), 0) - \mu b`, from a dense
+        eigendecomposition: no feasible :math:`P` exceeds it, whatever the solver's accuracy.
+    status : str
+        What the solver said: ``"optimal"``, or ``"optimal_inaccurate"`` when it stopped short of
+        `tol` but `objective` and `upper_bound` still agree to 1e-6.
+    rank : int
+        Eigenvalues of :math:`P` above one half.
+    is_projection : bool
+        Whether every eigenvalue of :math:`P` is 0 or 1, to 1e-4. Ties at the cut and an active
+        error budget admit optima that are not.
+    seconds : float
+        Wall time of building and solving.
+    """
+
+    projection: NDArray[np.float64]
+    objective: float
+    upper_bound: float
+    status: str
+    rank: int
+    is_projection: bool
+    seconds: float
+
+
+class _Programme(NamedTuple):
+    """Maximise tr(M P) over 0 ⪯ P ⪯ I, tr P ≤ r (or = r), and tr(C P) ≥ b if C is given."""
+
+    M: NDArray[np.float64]
+    r: int
+    trace_is_exact: bool = False
+    C: NDArray[np.float64] | None = None
+    b: float = 0.0
+
+
+class _Optimum(NamedTuple):
+    P: NDArray[np.float64]
+    upper_bound: float
+    status: str
+
+
+def solve_sdp(
+    X: Any,
+    r: int,
+    gamma: float = -1.0,
+    error_budget: float | None = None,
+    *,
+    item_weights: ArrayLike | None = None,
+    solver: Literal["CLARABEL", "SCS"] = "CLARABEL",
+    tol: float | None = None,
+) -> SDPSolution:
+    r"""Solve Item-Weighted PCA as the semidefinite programme of the paper.
+
+    .. math::
+        \max_P \operatorname{tr}(D C P) \quad\text{s.t.}\quad
+        0 \preceq P \preceq I,\; \operatorname{tr} P \le r,\;
+        \operatorname{tr} C - \operatorname{tr}(C P) \le (1 + \epsilon) E_r
+
+    where
+
+    - :math:`C = X^\top X` and :math:`D = \operatorname{diag}(w)`, with weights
+      :math:`w_j = p_j^\gamma`, :math:`p_j = \lVert X_{\cdot j} \rVert_2`, and :math:`w_j = 0` for
+      an item nobody touched;
+    - :math:`E_r = \operatorname{tr} C - \sum_{i \le r} \lambda_i(C)` is the reconstruction error
+      of PCA. For a projection the last constraint is
+      :math:`\lVert X - XP \rVert_F^2 \le (1 + \epsilon) E_r`; it is dropped without a budget.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, m)
+        Non-negative preferences, users in rows.
+    r : int
+        Rank, from 1 to m.
+    gamma : float
+        Exponent of the weights.
+    error_budget : float, optional
+        :math:`\epsilon \ge 0`. At 0 only PCA (and what ties with it) is feasible: there the
+        programme has no interior, so it is solved on the face of P that is left.
+    item_weights : array of shape (m,), optional
+        Weights :math:`w \ge 0` to use in place of :math:`p^\gamma`.
+    solver : {"CLARABEL", "SCS"}
+        Clarabel, an interior-point method, is accurate to about 1e-8 relative for m ≤ 30. SCS, a
+        first-order method, is an independent second opinion.
+    tol : float, optional
+        Absolute and relative tolerance handed to the solver, for a programme scaled to norm 1;
+        1e-10 for Clarabel and 1e-8 for SCS unless given.
+
+    References
+    ----------
+    David Liu, Jackie Baek, Tina Eliassi-Rad. "When Collaborative Filtering is not Collaborative:
+    Unfairness of PCA for Recommendations."
+
+    Examples
+    --------
+    Two users touched item 0 and one touched item 1, so C = diag(2, 1), w = (1/√2, 1) and the
+    weighted popularities are √2 and 1: the best single component is item 0.
+
+    >>> import numpy as np
+    >>> solution = solve_sdp(np.array([[1, 0], [1, 0], [0, 1]]), r=1)
+    >>> round(solution.objective, 6), solution.rank, np.abs(solution.projection.round(4)).tolist()
+    (1.414214, 1, [[1.0, 0.0], [0.0, 0.0]])
+    """
+    cvxpy = require_extra("cvxpy", "sdp", "solving the paper's semidefinite programme")
+    started = time.perf_counter()
+    C = _gram(X)
+    _check_parameters(len(C), r, gamma, error_budget, solver, tol)
+    w = _weights(C, gamma, item_weights)
+    M = (w[:, None] * C + C * w) / 2
+    plain = _Programme(M, int(r))
+
+    def solve(programme: _Programme) -> _Optimum:
+        return _solve(cvxpy, programme, solver, _TOLERANCES[solver] if tol is None else tol)
+
+    if error_budget is None:
+        best = solve(plain)
+    else:
+        best = _solve_within_budget(solve, plain, C, float(error_budget))
+    eigenvalues = np.linalg.eigvalsh(best.P)
+    return SDPSolution(
+        projection=best.P,
+        objective=float(np.sum(M * best.P)),
+        upper_bound=best.upper_bound,
+        status=best.status,
+        rank=int(np.sum(eigenvalues > 0.5)),
+        is_projection=bool(np.all(np.minimum(abs(eigenvalues), abs(1 - eigenvalues)) < _NEARLY)),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _gram(X: Any) -> NDArray[np.float64]:
+    """Return C = XᵀX, dense, of a matrix that is finite, non-negative and not all zero."""
+    if not issparse(X):
+        X = np.asarray(X, dtype=np.float64)
+    if X.ndim != 2 or 0 in X.shape:
+        message = f"X must be a matrix of users by items, got shape {X.shape}. Pass a 2-D X."
+        raise InvalidDataError(message)
+    values = np.asarray(X.data if issparse(X) else X, dtype=np.float64)
+    if not np.isfinite(values).all() or (values < 0).any() or not values.any():
+        message = (
+            "X must be finite, non-negative and not all zero, got "
+            f"{np.sum(~np.isfinite(values))} entries that are not finite and "
+            f"{np.sum(values < 0)} that are negative, of {values.size}. Clean X first."
+        )
+        raise InvalidDataError(message)
+    X = X.astype(np.float64)
+    C = X.T @ X
+    return np.asarray(C.toarray() if issparse(C) else C)
+
+
+def _check_parameters(
+    m: int, r: object, gamma: float, error_budget: float | None, solver: str, tol: float | None
+) -> None:
+    rules = {
+        f"r must be an integer from 1 to {m}, the number of items, got {r!r}": (
+            not isinstance(r, bool) and isinstance(r, Integral) and 1 <= int(r) <= m
+        ),
+        f"gamma must be finite, got {gamma!r}": bool(np.isfinite(gamma)),
+        f"error_budget must be None or finite and at least 0, got {error_budget!r}": (
+            error_budget is None or 0 <= error_budget < np.inf
+        ),
+        f"solver must be CLARABEL or SCS, got {solver!r}": solver in _TOLERANCES,
+        f"tol must be positive, got {tol!r}": tol is None or tol > 0,
+    }
+    for rule, kept in rules.items():
+        if not kept:
+            raise InvalidParameterError(f"{rule}. Pass a value in that range.")
+
+
+def _weights(
+    C: NDArray[np.float64], gamma: float, item_weights: ArrayLike | None
+) -> NDArray[np.float64]:
+    """Return w_j = p_j^γ with p_j = √C_jj, 0 where nobody touched the item; or those given."""
+    p = np.sqrt(np.diag(C))
+    if item_weights is None:
+        return np.power(p, gamma, out=np.zeros_like(p), where=p > 0)
+    w = np.asarray(item_weights, dtype=np.float64)
+    if w.shape != p.shape or not np.isfinite(w).all() or (w < 0).any():
+        message = (
+            f"item_weights must be {len(p)} finite numbers of at least 0, one per item, "
+            f"got shape {w.shape}. Correct them, or leave them out to use gamma."
+        )
+        raise InvalidParameterError(message)
+    return w
+
+
+def _solve_within_budget(
+    solve: Callable[[_Programme], _Optimum], plain: _Programme, C: NDArray[np.float64], eps: float
+) -> _Optimum:
+    """Add tr(C P) ≥ b, with b = Σ_{i≤r} λ_i(C) − ε E_r, or go to the face where that is tight."""
+    values, V = (a[..., ::-1] for a in np.linalg.eigh(C))
+    slack = eps * max(values[plain.r :].sum(), 0.0)
+    if slack <= _TIED * values.sum():
+        return _solve_on_face(solve, plain, values, V)
+    return solve(plain._replace(C=C, b=values[: plain.r].sum() - slack))
+
+
+def _solve_on_face(
+    solve: Callable[[_Programme], _Optimum],
+    plain: _Programme,
+    values: NDArray[np.float64],
+    V: NDArray[np.float64],
+) -> _Optimum:
+    """Solve where tr(C P) is at its maximum: P = U Uᵀ + T Q Tᵀ, U above the cut and T tied at it.
+
+    The programme has no interior there, which interior-point methods need; in Q it has one.
+    """
+    cut, margin = values[plain.r - 1], _TIED * values[0]
+    U, T = V[:, values > cut + margin], V[:, abs(values - cut) <= margin]
+    above, left = U @ U.T, plain.r - U.shape[1]
+    # If the cut is at 0 then T is the null space of C, where M vanishes too: Q = 0 will do. If
+    # the tie fits in whole, Q = I is all that is left.
+    if cut <= margin or T.shape[1] == left:
+        P = above + (0.0 if cut <= margin else T @ T.T)
+        return _Optimum(P, float(np.sum(plain.M * P)), "optimal")
+    tied = solve(_Programme(T.T @ plain.M @ T, left, trace_is_exact=True))
+    fixed = float(np.sum(plain.M * above))
+    return _Optimum(above + T @ tied.P @ T.T, fixed + tied.upper_bound, tied.status)
+
+
+def _solve(cvxpy: Any, programme: _Programme, solver: str, tol: float) -> _Optimum:
+    """Hand a programme, scaled so that M and C have norm 1, to CVXPY."""
+    M, r, trace_is_exact, C, b = programme
+    scale = float(np.linalg.norm(M, 2)) or 1.0
+    P = cvxpy.Variable(M.shape, symmetric=True)
+    trace = cvxpy.trace(P)
+    constraints = [P >> 0, np.eye(len(M)) - P >> 0, trace == r if trace_is_exact else trace <= r]
+    unit = 1.0
+    if C is not None:
+        unit = float(np.linalg.norm(C, 2))
+        constraints.append(cvxpy.sum(cvxpy.multiply(C / unit, P)) >= b / unit)
+    goal = cvxpy.Maximize(cvxpy.sum(cvxpy.multiply(M / scale, P)))
+    status = _run(cvxpy, cvxpy.Problem(goal, constraints), solver, tol)
+    mu = 0.0
+    if C is not None:
+        mu = max(float(constraints[-1].dual_value), 0.0) * scale / unit
+    best = _Optimum((P.value + P.value.T) / 2, _dual_value(programme, mu), status)
+    gap = abs(best.upper_bound - float(np.sum(M * best.P))) / max(abs(best.upper_bound), scale)
+    if status != "optimal" and gap > _ACCEPTED_GAP:
+        message = (
+            f"{solver} stopped at a relative gap of {gap:.1e} between its objective and the dual "
+            f"bound, above {_ACCEPTED_GAP:.0e}. Try the other solver, or a larger error_budget."
+        )
+        raise SolverError(message)
+    return best
+
+
+def _run(cvxpy: Any, problem: Any, solver: str, tol: float) -> str:
+    settings: dict[str, float] = {"eps_abs": tol, "eps_rel": tol, "max_iters": 200_000}
+    if solver == "CLARABEL":
+        settings = {"tol_gap_abs": tol, "tol_gap_rel": tol, "tol_feas": tol}
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Solution may be inaccurate")
+            problem.solve(solver=solver, **settings)
+    except cvxpy.error.SolverError as error:
+        message = f"{solver} failed: {error}. Try a larger tol, or the other solver."
+        raise SolverError(message) from error
+    if problem.status not in ("optimal", "optimal_inaccurate"):
+        message = f"{solver} stopped as {problem.status!r}. Try a larger tol, or the other solver."
+        raise SolverError(message)
+    return str(problem.status)
+
+
+def _dual_value(programme: _Programme, mu: float) -> float:
+    M, r, trace_is_exact, C, b = programme
+    values = np.linalg.eigvalsh(M if C is None else M + mu * C)[::-1][:r]
+    return float(np.sum(values if trace_is_exact else values.clip(0)) - mu * b)

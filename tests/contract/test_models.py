@@ -1,0 +1,238 @@
+"""One contract for every model: what a user may rely on whichever they pick."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+import equipoise
+from equipoise import Interactions, ItemWeightedPCA, NormalizedPCA, VanillaPCA
+from equipoise.exceptions import InvalidDataError, UnknownIdError
+
+MODELS = {
+    "item-weighted": ItemWeightedPCA(n_components=3),
+    "item-weighted, graded": ItemWeightedPCA(
+        n_components=3,
+        gamma=-1.5,
+        spectral_filter="power",
+        filter_strength=0.4,
+        user_scaling=0.5,
+        value_transform="log1p",
+    ),
+    "item-weighted, ridge": ItemWeightedPCA(
+        n_components=3, spectral_filter="ridge", filter_strength=0.1, value_transform="binary"
+    ),
+    "item-weighted, budget": ItemWeightedPCA(n_components=3, error_budget=0.05),
+    "item-weighted, callable": ItemWeightedPCA(n_components=3, item_weights=lambda p: 1 / (1 + p)),
+    "vanilla": VanillaPCA(n_components=3),
+    "normalized": NormalizedPCA(n_components=3),
+}
+
+
+def checkerboard(n: int = 24) -> np.ndarray:
+    """Even users like even items and odd users odd ones; user i has not touched item i yet."""
+    X = np.add.outer(np.arange(n), np.arange(n)) % 2 == 0
+    X = X.astype(float)
+    np.fill_diagonal(X, 0.0)
+    return X
+
+
+@pytest.fixture
+def X() -> np.ndarray:
+    rng = np.random.default_rng(7)
+    return rng.poisson(rng.pareto(1.5, 14) + 0.2, (40, 14)).astype(float)
+
+
+@pytest.fixture
+def plays(X: np.ndarray) -> Interactions:
+    users = [f"user-{i}" for i in range(40)]
+    items = [f"song-{j}" for j in range(14)]
+    return Interactions.from_sparse(sp.csr_array(X), user_ids=users, item_ids=items)
+
+
+@pytest.mark.parametrize("name", MODELS)
+class TestContract:
+    def model(self, name: str):
+        return clone(MODELS[name])
+
+    def test_checkerboard_top_one_is_the_one_item_left_out(self, name):
+        X = checkerboard()
+        model = self.model(name).set_params(n_components=2).fit(X)
+        np.testing.assert_array_equal(model.recommend(X, N=1).ids[:, 0], np.arange(len(X)))
+
+    def test_refitting_forgets_the_first_fit(self, name, X):
+        model = self.model(name).fit(checkerboard())
+        again, fresh = model.fit(X), self.model(name).fit(X)
+        np.testing.assert_array_equal(again.components_, fresh.components_)
+
+    def test_saved_and_loaded_model_recommends_the_same(self, name, plays, tmp_path):
+        model = self.model(name).fit(plays)
+        loaded = equipoise.load(model.save(tmp_path / "model.eqp"))
+        assert type(loaded) is type(model)
+        assert loaded.certificate_ == model.certificate_
+        for kind in ("ids", "scores"):
+            np.testing.assert_array_equal(
+                getattr(loaded.recommend(plays, N=5), kind),
+                getattr(model.recommend(plays, N=5), kind),
+            )
+        np.testing.assert_array_equal(
+            loaded.similar_items("song-3").ids, model.similar_items("song-3").ids
+        )
+
+    def test_equal_models_are_saved_as_equal_bytes(self, name, plays, tmp_path):
+        paths = [self.model(name).fit(plays).save(tmp_path / f"{i}.eqp") for i in range(2)]
+        assert paths[0].read_bytes() == paths[1].read_bytes()
+
+    def test_batch_equals_single_rows(self, name, X):
+        model = self.model(name).fit(X)
+        batch = model.recommend(X, N=4)
+        for i in (0, 7, 39):
+            single = model.recommend(X[i], N=4)
+            assert single.ids.shape == (4,)
+            np.testing.assert_array_equal(single.ids, batch.ids[i])
+            np.testing.assert_allclose(single.scores, batch.scores[i], rtol=1e-12)
+
+    @pytest.mark.parametrize(
+        "as_sparse", [sp.csr_array, sp.csr_matrix, sp.coo_array, sp.csc_matrix]
+    )
+    def test_sparse_equals_dense(self, name, X, as_sparse):
+        dense, sparse = self.model(name).fit(X), self.model(name).fit(as_sparse(X))
+        np.testing.assert_array_equal(dense.components_, sparse.components_)
+        np.testing.assert_array_equal(
+            dense.recommend(X).scores, sparse.recommend(as_sparse(X)).scores
+        )
+
+    def test_float32_data_give_float32_components_near_the_float64_ones(self, name, X):
+        single, double = self.model(name).fit(X.astype(np.float32)), self.model(name).fit(X)
+        assert single.components_.dtype == np.float32
+        assert single.transform(X.astype(np.float32)).dtype == np.float32
+        np.testing.assert_allclose(single.components_, double.components_, atol=1e-3)
+
+    def test_same_data_same_bits(self, name, X):
+        first, again = self.model(name).fit(X), self.model(name).fit(X)
+        np.testing.assert_array_equal(first.components_, again.components_)
+
+    def test_ids_in_and_ids_out(self, name, plays, X):
+        by_id = self.model(name).fit(plays).recommend(plays, N=3)
+        by_column = self.model(name).fit(X).recommend(X, N=3)
+        assert by_id.ids.shape == (40, 3)
+        translated = np.array([[f"song-{j}" for j in row] for row in by_column.ids], dtype=object)
+        complete = by_column.ids >= 0
+        np.testing.assert_array_equal(by_id.ids[complete], translated[complete])
+
+    def test_rows_in_another_item_order_are_aligned_by_id(self, name, plays):
+        model = self.model(name).fit(plays)
+        shuffled = plays.select_items(plays.item_ids[::-1])
+        np.testing.assert_array_equal(model.recommend(shuffled).ids, model.recommend(plays).ids)
+
+    def test_unknown_items_are_refused_by_name(self, name, plays):
+        model = self.model(name).fit(plays)
+        stranger = Interactions.from_pairs(["new"], ["song-999"])
+        with pytest.raises(UnknownIdError, match="song-999"):
+            model.recommend(stranger)
+        with pytest.raises(UnknownIdError, match="song-999"):
+            model.similar_items("song-999")
+        with pytest.raises(UnknownIdError, match="song-999"):
+            model.recommend(plays, filter_items=["song-999"])
+        with pytest.raises(UnknownIdError, match="column numbers, 0 to 13"):
+            self.model(name).fit(plays.matrix).similar_items(14)
+
+    def test_no_seen_item_is_recommended_and_rows_are_padded(self, name, X):
+        ids, scores = self.model(name).fit(X).recommend(X, N=14)
+        for row, best, score in zip(X, ids, scores, strict=True):
+            left = best[best >= 0]
+            assert not np.any(row[left] > 0)
+            assert len(left) == np.count_nonzero(row == 0)
+            assert np.all(np.isnan(score[best < 0]))
+
+    def test_seen_items_come_back_when_asked_for(self, name, X):
+        ids = self.model(name).fit(X).recommend(X, N=14, filter_already_liked_items=False).ids
+        np.testing.assert_array_equal(np.sort(ids, axis=1), np.tile(np.arange(14), (40, 1)))
+
+    def test_candidates_can_be_listed_and_filtered(self, name, plays):
+        model = self.model(name).fit(plays)
+        some = ["song-1", "song-4", "song-9"]
+        options = {"filter_already_liked_items": False, "N": 3}
+        assert set(model.recommend(plays, items=some, **options).ids.ravel()) == set(some)
+        kept = model.recommend(plays, items=some, filter_items=["song-4"], **options).ids
+        assert set(kept[:, :2].ravel()) == {"song-1", "song-9"}
+        assert set(kept[:, 2]) == {None}
+
+    def test_scores_equal_the_dense_reconstruction(self, name, X):
+        model = self.model(name).fit(X)
+        S = self.similarity(model)
+        expected = model._signal(sp.csr_array(X)).toarray() @ S
+        ids, scores = model.recommend(X, N=14, filter_already_liked_items=False)
+        np.testing.assert_allclose(scores, np.take_along_axis(expected, ids, axis=1), atol=1e-10)
+
+    def similarity(self, model) -> np.ndarray:
+        U = model.components_.T
+        return (U * model._strengths()) @ U.T
+
+    def test_contributions_sum_to_the_score(self, name, plays):
+        model = self.model(name).fit(plays)
+        user = plays.select_users(["user-5"])
+        ids, scores = model.recommend(user, N=3)
+        for item, score in zip(ids[0], scores[0], strict=True):
+            whole = model.explain(user, item, N=None)
+            assert whole.score == pytest.approx(score, abs=1e-10)
+            assert whole.contributions.sum() == pytest.approx(score, abs=1e-10)
+            assert set(whole.ids) == set(plays.item_ids[user.matrix.indices])
+            short = model.explain(user, item, N=2)
+            assert len(short.ids) == min(2, user.nnz)
+            assert short.contributions.sum() + short.rest == pytest.approx(score, abs=1e-10)
+
+    def test_explaining_several_users_at_once_is_refused(self, name, X):
+        model = self.model(name).fit(X)
+        with pytest.raises(InvalidDataError, match="items of one user, got 40 rows"):
+            model.explain(X, 0)
+
+    def test_similar_items_leave_the_item_itself_out(self, name, X):
+        model = self.model(name).fit(X)
+        ids, scores = model.similar_items(5, N=13)
+        assert 5 not in ids
+        assert set(ids) == set(range(14)) - {5}
+        assert np.all(np.diff(scores) <= 0)
+        assert np.all(np.abs(scores) <= 1 + 1e-9)
+
+    def test_equal_items_are_each_others_nearest(self, name, X):
+        X[:, 3] = X[:, 8]
+        model = self.model(name).fit(X)
+        assert model.similar_items(3, N=1).ids[0] == 8
+        assert model.similar_items(3, N=1).scores[0] == pytest.approx(1.0)
+
+    def test_item_that_nobody_touched_is_similar_to_none(self, name, X):
+        X[:, 6] = 0
+        model = self.model(name).fit(X)
+        np.testing.assert_array_equal(model.similar_items(6, N=2).ids, [-1, -1])
+        assert 6 not in model.similar_items(3, N=13).ids
+
+    @pytest.mark.parametrize(
+        ("spoil", "message"),
+        [
+            (lambda X: X * np.nan, "NaN"),
+            (lambda X: X + np.inf, "infinity"),
+            (lambda X: X - 5, "Negative values in data passed to .*: preferences must be at least"),
+            (lambda X: X * 0, "holds no interaction"),
+            (lambda X: X[:0], "0 sample"),
+            (lambda X: X[:, :2], "n_components=3 must be at most the number of items, 2"),
+        ],
+    )
+    def test_bad_data_are_refused(self, name, X, spoil, message):
+        with pytest.raises(ValueError, match=message):
+            self.model(name).fit(spoil(X))
+
+    def test_rows_of_another_width_are_refused(self, name, X):
+        model = self.model(name).fit(X)
+        with pytest.raises(ValueError, match="13 features"):
+            model.recommend(X[:, :13])
+
+    def test_data_are_left_as_they_were(self, name, X):
+        sparse = sp.csr_matrix(X)
+        sparse.data[0] = 0.0  # a stored zero
+        before = sparse.copy()
+        self.model(name).fit(sparse).recommend(sparse)
+        for part in ("data", "indices", "indptr"):
+            np.testing.assert_array_equal(getattr(sparse, part), getattr(before, part))

@@ -1,0 +1,264 @@
+"""Top-N selection: both paths against a full sort, and every refusal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.models import ranking
+from equipoise.models.ranking import Ranking, rank_items, top_items
+
+Path = Callable[..., Ranking]
+deterministic = settings(derandomize=True, max_examples=150, deadline=None, database=None)
+
+# Few values, so that ties are the rule; both zeros; both infinities.
+tied_scores = st.sampled_from([-np.inf, -1.0, -0.0, 0.0, 0.5, 0.5, 1.0, np.inf])
+
+
+@pytest.fixture(params=["numpy", "compiled"])
+def _path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send every problem that has any score through one path, whatever its size."""
+    monkeypatch.setattr(ranking, "_SMALL_PROBLEM", 1 if request.param == "compiled" else 2**60)
+
+
+on_both_paths = pytest.mark.usefixtures("_path")
+
+
+def by_full_sort(scores: NDArray[Any], forbidden: NDArray[np.bool_], N: int) -> Ranking:
+    """Sort every row of allowed items by (score descending, index ascending): the definition."""
+    ids = np.full((len(scores), N), -1)
+    top = np.full((len(scores), N), np.nan, dtype=scores.dtype)
+    for i, row in enumerate(scores):
+        allowed = [j for j in range(len(row)) if not forbidden[i, j]]
+        best = sorted(allowed, key=lambda j: (-row[j], j))[:N]
+        ids[i, : len(best)], top[i, : len(best)] = best, row[best]
+    return Ranking(ids, top)
+
+
+def rank(
+    scores: NDArray[Any],
+    N: int,
+    seen: NDArray[Any] | None = None,
+    excluded: NDArray[Any] | None = None,
+    **options: int,
+) -> Ranking:
+    pattern = None if seen is None else csr_array(seen)
+    n, m = scores.shape
+    return rank_items(
+        lambda rows: scores[rows].copy(), n, m, N, seen=pattern, excluded=excluded, **options
+    )
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], int]:
+    n, m = draw(st.integers(1, 5)), draw(st.integers(1, 150))
+    dtype = draw(st.sampled_from([np.float32, np.float64]))
+    scores = draw(hnp.arrays(dtype, (n, m), elements=tied_scores))
+    seen = draw(hnp.arrays(bool, (n, m)))
+    excluded = draw(hnp.arrays(bool, m))
+    return scores, seen, excluded, draw(st.integers(1, m + 3))
+
+
+@pytest.mark.parametrize("select", [ranking._select_numpy, ranking._select_compiled])
+@deterministic
+@given(problem=problems())
+def test_both_paths_agree_with_a_full_sort(
+    select: Path, problem: tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], int]
+) -> None:
+    scores, seen, excluded, N = problem
+    kept = min(N, scores.shape[1])
+    mask = ranking._mask(csr_array(seen), excluded, *scores.shape)
+    found = select(scores, mask, kept, 0)
+    expected = by_full_sort(scores, seen | excluded, kept)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_array_equal(found.scores, expected.scores)
+    assert found.scores.dtype == scores.dtype
+    # The sign of zero is the model's own: only the order ignores it.
+    assert (np.signbit(found.scores) == np.signbit(expected.scores))[found.ids >= 0].all()
+
+
+@on_both_paths
+@pytest.mark.parametrize("N", [1, 2, 20, 200, 999])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_long_rows_agree_with_a_full_sort(N: int, dtype: type) -> None:
+    rng = np.random.default_rng(7)
+    scores = rng.standard_normal((9, 1000)).round(2).astype(dtype)
+    seen, excluded = rng.random((9, 1000)) < 0.1, rng.random(1000) < 0.1
+    found = rank(scores, N, seen, excluded, block_bytes=2 * 8 * 1000)
+    expected = by_full_sort(scores, seen | excluded, N)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_array_equal(found.scores, expected.scores)
+    assert found.ids.dtype == np.int64
+    assert found.scores.dtype == dtype
+
+
+@on_both_paths
+def test_equal_scores_go_to_the_lower_index_and_minus_zero_equals_zero() -> None:
+    ids, scores = rank(np.array([[-0.0, 0.0, 3.0, -0.0, 3.0]]), 4)
+    assert ids.tolist() == [[2, 4, 0, 1]]
+    assert scores.tolist() == [[3.0, 3.0, 0.0, 0.0]]
+
+
+@on_both_paths
+def test_a_fully_masked_row_is_all_padding() -> None:
+    seen = np.array([[True, True], [False, False]])
+    ids, scores = rank(np.array([[1.0, 2.0], [1.0, 2.0]]), 2, seen)
+    assert ids.tolist() == [[-1, -1], [1, 0]]
+    assert np.isnan(scores[0]).all()
+
+
+@on_both_paths
+def test_more_items_asked_than_there_are_gives_padding() -> None:
+    ids, scores = rank(np.array([[1.0, 2.0]]), 4)
+    assert ids.tolist() == [[1, 0, -1, -1]]
+    np.testing.assert_array_equal(scores, [[2.0, 1.0, np.nan, np.nan]])
+
+
+@on_both_paths
+def test_minus_infinity_is_a_score_and_not_a_mask() -> None:
+    scores = np.array([[-np.inf, -np.inf, 1.0]])
+    ids, top = rank(scores, 3, excluded=np.array([True, False, False]))
+    assert ids.tolist() == [[2, 1, -1]]
+    assert top[0, 1] == -np.inf
+
+
+@on_both_paths
+def test_only_the_pattern_of_seen_counts() -> None:
+    stored_zero = csr_array((np.array([0.0]), np.array([1]), np.array([0, 1])), shape=(1, 2))
+    found = rank_items(lambda _: np.array([[1.0, 2.0]]), 1, 2, 1, seen=stored_zero, excluded=None)
+    assert found.ids.tolist() == [[0]]
+
+
+@on_both_paths
+def test_what_one_user_has_seen_stays_recommendable_to_the_next() -> None:
+    seen = np.array([[False, True], [False, False]])
+    assert rank(np.array([[1.0, 2.0], [1.0, 2.0]]), 1, seen).ids.tolist() == [[0], [1]]
+
+
+@on_both_paths
+@pytest.mark.parametrize("block_bytes", [1, 8 * 3, 2 * 8 * 3, 10**9])
+def test_the_size_of_the_blocks_changes_nothing_and_bounds_them(block_bytes: int) -> None:
+    scores = np.arange(15.0).reshape(5, 3) % 4
+    asked: list[slice] = []
+
+    def score_rows(rows: slice) -> NDArray[Any]:
+        asked.append(rows)
+        return scores[rows].copy()
+
+    found = rank_items(score_rows, 5, 3, 2, seen=None, excluded=None, block_bytes=block_bytes)
+    expected = by_full_sort(scores, np.zeros((5, 3), bool), 2)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    step = max(1, block_bytes // (8 * 3))
+    assert asked == [slice(s, min(s + step, 5)) for s in range(0, 5, step)]
+
+
+@on_both_paths
+@pytest.mark.parametrize("shape", [(0, 4), (3, 0), (0, 0)])
+def test_no_users_or_no_items_give_an_empty_or_padded_ranking(shape: tuple[int, int]) -> None:
+    ids, scores = rank(np.zeros(shape), 2)
+    assert ids.shape == scores.shape == (shape[0], 2)
+    assert (ids == -1).all()
+    assert np.isnan(scores).all()
+
+
+@on_both_paths
+def test_scores_in_fortran_order_are_ranked_alike() -> None:
+    scores = np.random.default_rng(0).standard_normal((4, 7))
+    fortran = rank_items(
+        lambda rows: np.asfortranarray(scores[rows]), 4, 7, 3, seen=None, excluded=None
+    )
+    np.testing.assert_array_equal(fortran.ids, rank(scores, 3).ids)
+
+
+@on_both_paths
+@pytest.mark.parametrize("masked", [False, True])
+def test_nan_is_refused_with_its_place_masked_or_not(masked: bool) -> None:
+    scores = np.zeros((40, 90))
+    scores[31, 77] = scores[31, 80] = scores[35, 0] = np.nan
+    seen = np.isnan(scores) if masked else None
+    with pytest.raises(InvalidDataError, match=r"score of user row 31, item 77 is NaN.*fit"):
+        rank(scores, 2, seen, block_bytes=8 * 90 * 7)
+
+
+@pytest.mark.parametrize("N", [0, -1, 2.0, True, None])
+def test_n_below_one_or_no_integer_is_refused(N: Any) -> None:
+    with pytest.raises(InvalidParameterError, match=r"N must be an integer of at least 1, got "):
+        rank(np.zeros((1, 2)), N)
+    with pytest.raises(InvalidParameterError, match=r"N must be an integer of at least 1, got "):
+        top_items(np.zeros(2), N)
+
+
+def test_an_empty_block_is_refused() -> None:
+    with pytest.raises(InvalidParameterError, match=r"block_bytes must be an integer of at least"):
+        rank(np.zeros((1, 2)), 1, block_bytes=0)
+
+
+@pytest.mark.parametrize("excluded", [np.zeros(3, bool), np.zeros(2, int), np.zeros((1, 2), bool)])
+def test_a_mask_of_another_shape_or_type_is_refused(excluded: NDArray[Any]) -> None:
+    with pytest.raises(InvalidDataError, match=r"excluded must hold one bool for each of the 2"):
+        rank(np.zeros((1, 2)), 1, excluded=excluded)
+
+
+def test_seen_of_another_shape_or_format_is_refused() -> None:
+    with pytest.raises(InvalidDataError, match=r"seen must be a CSR matrix of 1 users by 2 items"):
+        rank(np.zeros((1, 2)), 1, seen=np.zeros((2, 2)))
+    coo = csr_array(np.eye(2)).tocoo()
+    with pytest.raises(InvalidDataError, match=r"got coo of shape \(2, 2\)"):
+        rank_items(lambda _: np.zeros((2, 2)), 2, 2, 1, seen=coo, excluded=None)
+
+
+@pytest.mark.parametrize("block", [np.zeros((2, 3)), np.zeros((1, 2), int)])
+def test_scores_of_another_shape_or_type_are_refused(block: NDArray[Any]) -> None:
+    with pytest.raises(InvalidDataError, match=r"scores of user rows 0 to 0 must be float32 or"):
+        rank_items(lambda _: block, 1, 2, 1, seen=None, excluded=None)
+
+
+@deterministic
+@given(problem=problems())
+def test_one_vector_is_ranked_like_one_row(
+    problem: tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], int],
+) -> None:
+    scores, _, excluded, N = problem
+    before = scores[0].copy()
+    found = top_items(scores[0], N, excluded=excluded)
+    expected = by_full_sort(scores[:1], excluded[None], N)
+    np.testing.assert_array_equal(found.ids, expected.ids[0])
+    np.testing.assert_array_equal(found.scores, expected.scores[0])
+    np.testing.assert_array_equal(scores[0], before)
+
+
+def test_without_a_folder_for_its_cache_the_kernel_still_compiles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    njit = numba.njit
+
+    def njit_in_a_read_only_system(**options: Any) -> Any:
+        if options.pop("cache", False):
+            raise RuntimeError("cannot cache function: no locator available")
+        return njit(**options)
+
+    monkeypatch.setattr(numba, "njit", njit_in_a_read_only_system)
+    monkeypatch.setattr(ranking, "_kernel", ranking._kernel.__wrapped__)
+    monkeypatch.setattr(ranking, "_SMALL_PROBLEM", 1)
+    assert rank(np.array([[1.0, 3.0, 2.0]]), 2).ids.tolist() == [[1, 2]]
+
+
+def test_small_problems_never_load_numba() -> None:
+    code = (
+        "import sys, numpy as np; from equipoise.models.ranking import rank_items\n"
+        "rank_items(lambda r: np.eye(9)[r], 9, 9, 2, seen=None, excluded=None)\n"
+        "sys.exit('numba' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

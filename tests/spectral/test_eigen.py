@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import scipy.linalg as sl
+
+from equipoise.exceptions import SolverError
+from equipoise.spectral.eigen import dense_eigenpairs, fix_signs, lanczos_eigenpairs
+from equipoise.spectral.krylov import orthonormalize
+
+
+@dataclass
+class Matrix:
+    """A dense symmetric matrix as an operator."""
+
+    M: np.ndarray
+    working_dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float64))
+    sweeps: int = 0
+
+    @property
+    def size(self) -> int:
+        return len(self.M)
+
+    def __call__(self, V: np.ndarray) -> np.ndarray:
+        self.sweeps += 1
+        return self.M.astype(V.dtype) @ V
+
+
+def planted(values: np.ndarray, seed: int = 0) -> np.ndarray:
+    """A symmetric matrix with exactly these eigenvalues."""
+    Q = np.linalg.qr(np.random.default_rng(seed).standard_normal((len(values), len(values))))[0]
+    return (Q * values) @ Q.T
+
+
+def solve(M: np.ndarray, rank: int, dtype: type = np.float64, seed: int = 0, **options):
+    rng = np.random.default_rng(seed)
+    return lanczos_eigenpairs(Matrix(M, np.dtype(dtype)), rank, rng=rng, **options)
+
+
+def angle(A: np.ndarray, B: np.ndarray) -> float:
+    return float(np.max(sl.subspace_angles(A, B)))
+
+
+DECAY = np.concatenate([2.0 ** -np.arange(20.0), np.linspace(1e-3, -0.5, 280)])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rank", [1, 7, 12])
+def test_planted_spectrum_is_found_with_true_residuals(rank, dtype):
+    M = planted(DECAY)
+    found = solve(M, rank, dtype)
+    np.testing.assert_allclose(found.values, np.sort(DECAY)[::-1][:rank], atol=1e-9)
+    residuals = np.linalg.norm(M @ found.vectors - found.vectors * found.values, axis=0)
+    np.testing.assert_allclose(found.residuals, residuals, atol=1e-14)
+    assert found.max_residual <= 1e-6
+
+
+def test_largest_algebraic_not_largest_magnitude():
+    values = np.concatenate([[-9.0, -8.0, 3.0, 2.0, 1.0], np.linspace(0.5, -7, 95)])
+    np.testing.assert_allclose(solve(planted(values), 3).values, [3, 2, 1], atol=1e-9)
+
+
+def test_early_negative_ritz_values_do_not_stop_the_search():
+    values = np.concatenate([[1.0], np.linspace(-0.9, -1, 199)])
+    found = solve(planted(values), 1)
+    np.testing.assert_allclose(found.values, [1.0], atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("copies", [9, 16, 40])
+def test_copies_of_a_repeated_eigenvalue_are_not_missed(copies, dtype):
+    """A block of 8 vectors holds 8 copies; the others must be found by the probe."""
+    values = np.concatenate([np.full(copies, 2.0), [1.9, 1.8], np.linspace(1, 0, 300)])
+    found = solve(planted(values), copies + 2, dtype, block=8)
+    assert found.values.sum() == pytest.approx(2 * copies + 1.9 + 1.8, rel=1e-9)
+
+
+def test_repeated_eigenvalue_that_straddles_the_cut_is_filled_up():
+    values = np.concatenate([[3.0], np.full(30, 2.0), np.linspace(1, 0, 200)])
+    found = solve(planted(values), 20, block=8)
+    np.testing.assert_allclose(found.values, [3.0] + [2.0] * 19, atol=1e-9)
+    assert found.next_value == pytest.approx(2.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_low_rank_matrix_gives_only_its_own_components(dtype):
+    values = np.concatenate([np.linspace(3, 1, 13), np.zeros(187)])
+    found = solve(planted(values), 32, dtype)
+    assert len(found.values) == 13
+    np.testing.assert_allclose(found.values, values[:13], atol=1e-9)
+
+
+def test_rank_one_matrix_survives_the_breakdown_of_its_krylov_space():
+    ones = np.ones((150, 150))
+    found = solve(ones, 10, np.float32)
+    np.testing.assert_allclose(found.values, [150.0], rtol=1e-12)
+
+
+def test_fewer_positive_eigenvalues_than_asked_for_give_fewer_pairs():
+    values = np.concatenate([[3.0, 2.0], np.linspace(-0.1, -1, 98)])
+    for found in (solve(planted(values), 6), dense_eigenpairs(planted(values), 6)):
+        np.testing.assert_allclose(found.values, [3, 2], atol=1e-9)
+        assert found.next_value == 0.0
+
+
+def test_float32_iteration_is_finished_in_float64_when_it_cannot_reach_the_tolerance():
+    M = planted(DECAY)
+    found = solve(M, 8, np.float32, tol=1e-10)
+    assert found.max_residual <= 1e-10
+
+
+@pytest.mark.parametrize("size", [2, 3, 9, 17, 40])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_small_spaces_are_exhausted_exactly(size, dtype):
+    values = np.linspace(5, 1, size)
+    for rank in {1, size // 2 or 1, size}:
+        np.testing.assert_allclose(
+            solve(planted(values), rank, dtype).values, values[:rank], rtol=1e-10
+        )
+
+
+def test_same_seed_gives_the_same_bits_and_another_seed_the_same_subspace():
+    M = planted(DECAY)
+    first, again, other = solve(M, 8), solve(M, 8), solve(M, 8, seed=1)
+    np.testing.assert_array_equal(first.vectors, again.vectors)
+    np.testing.assert_array_equal(first.values, again.values)
+    assert angle(first.vectors, other.vectors) < 1e-4
+    assert np.all(np.sum(first.vectors * other.vectors, axis=0) > 0.99)
+
+
+def test_warm_start_takes_fewer_sweeps():
+    M = planted(np.concatenate([np.linspace(2, 1.5, 10), np.linspace(1.2, -1, 390)]))
+    cold = solve(M, 10)
+    nearby = M + 1e-4 * planted(np.ones(400), seed=2)
+    warm = solve(nearby, 10, start=cold.vectors)
+    assert warm.sweeps < cold.sweeps
+    np.testing.assert_allclose(warm.values, np.linalg.eigvalsh(nearby)[::-1][:10], atol=1e-9)
+
+
+def test_next_value_bounds_the_first_eigenvalue_left_out():
+    M = planted(DECAY)
+    truth = np.sort(DECAY)[::-1]
+    for rank in (3, 8):
+        assert truth[rank] - 1e-9 <= solve(M, rank).next_value <= truth[rank] + 1e-3
+
+
+def test_giving_up_says_how_far_it_got_and_what_to_do():
+    M = planted(np.linspace(1, 0.9, 500))
+    with pytest.raises(SolverError, match=r"stopped at residual .* above tol=1.0e-09. Raise tol"):
+        solve(M, 5, tol=1e-9, max_sweeps=3)
+
+
+def test_monitor_hears_of_every_look():
+    heard = []
+    found = solve(planted(DECAY), 8, monitor=lambda _, residual: heard.append(residual))
+    assert heard[-1] <= 1e-6
+    assert len(heard) <= found.sweeps
+
+
+def test_signs_make_every_sum_positive_or_the_largest_entry_where_the_sum_vanishes():
+    U = np.array([[-0.8, -0.5], [0.1, 0.5], [-0.1, 0.0]])
+    fixed = fix_signs(U)
+    assert fixed[:, 0].sum() > 0
+    np.testing.assert_allclose(fixed[:, 1], [0.5, -0.5, 0.0])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nearly_dependent_columns_are_orthonormalized_by_householder(dtype):
+    rng = np.random.default_rng(0)
+    column = rng.standard_normal((200, 1))
+    W = np.hstack([column, column + 1e-9 * rng.standard_normal((200, 1))]).astype(dtype)
+    Q, R = orthonormalize(W)
+    np.testing.assert_allclose(Q.T @ Q, np.eye(2), atol=1e-5 if dtype == np.float32 else 1e-12)
+    np.testing.assert_allclose(Q @ R, W, atol=1e-5)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from threadpoolctl import threadpool_info
+
+from equipoise.spectral.gram import DenseGram, SparseGram
+from equipoise.spectral.solve import build_gram, choose_solver, solve
+
+
+def matrix(n: int, m: int, density: float, seed: int = 0) -> sp.csr_array:
+    X = sp.random_array((n, m), density=density, rng=np.random.default_rng(seed), format="csr")
+    return sp.csr_array(X)
+
+
+@pytest.mark.parametrize("solver", ["matrix_free", "gram", "dense"])
+def test_all_paths_reach_the_same_optimum(solver):
+    X = matrix(300, 120, 0.1)
+    w = np.random.default_rng(1).random(120)
+    C = (X.T @ X).toarray()
+    expected = np.linalg.eigvalsh((w[:, None] * C + C * w) / 2)[::-1][:9]
+    found = solve(build_gram(X, solver), w, 9, solver=solver, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(found.eigenvalues, expected, rtol=1e-9)
+    assert found.certificate.objective == pytest.approx(expected.sum(), rel=1e-10)
+    assert found.certificate.orthogonality < 1e-12
+
+
+def test_few_items_are_solved_by_lapack_and_many_without_a_dense_matrix():
+    assert choose_solver(matrix(2000, 100, 0.05), 32) == "dense"
+    wide = sp.csr_array((np.ones(3), ([0, 1, 2], [0, 5, 49_999])), shape=(3, 50_000))
+    assert choose_solver(wide, 2) == "matrix_free"
+
+
+def test_many_fits_on_one_matrix_favour_sharing_its_gram_matrix():
+    X = matrix(8000, 1500, 0.02)
+    assert choose_solver(X, 8) == "matrix_free"
+    assert choose_solver(X, 8, fits=50) == "gram"
+
+
+def test_blas_threads_are_restored_after_the_fit():
+    def threads() -> list[int]:
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    before = threads()
+    X = matrix(200, 60, 0.1)
+    solve(SparseGram(X), np.ones(60), 4, solver="matrix_free", rng=np.random.default_rng(0))
+    assert threads() == before
+
+
+def test_matrix_free_path_builds_no_items_by_items_and_no_users_by_items_array():
+    n, m = 6_000, 5_000
+    X = matrix(n, m, 0.001)
+    tracemalloc.start()
+    gram = SparseGram(X)
+    solve(gram, gram.squared_norms + 1, 4, solver="matrix_free", rng=np.random.default_rng(0))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < m * m * 8 / 5
+    assert peak < n * m * 8 / 5
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e30])
+def test_scaling_the_data_scales_the_eigenvalues_and_nothing_else(factor):
+    X = matrix(400, 90, 0.1)
+    scaled = sp.csr_array((X.data * factor, X.indices, X.indptr), shape=X.shape)
+    w = np.random.default_rng(2).random(90)
+    for compiled in (False, True):
+        results = [
+            solve(
+                SparseGram(data, compiled=compiled),
+                w,
+                5,
+                solver="matrix_free",
+                rng=np.random.default_rng(0),
+            )
+            for data in (X, scaled)
+        ]
+        np.testing.assert_allclose(
+            results[1].eigenvalues / factor**2, results[0].eigenvalues, rtol=1e-9
+        )
+        np.testing.assert_allclose(results[1].vectors, results[0].vectors, atol=1e-4)
+
+
+def test_dense_gram_is_the_same_by_blas_and_by_the_compiled_loop():
+    from equipoise.spectral.kernels import gram
+
+    X = matrix(500, 40, 0.3)
+    np.testing.assert_allclose(gram(X), DenseGram.of(X).C * DenseGram.of(X).scale, rtol=1e-12)
