@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 
 from equipoise.exceptions import ArtefactError
-from equipoise.models import persistence
 from equipoise.models.persistence import Artefact, read_artefact, write_artefact
+from equipoise.models.persistence.format import json_bytes, sha256_of
 
 deterministic = settings(derandomize=True, max_examples=60, deadline=None, database=None)
 
@@ -92,8 +92,8 @@ def forge(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
         manifest = json.loads(entries["manifest.json"])
         change(manifest)
         manifest.pop("sha256", None)
-        seal = persistence._sha256(persistence._json_bytes(manifest))
-        entries["manifest.json"] = persistence._json_bytes({**manifest, "sha256": seal}, 2)
+        seal = sha256_of(json_bytes(manifest))
+        entries["manifest.json"] = json_bytes({**manifest, "sha256": seal}, 2)
 
     rezip(path, edit)
 
@@ -429,10 +429,10 @@ def reseal(entries: dict[str, bytes], name: str, content: bytes) -> None:
     entries[entry] = content
     manifest = json.loads(entries["manifest.json"])
     manifest.pop("sha256")
-    seal = persistence._sha256(content)
+    seal = sha256_of(content)
     manifest["arrays"][name].update(bytes=len(content), sha256=seal)
-    total = persistence._sha256(persistence._json_bytes(manifest))
-    entries["manifest.json"] = persistence._json_bytes({**manifest, "sha256": total}, 2)
+    total = sha256_of(json_bytes(manifest))
+    entries["manifest.json"] = json_bytes({**manifest, "sha256": total}, 2)
 
 
 def test_ids_and_sparse_matrices_are_checked_beyond_their_checksums(model: Path) -> None:

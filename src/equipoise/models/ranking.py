@@ -7,14 +7,13 @@ Small problems are selected by NumPy, large ones by a compiled kernel; both give
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import pairwise
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from equipoise.compiled import compile_loop, in_threads, thread_count
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 if TYPE_CHECKING:
@@ -216,28 +215,19 @@ def _select_numpy(block: NDArray[Any], mask: _Mask, kept: int, first_user: int) 
 
 
 def _select_compiled(block: NDArray[Any], mask: _Mask, kept: int, first_user: int) -> Ranking:
-    """Share the rows of a block among threads, each running the kernel without the GIL.
-
-    Plain threads, not numba's own: its portable threading layer aborts the process when two
-    Python threads enter it at once, as a web server that recommends in threads would.
-    """
-    import numba
-
-    config: Any = numba.config  # its attributes are set when it is imported
-    kernel = _kernel()
+    """Share the rows of a block among threads, each running the compiled kernel."""
     n = len(block)
+    kernel = _kernel()
     ids = np.empty((n, kept), dtype=np.int64)
     scores = np.empty((n, kept), dtype=block.dtype)
+    threads = min(n, thread_count())
+    edges = np.linspace(0, n, threads + 1).astype(int).tolist()
 
-    def run(start: int, stop: int) -> int:
-        part = slice(start, stop)
+    def run(thread: int) -> int:
+        part = slice(edges[thread], edges[thread + 1])
         return int(kernel(block[part], *mask.rows(part), ids[part], scores[part]))
 
-    threads = min(n, config.NUMBA_NUM_THREADS)
-    edges = np.linspace(0, n, threads + 1).astype(int).tolist()
-    with ThreadPoolExecutor(threads) as pool:
-        failures = list(pool.map(run, edges[:-1], edges[1:]))
-    for (start, _), failure in zip(pairwise(edges), failures, strict=True):
+    for start, failure in zip(edges[:-1], in_threads(run, threads), strict=True):
         if failure >= 0:
             _refuse_nan(first_user + start + failure // block.shape[1], failure % block.shape[1])
     return Ranking(ids, scores)
@@ -245,14 +235,7 @@ def _select_compiled(block: NDArray[Any], mask: _Mask, kept: int, first_user: in
 
 @cache
 def _kernel() -> Callable[..., int]:
-    """Compile `_select_rows` at its first use: importing numba alone takes a good second."""
-    import numba
-
-    try:
-        kernel: Callable[..., int] = numba.njit(nogil=True, cache=True)(_select_rows)
-    except RuntimeError:  # numba finds no folder it may write its cache to: compile for this run
-        kernel = numba.njit(nogil=True)(_select_rows)
-    return kernel
+    return compile_loop(_select_rows)
 
 
 def _select_rows(
