@@ -1,0 +1,10 @@
+"""Tables in, `Interactions` out: the one door for data."""
+
+from __future__ import annotations
+
+from equipoise.data import synthetic
+from equipoise.data.description import Description
+from equipoise.data.interactions import Interactions
+from equipoise.data.split import Split, holdout
+
+__all__ = ["Description", "Interactions", "Split", "holdout", "synthetic"]

@@ -1,0 +1,112 @@
+"""From coded pairs to the canonical matrix: duplicates merged, bad values found."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from equipoise.data.identifiers import show
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
+
+Duplicates = Literal["sum", "last", "max", "error"]
+
+
+class CodedPairs(NamedTuple):
+    """One entry per interaction: code of its user, code of its item, value (and time)."""
+
+    users: NDArray[np.int32]
+    items: NDArray[np.int32]
+    values: NDArray[np.floating[Any]]
+    timestamps: NDArray[Any] | None
+    user_ids: NDArray[Any]
+    item_ids: NDArray[Any]
+
+
+class Assembled(NamedTuple):
+    """A canonical CSR matrix and the times of its entries."""
+
+    matrix: sparse.csr_array
+    timestamps: NDArray[Any] | None
+
+
+def check_duplicates_policy(duplicates: str) -> None:
+    """Refuse a policy that is not one of the four."""
+    if duplicates not in get_args(Duplicates):
+        raise InvalidParameterError(
+            f"duplicates={duplicates!r} is not a policy; use one of "
+            + ", ".join(map(repr, get_args(Duplicates)))
+            + "."
+        )
+
+
+def invalid_at(values: NDArray[np.floating[Any]]) -> int | None:
+    """Return the position of the first value that is NaN, infinite or negative, or None."""
+    fine = np.isfinite(values) & (values >= 0)
+    return None if fine.all() else int(np.argmin(fine))
+
+
+def value_rule(value: float) -> str:
+    """Say which rule a value breaks."""
+    if np.isnan(value):
+        return "is NaN (missing)"
+    return "is infinite" if np.isinf(value) else "is negative"
+
+
+def assemble(pairs: CodedPairs, duplicates: Duplicates) -> Assembled:
+    """Build the users × items matrix of coded pairs whose values are all positive and finite."""
+    shape = (len(pairs.user_ids), len(pairs.item_ids))
+    matrix = sparse.csr_array((pairs.values, (pairs.users, pairs.items)), shape=shape)
+    matrix.sum_duplicates()
+    unique = matrix.nnz == len(pairs.values)
+    if unique and pairs.timestamps is None:
+        return Assembled(matrix, None)
+    if not unique and duplicates == "sum" and pairs.timestamps is None:
+        return Assembled(matrix, None)
+    if not unique and duplicates == "error":
+        _refuse_first_duplicate(pairs)
+    order, ends = _runs(pairs, shape[1])
+    data = _merged(pairs.values[order], ends, duplicates)
+    times = None if pairs.timestamps is None else pairs.timestamps[order][ends]
+    return Assembled(
+        sparse.csr_array((data, matrix.indices, matrix.indptr), shape=shape, copy=False), times
+    )
+
+
+def _runs(pairs: CodedPairs, n_items: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Sort by pair, then time, then input order; return that order and where each run ends."""
+    key = pairs.users.astype(np.int64) * n_items + pairs.items
+    if pairs.timestamps is None:
+        order = np.argsort(key, kind="stable")
+    else:
+        order = np.lexsort((pairs.timestamps, key))
+    ordered = key[order]
+    ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
+    return order, ends
+
+
+def _merged(
+    values: NDArray[np.floating[Any]], ends: NDArray[np.intp], duplicates: Duplicates
+) -> NDArray[np.floating[Any]]:
+    if len(values) == len(ends) or duplicates == "last":
+        return values[ends]
+    starts = np.append(0, ends[:-1] + 1)
+    merge = np.maximum if duplicates == "max" else np.add
+    merged: NDArray[np.floating[Any]] = merge.reduceat(values, starts)
+    return merged
+
+
+def _refuse_first_duplicate(pairs: CodedPairs) -> None:
+    order, ends = _runs(pairs._replace(timestamps=None), len(pairs.item_ids))
+    repeats = np.ones(len(order), dtype=bool)
+    repeats[np.append(0, ends[:-1] + 1)] = False
+    first = order[repeats].min()
+    user = show(pairs.user_ids[pairs.users[first]])
+    item = show(pairs.item_ids[pairs.items[first]])
+    raise InvalidDataError(
+        f"user {user} and item {item} come together more than once (again in row {first}, "
+        f"counted from 0), and duplicates='error' forbids it; {int(repeats.sum())} rows repeat a "
+        "pair. Merge them with duplicates='sum', 'max' or 'last'."
+    )

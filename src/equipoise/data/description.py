@@ -1,0 +1,104 @@
+"""What a table of interactions looks like, in a few numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+
+class Spread(NamedTuple):
+    """Smallest, middle and largest of some counts."""
+
+    min: int
+    median: float
+    max: int
+
+    def __str__(self) -> str:
+        """Return e.g. ``'1 / 4.5 / 20'``."""
+        return f"{self.min:,} / {self.median:,g} / {self.max:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Counts of a users × items table; print it to read it.
+
+    Attributes
+    ----------
+    n_users, n_items, n_interactions : int
+    density : float
+        n_interactions / (n_users · n_items).
+    items_per_user, users_per_item : Spread
+        Minimum, median and maximum.
+    popularity_deciles : tuple of 10 floats
+        Share of all interactions held by each tenth of the items, most popular first.
+    has_timestamps, has_names : bool
+    """
+
+    n_users: int
+    n_items: int
+    n_interactions: int
+    density: float
+    items_per_user: Spread
+    users_per_item: Spread
+    popularity_deciles: tuple[float, ...]
+    has_timestamps: bool
+    has_names: bool
+
+    def __str__(self) -> str:
+        """Return the numbers as aligned lines."""
+        deciles = " ".join(f"{share:.1%}" for share in self.popularity_deciles)
+        extras = [
+            name
+            for name, there in (("timestamps", self.has_timestamps), ("names", self.has_names))
+            if there
+        ]
+        return "\n".join(
+            [
+                f"users            {self.n_users:,}",
+                f"items            {self.n_items:,}",
+                f"interactions     {self.n_interactions:,} (density {self.density:.3%})",
+                f"items per user   {self.items_per_user} (min / median / max)",
+                f"users per item   {self.users_per_item} (min / median / max)",
+                f"share by tenth   {deciles} (of items, most popular first)",
+                f"also has         {', '.join(extras) or 'neither timestamps nor names'}",
+            ]
+        )
+
+
+def describe(matrix: sparse.csr_array, *, has_timestamps: bool, has_names: bool) -> Description:
+    """Summarise a canonical CSR matrix.
+
+    Examples
+    --------
+    >>> X = sparse.csr_array([[1.0, 1.0], [1.0, 0.0]])
+    >>> summary = describe(X, has_timestamps=False, has_names=False)
+    >>> summary.users_per_item, summary.popularity_deciles[0]
+    (Spread(min=1, median=1.5, max=2), 0.6666666666666666)
+    """
+    n, m = matrix.shape
+    users_per_item = np.bincount(matrix.indices, minlength=m)
+    return Description(
+        n_users=n,
+        n_items=m,
+        n_interactions=int(matrix.nnz),
+        density=matrix.nnz / (n * m),
+        items_per_user=_spread(np.diff(matrix.indptr)),
+        users_per_item=_spread(users_per_item),
+        popularity_deciles=_shares_by_tenth(users_per_item),
+        has_timestamps=has_timestamps,
+        has_names=has_names,
+    )
+
+
+def _spread(counts: NDArray[np.integer]) -> Spread:
+    return Spread(int(counts.min()), float(np.median(counts)), int(counts.max()))
+
+
+def _shares_by_tenth(counts: NDArray[np.integer]) -> tuple[float, ...]:
+    tenths = np.array_split(np.sort(counts)[::-1], 10)
+    total = max(int(counts.sum()), 1)
+    return tuple(float(tenth.sum() / total) for tenth in tenths)

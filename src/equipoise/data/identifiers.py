@@ -1,0 +1,265 @@
+"""Ids of users and items: any scalar type, kept as it came, looked up without a loop over rows.
+
+Ids are 1-D NumPy arrays. Whole numbers, floats, booleans and dates keep their dtype; strings are
+object arrays of `str`; everything else (UUIDs, decimals, mixed types) stays the object it was.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.exceptions import InvalidDataError, UnknownIdError
+
+# Kinds that NumPy sorts and compares by value: bool, int, unsigned, float, datetime, timedelta
+_SORTABLE_KINDS = "biufMm"
+
+
+class Factorized(NamedTuple):
+    """Codes 0, 1, 2 … in order of first appearance, and the id behind each code."""
+
+    codes: NDArray[np.int32]
+    ids: NDArray[Any]
+
+
+def as_id_array(values: Any, role: str) -> NDArray[Any]:
+    """Return ids as a 1-D array of their own type; refuse missing ones.
+
+    Parameters
+    ----------
+    values : array-like
+        A list, NumPy array, pandas, polars or Arrow column.
+    role : str
+        ``"user"`` or ``"item"``: how an error names them.
+
+    Examples
+    --------
+    >>> as_id_array(["b", "a"], "user")
+    array(['b', 'a'], dtype=object)
+    >>> as_id_array([3, 1], "item")
+    array([3, 1])
+    """
+    ids = _to_numpy(values)
+    if ids.ndim != 1:
+        raise InvalidDataError(
+            f"{role} ids must be one flat column; these have {ids.ndim} dimensions. "
+            f"Give one id per {role}."
+        )
+    if ids.dtype.kind not in _SORTABLE_KINDS + "O":
+        raise InvalidDataError(
+            f"{role} ids of type {ids.dtype} are not scalars equipoise can compare. "
+            "Use whole numbers, strings or dates."
+        )
+    _refuse_missing(ids, role)
+    return ids
+
+
+def _to_numpy(values: Any) -> NDArray[Any]:
+    """Return an array without turning numbers into text: [1, 'a'] stays a mixed object array."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = values.filled(np.nan) if values.mask.any() else values.data
+    if not isinstance(values, np.ndarray) and not hasattr(values, "__array__"):
+        values = list(values)
+        if any(isinstance(value, str | bytes) for value in values):
+            return _objects(values)
+    array = np.asarray(values)
+    return array if array.dtype.kind in _SORTABLE_KINDS + "V" else _objects(array.tolist(), array)
+
+
+def _objects(values: list[Any], shaped: NDArray[Any] | None = None) -> NDArray[Any]:
+    """Return a plain object array; `np.str_` and friends become the Python type they stand for."""
+    if shaped is not None and shaped.ndim != 1:
+        return shaped.astype(object)
+    dates = dates_of(values)
+    if dates is not None:
+        return dates
+    array = np.empty(len(values), dtype=object)
+    array[:] = [_plain(value) for value in values]
+    return array
+
+
+def dates_of(values: list[Any]) -> NDArray[Any] | None:
+    """Return Python dates, or times without a zone, as datetime64; None if they are not all so."""
+    kinds = set(map(type, values))
+    if kinds == {dt.date}:
+        return np.array(values, dtype="datetime64[D]")
+    if kinds == {dt.datetime} and all(value.tzinfo is None for value in values):
+        return np.array(values, dtype="datetime64[us]")
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """Return the Python scalar of a NumPy one; dates stay, for `.item()` drops their unit."""
+    is_date = isinstance(value, np.datetime64 | np.timedelta64)
+    return value.item() if isinstance(value, np.generic) and not is_date else value
+
+
+def show(value: Any) -> str:
+    """Return an id as an error should print it: 5 and not np.int64(5).
+
+    Examples
+    --------
+    >>> show(np.int64(5)), show("a"), show(np.datetime64("2020-01-02"))
+    ('5', "'a'", '2020-01-02')
+    """
+    value = _plain(value)
+    return str(value) if isinstance(value, np.generic) else repr(value)
+
+
+def _refuse_missing(ids: NDArray[Any], role: str) -> None:
+    missing = missing_at(ids)
+    if missing is not None:
+        raise InvalidDataError(
+            f"{role} id number {missing} (counted from 0) is missing ({show(ids[missing])}): every "
+            f"interaction needs a {role}. Drop or fill such rows first."
+        )
+
+
+def missing_at(ids: NDArray[Any]) -> int | None:
+    """Return the position of the first null, NaN or NaT, or None."""
+    if ids.dtype.kind in "fMm":
+        mask = np.isnan(ids)
+    elif ids.dtype.kind == "O":
+        if _types(ids) <= {str, int, bytes}:
+            return None
+        mask = np.fromiter((_is_missing(value) for value in ids), bool, len(ids))
+    else:
+        return None
+    return int(np.argmax(mask)) if mask.any() else None
+
+
+def _types(ids: NDArray[Any]) -> set[type]:
+    return set(map(type, ids))
+
+
+def _is_missing(value: Any) -> bool:
+    # pandas.NA and NaT are told by name: comparing NA raises, and pandas may not be installed
+    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+        return True
+    return isinstance(value, float) and value != value
+
+
+def factorize(values: NDArray[Any], role: str) -> Factorized:
+    """Give each distinct id a code, in order of first appearance.
+
+    Examples
+    --------
+    >>> factorize(np.array([7, 3, 7, 9]), "user")
+    Factorized(codes=array([0, 1, 0, 2], dtype=int32), ids=array([7, 3, 9]))
+    """
+    ids = as_id_array(values, role)
+    if ids.dtype.kind in "iu" or (ids.dtype.kind == "O" and _types(ids) == {str}):
+        return _factorize_hashed(ids)
+    if ids.dtype.kind in _SORTABLE_KINDS:
+        return _factorize_sorted(ids)
+    seen: dict[Any, int] = {}
+    try:
+        codes = np.fromiter((seen.setdefault(i, len(seen)) for i in ids), np.int32, len(ids))
+    except TypeError as error:
+        raise InvalidDataError(f"{role} ids must be hashable scalars: {error}.") from error
+    return Factorized(codes, _objects(list(seen)))
+
+
+def _factorize_hashed(ids: NDArray[Any]) -> Factorized:
+    """Let polars hash whole numbers and text: several times faster than sorting them."""
+    import polars as pl
+
+    column = pl.Series(ids, dtype=pl.String if ids.dtype.kind == "O" else None)
+    distinct = column.unique(maintain_order=True)
+    codes = pl.Series(np.arange(len(distinct), dtype=np.int32))
+    coded = column.replace_strict(distinct, codes, return_dtype=pl.Int32)
+    return Factorized(coded.to_numpy(), distinct.to_numpy())
+
+
+def _factorize_sorted(ids: NDArray[Any]) -> Factorized:
+    distinct, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+    by_appearance = np.argsort(first)
+    code_of = np.empty(len(distinct), dtype=np.int32)
+    code_of[by_appearance] = np.arange(len(distinct), dtype=np.int32)
+    return Factorized(code_of[inverse.ravel()], distinct[by_appearance])
+
+
+class Lookup:
+    """Where each id stands in a vocabulary; built once, asked often."""
+
+    def __init__(self, vocabulary: NDArray[Any], role: str) -> None:
+        self._vocabulary = vocabulary
+        self._role = role
+        self._by_hash = vocabulary.dtype.kind == "O"
+        if self._by_hash:
+            self._position = {value: position for position, value in enumerate(vocabulary)}
+        else:
+            self._order = np.argsort(vocabulary, kind="stable")
+            self._sorted = vocabulary[self._order]
+
+    def find(self, ids: Any) -> NDArray[np.intp]:
+        """Return positions, -1 for an id that is not there."""
+        asked = as_id_array(ids, self._role)
+        if self._by_hash:
+            return np.fromiter((self._position.get(i, -1) for i in asked), np.intp, len(asked))
+        if not _comparable(asked.dtype, self._vocabulary.dtype):
+            return np.full(len(asked), -1, dtype=np.intp)
+        slot = np.minimum(np.searchsorted(self._sorted, asked), len(self._sorted) - 1)
+        return np.where(self._sorted[slot] == asked, self._order[slot], -1)
+
+    def require(self, ids: Any) -> NDArray[np.intp]:
+        """Return positions; refuse ids that are not there, naming a few."""
+        positions = self.find(ids)
+        if np.any(positions < 0):
+            unknown = as_id_array(ids, self._role)[positions < 0]
+            raise UnknownIdError(self._complaint(unknown))
+        return positions
+
+    def _complaint(self, unknown: NDArray[Any]) -> str:
+        known = ", ".join(map(show, self._vocabulary[:3]))
+        return (
+            f"{len(unknown)} unknown {self._role} id(s): {name_a_few(unknown)}. The "
+            f"{len(self._vocabulary)} {self._role}s here look like {known} "
+            f"({_kind_name(self._vocabulary)}); ids must match in type and spelling."
+        )
+
+
+def _comparable(asked: np.dtype[Any], known: np.dtype[Any]) -> bool:
+    if asked.kind in "Mm" or known.kind in "Mm":
+        return asked.kind == known.kind
+    return asked.kind != "O"
+
+
+def _kind_name(ids: NDArray[Any]) -> str:
+    return type(ids[0]).__name__ if ids.dtype.kind == "O" and len(ids) else str(ids.dtype)
+
+
+def name_a_few(ids: Iterable[Any], limit: int = 5) -> str:
+    """Return the first few ids as text, with an ellipsis if there are more.
+
+    Examples
+    --------
+    >>> name_a_few(np.arange(9))
+    '0, 1, 2, 3, 4, ...'
+    """
+    values = list(islice(ids, limit + 1))
+    return ", ".join(map(show, values[:limit])) + (", ..." if len(values) > limit else "")
+
+
+def duplicate_at(ids: NDArray[Any]) -> int | None:
+    """Return the position of the first id that already came before, or None.
+
+    Examples
+    --------
+    >>> duplicate_at(np.array([4, 9, 4]))
+    2
+    """
+    n_distinct = len(set(ids)) if ids.dtype.kind == "O" else len(np.unique(ids))
+    if n_distinct == len(ids):
+        return None
+    seen: set[Any] = set()
+    for position, value in enumerate(ids.tolist()):
+        if value in seen:
+            return position
+        seen.add(value)
+    return None

@@ -1,0 +1,121 @@
+"""What items are called: from a mapping, a table, or a file."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.exceptions import InvalidDataError
+
+_NAME_COLUMNS = ("name", "title", "itemname", "label", "artistname", "movietitle", "description")
+_ID_COLUMNS = ("id", "itemid", "item", "movieid", "artistid", "trackid", "productid", "key")
+
+
+def names_for(item_ids: NDArray[Any], source: Any) -> NDArray[Any]:
+    """Return one name per item id; an item without one is called by its id.
+
+    Examples
+    --------
+    >>> names_for(np.array([7, 8]), {7: "Velvet Harbour"}).tolist()
+    ['Velvet Harbour', '8']
+    """
+    by_text = isinstance(source, str | os.PathLike)
+    known = _from_file(Path(source)) if by_text else _from_memory(source)
+    # a file knows ids as text only; a mapping or a table knows them as they are
+    keys = [str(item) for item in item_ids.tolist()] if by_text else item_ids.tolist()
+    found = [known.get(key) for key in keys]
+    if not any(name is not None for name in found):
+        raise InvalidDataError(
+            f"none of the {len(known)} names belongs to one of the {len(keys)} items: the names "
+            f"are for ids like {list(known)[:3]!r}, the items are like {keys[:3]!r}."
+        )
+    names = np.empty(len(keys), dtype=object)
+    names[:] = [
+        str(item) if name is None else str(name)
+        for item, name in zip(item_ids.tolist(), found, strict=True)
+    ]
+    return names
+
+
+def _from_memory(source: Any) -> dict[Any, Any]:
+    if isinstance(source, Mapping):
+        return dict(source)
+    from equipoise.data.readers import tables
+
+    if not (tables.is_pandas(source) or tables.is_table(source)):
+        raise InvalidDataError(
+            f"names cannot come from {type(source).__name__}: give {{id: name}}, a table with an "
+            "id and a name column, or the path of one."
+        )
+    import polars as pl
+
+    if isinstance(source, pl.LazyFrame):
+        source = source.collect()
+    if tables.is_pandas(source):
+        columns = {str(name): source[name].tolist() for name in source.columns}
+    else:
+        columns = pl.DataFrame(source).to_dict(as_series=False)
+    id_column, name_column = _two_columns(list(columns), "the table of names")
+    return dict(zip(columns[id_column], columns[name_column], strict=True))
+
+
+def _two_columns(header: Sequence[str], source: str) -> tuple[str, str]:
+    from equipoise.data.readers.columns import is_known_name, normalized
+
+    names = [column for column in header if normalized(column) in _NAME_COLUMNS]
+    ids = [column for column in header if normalized(column) in _ID_COLUMNS]
+    ids += [column for column in header if is_known_name(column) and column not in ids + names]
+    if not (names and ids):
+        raise InvalidDataError(
+            f"{source} needs a column of ids (id, item_id, ...) and one of names (name, title); "
+            f"it has: {', '.join(header)}."
+        )
+    return ids[0], names[0]
+
+
+def _from_file(path: Path) -> dict[Any, Any]:
+    import polars as pl
+
+    from equipoise.data.readers import delimited, files
+    from equipoise.data.readers.chunks import open_text
+    from equipoise.data.readers.columns import Columns
+
+    found = files.find(path, None)
+    if len(found.paths) > 1 or found.format in ("sqlite", "lightgcn"):
+        raise InvalidDataError(
+            f"{path}: names come from one CSV, Parquet, movies.dat or artists.dat file."
+        )
+    path = found.paths[0]
+    if found.format == "parquet":
+        named = _from_memory(pl.read_parquet(path))
+        return {str(key): name for key, name in named.items()}
+    quoted = found.format == "csv" and path.suffix != ".dat"
+    form = delimited.layout(path, None, Columns(), quoted=quoted)
+    with open_text(path) as file:
+        text = _decoded(file.read())
+    rows = pl.read_csv(
+        io.BytesIO(text.replace(form.delimiter, form.byte).encode()),
+        separator=form.byte,
+        quote_char='"' if quoted else None,
+        has_header=form.names is not None,
+        infer_schema=False,
+        truncate_ragged_lines=True,
+    )
+    # without a header (movies.dat) the first column is the id, the second the name
+    header = rows.columns
+    columns = _two_columns(header, str(path)) if form.names else (header[0], header[1])
+    return dict(zip(rows[columns[0]], rows[columns[1]], strict=True))
+
+
+def _decoded(text: bytes) -> str:
+    """Return UTF-8 text, or ISO-8859-1 where it is not: MovieLens' titles are."""
+    try:
+        return text.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return text.decode("iso-8859-1")

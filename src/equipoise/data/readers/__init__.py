@@ -1,0 +1,114 @@
+"""One way in for every kind of data: guess the kind, read in batches, encode, assemble."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+from scipy import sparse
+
+from equipoise.data.assembly import Duplicates
+from equipoise.data.interactions import Interactions
+from equipoise.data.readers import databases, delimited, files, lightgcn, tables
+from equipoise.data.readers.columns import Columns
+from equipoise.data.readers.encoder import Batch, Encoder
+from equipoise.data.readers.vocabulary import (
+    ColumnVocabulary,
+    ObjectVocabulary,
+    TextVocabulary,
+    Vocabulary,
+)
+from equipoise.exceptions import InvalidDataError
+
+__all__ = ["Columns", "Options", "read"]
+
+
+class Options(NamedTuple):
+    """How to read; see `Interactions.read`."""
+
+    columns: Columns = Columns()
+    delimiter: str | None = None
+    duplicates: Duplicates = "sum"
+    format: str | None = None
+    query: str | None = None
+
+
+def read(source: Any, options: Options) -> Interactions:
+    """Read from whatever `source` is."""
+    if sparse.issparse(source):
+        return Interactions.from_sparse(source)
+    if isinstance(source, Interactions):
+        return source
+    if tables.is_pandas(source):
+        return tables.from_pandas(source, options.columns, options.duplicates)
+    if tables.is_table(source):
+        batches = tables.batches(source, options.columns)
+        return _encode(batches, ColumnVocabulary, options, "the table")
+    if isinstance(source, str) and databases.is_url(source):
+        return _read_database(source, options)
+    if isinstance(source, str | os.PathLike):
+        return _read_files(source, options)
+    raise InvalidDataError(
+        f"cannot read from {type(source).__name__}. Give a path, a folder, a glob, a pandas, "
+        "polars or Arrow table, a SciPy sparse matrix, or a database URL with query=."
+    )
+
+
+def _read_files(source: str | os.PathLike[str], options: Options) -> Interactions:
+    found = files.find(Path(source), options.format)
+    if found.format == "sqlite":
+        if len(found.paths) > 1:
+            raise InvalidDataError(f"{source} matches several databases; name one.")
+        return _read_database(str(found.paths[0]), options)
+    _refuse_query(options, source)
+    if found.format == "parquet":
+        batches = tables.parquet_batches(found.paths, options.columns)
+        return _encode(batches, ColumnVocabulary, options, str(source))
+    text = (batch for path in found.paths for batch in _readable(path, found.format, options))
+    loaded = _encode(text, TextVocabulary, options, str(source))
+    return loaded if found.names is None else loaded.with_names(found.names)
+
+
+def _readable(path: Path, kind: str, options: Options) -> Iterator[Batch]:
+    """Yield batches; say which file it was if the system or the packing fails."""
+    try:
+        yield from _text_batches(path, kind, options)
+    except (OSError, EOFError, zlib.error, pl.exceptions.PolarsError) as error:
+        raise InvalidDataError(
+            f"{path} cannot be read to its end; it may be broken or cut off. ({error})"
+        ) from error
+
+
+def _text_batches(path: Path, kind: str, options: Options) -> Iterable[Batch]:
+    if kind == "lightgcn":
+        return lightgcn.batches(path)
+    # MovieLens and Last.fm files are never quoted: a quote in them is a quote
+    fixed = {"movielens": "::", "lastfm": "\t"}.get(kind)
+    form = delimited.layout(path, options.delimiter or fixed, options.columns, quoted=fixed is None)
+    return delimited.batches(path, form, options.columns)
+
+
+def _read_database(source: str, options: Options) -> Interactions:
+    batches = databases.batches(source, options.query, options.columns)
+    return _encode(batches, ObjectVocabulary, options, "the query")
+
+
+def _refuse_query(options: Options, source: Any) -> None:
+    if options.query is not None:
+        raise InvalidDataError(
+            f"query= is for databases, and {source} is not one. Leave it out, or give a SQLite "
+            "file or a database URL."
+        )
+
+
+def _encode(
+    batches: Iterable[Batch], vocabulary: Callable[[str], Vocabulary], options: Options, source: str
+) -> Interactions:
+    encoder = Encoder(vocabulary("user"), vocabulary("item"))
+    for batch in batches:
+        encoder.add(batch)
+    return encoder.finish(options.duplicates, source)

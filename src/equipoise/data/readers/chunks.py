@@ -1,0 +1,114 @@
+"""A text file in pieces that end where a record ends, each knowing its first line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, cast
+
+import polars as pl
+
+from equipoise.exceptions import InvalidDataError
+
+# Text held at a time: large enough that polars works at full speed, small beside any memory
+CHUNK_BYTES = 1 << 23
+# A quote left open would glue the rest of the file together: after this many chunks stop waiting
+_LONGEST_RECORD = 8
+_BOM = b"\xef\xbb\xbf"
+
+
+class Chunk(NamedTuple):
+    """Whole records, and the number of the first line (from 1) in the file."""
+
+    text: bytes
+    first_line: int
+
+
+def open_text(path: Path) -> BinaryIO:
+    """Open a file for reading bytes; .gz is unpacked as it is read, .zst at once."""
+    if path.suffix == ".gz":
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    if path.suffix == ".zst":
+        lines = pl.read_csv(
+            path, separator="\x01", quote_char=None, has_header=False, infer_schema=False
+        )
+        return io.BytesIO("\n".join(lines.to_series().fill_null("")).encode())
+    return path.open("rb")
+
+
+def head(path: Path, n_bytes: int = 1 << 16) -> bytes:
+    """Return the first lines, without the mark that some editors put before UTF-8."""
+    with open_text(path) as file:
+        start = file.read(n_bytes)
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise InvalidDataError(f"{path} is UTF-16 text. Save it as UTF-8 and read that.")
+    start = start.removeprefix(_BOM)
+    return start if len(start) < n_bytes - len(_BOM) else start[: start.rfind(b"\n") + 1]
+
+
+def chunks(path: Path, *, quoted: bool, has_header: bool = False) -> Iterator[Chunk]:
+    """Yield the file in chunks of whole records.
+
+    A newline ends a record if the quotes before it pair up, which holds for quoted fields with
+    newlines and doubled quotes inside them.
+    """
+    line = 1
+    with open_text(path) as file:
+        rest = file.read(len(_BOM)).removeprefix(_BOM)
+        while has_header:
+            rest += b"" if b"\n" in rest else file.readline()
+            header, _, rest = rest.partition(b"\n")
+            line, has_header = line + 1, not header.strip()
+        while block := file.read(CHUNK_BYTES):
+            rest += block
+            cut = _last_record_end(rest, quoted)
+            if cut:
+                yield Chunk(rest[:cut], line)
+                line, rest = line + rest.count(b"\n", 0, cut), rest[cut:]
+    if rest.strip():
+        yield Chunk(rest, line)
+
+
+def _last_record_end(text: bytes, quoted: bool) -> int:
+    cut = text.rfind(b"\n") + 1
+    if not quoted:
+        return cut
+    last = cut
+    open_quotes = text.count(b'"', 0, cut) % 2
+    while cut and open_quotes:
+        before = text.rfind(b"\n", 0, cut - 1) + 1
+        open_quotes ^= text.count(b'"', before, cut) % 2
+        cut = before
+    return cut if cut or len(text) < _LONGEST_RECORD * CHUNK_BYTES else last
+
+
+def csv_reader(lines: Iterable[str], delimiter: str, *, quoted: bool) -> Any:
+    """Return the standard library's reader, which counts lines, with or without quoting."""
+    if quoted:
+        return csv.reader(lines, delimiter=delimiter)
+    return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+
+
+def records(chunk: Chunk, delimiter: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line, fields) one by one: slow, for finding what is wrong and where."""
+    text = io.StringIO(chunk.text.decode("utf-8", errors="replace"), newline="")
+    reader = csv_reader(text, delimiter, quoted=quoted)
+    line = chunk.first_line
+    for fields in reader:
+        yield line, fields
+        line = chunk.first_line + reader.line_num
+
+
+def refuse_encoding(chunk: Chunk, source: str) -> None:
+    """Refuse text that is not UTF-8, with the line where it stops being so."""
+    try:
+        chunk.text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = chunk.first_line + chunk.text.count(b"\n", 0, error.start)
+        raise InvalidDataError(
+            f"{source}, line {line}: byte {chunk.text[error.start]:#04x} is not UTF-8 text. "
+            "Save the file as UTF-8 (iconv -f ISO-8859-1 -t UTF-8) and read that."
+        ) from error

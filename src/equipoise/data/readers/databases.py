@@ -1,0 +1,160 @@
+"""Rows of an SQL query: SQLite through the standard library, the rest through SQLAlchemy."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import polars as pl
+
+from equipoise.data.readers.columns import Columns, resolve
+from equipoise.data.readers.encoder import Batch
+from equipoise.exceptions import InvalidDataError, require_extra
+
+_ROWS_AT_A_TIME = 50_000
+_SQLITE_URL = re.compile(r"^sqlite(?:\+pysqlite)?:///(?P<path>[^?]+)$")
+_URL = re.compile(r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://")
+_FILE_SCHEMES = {"http", "https", "ftp", "s3", "gs", "gcs", "az", "abfs", "hdfs"}
+
+
+def is_url(source: str) -> bool:
+    """Tell a URL from a path."""
+    return _URL.match(source) is not None
+
+
+def batches(source: str, query: str | None, asked: Columns) -> Iterator[Batch]:
+    """Yield the rows of a query on a SQLite file or a database URL, as they arrive.
+
+    Neither the URL nor the user name and password in it ever get into an error message.
+    """
+    in_file = _SQLITE_URL.match(source)
+    if is_url(source) and not in_file:
+        _refuse_remote_file(source)
+        _require_query(query, "the database")
+        yield from _from_url(source, query or "", asked)
+        return
+    path = Path(unquote(in_file["path"])) if in_file else Path(source)
+    _require_query(query, str(path))
+    yield from _from_sqlite(path, query or "", asked)
+
+
+def _require_query(query: str | None, source: str) -> None:
+    if not (query and query.strip()):
+        raise InvalidDataError(
+            f"{source} needs query= (--query) to say which rows: a SELECT of user, item and, if "
+            "there are any, value and timestamp."
+        )
+
+
+def _refuse_remote_file(source: str) -> None:
+    scheme = source.partition("://")[0]
+    if scheme.lower() in _FILE_SCHEMES:
+        raise InvalidDataError(
+            f"{scheme}:// addresses are not read. Download the file and read that; database URLs "
+            "such as postgresql+psycopg://... go with query=."
+        )
+
+
+def _from_sqlite(path: Path, query: str, asked: Columns) -> Iterator[Batch]:
+    if not path.is_file():
+        raise InvalidDataError(f"there is no file {path}. Check the path of the database.")
+    # mode=ro: a query cannot change the file, and a mistyped name cannot create one
+    address = f"file:{quote(str(path.resolve()))}?mode=ro"
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as connection:
+            cursor = connection.execute(query)
+            names = [column[0] for column in cursor.description or ()]
+            parts = iter(lambda: cursor.fetchmany(_ROWS_AT_A_TIME), [])
+            yield from _batches_of_rows(parts, names, asked, f"the query on {path}")
+    except sqlite3.Error as error:
+        raise InvalidDataError(f"the query on {path} failed: {error}.") from error
+
+
+def _from_url(source: str, query: str, asked: Columns) -> Iterator[Batch]:
+    sql = require_extra("sqlalchemy", "sql", "reading from a database URL")
+    url = _parsed_url(sql, source)
+    try:
+        engine = sql.create_engine(url)
+    except sql.exc.NoSuchModuleError:
+        raise InvalidDataError(
+            f"{url.drivername!r} is no database SQLAlchemy knows. Use e.g. "
+            "postgresql+psycopg://... or install the driver."
+        ) from None
+    except ImportError as error:
+        require_extra(str(error.name), "sql", f"reading from {url.drivername}")
+        raise
+    # no_parameters: the query goes to the server as it is written, with its % and its :
+    streamed = {"stream_results": True, "yield_per": _ROWS_AT_A_TIME, "no_parameters": True}
+    try:
+        with engine.connect().execution_options(**streamed) as connection:
+            result = connection.exec_driver_sql(query)
+            names = list(result.keys())
+            yield from _batches_of_rows(result.partitions(), names, asked, "the query")
+    except sql.exc.SQLAlchemyError as error:
+        # `from None`: the original's text and arguments may hold what `_without_secrets` takes out
+        reason = _without_secrets(str(getattr(error, "orig", None) or error), url)
+        raise InvalidDataError(
+            f"the {url.get_backend_name()} database refused: {reason}. Check the address, the "
+            "credentials and the query."
+        ) from None
+    finally:
+        engine.dispose()
+
+
+def _parsed_url(sql: Any, source: str) -> Any:
+    try:
+        url = sql.make_url(source)
+    except (sql.exc.ArgumentError, ValueError):
+        raise InvalidDataError(
+            "the database URL cannot be parsed; it should look like "
+            "postgresql+psycopg://user:password@host:port/database. (It is not shown here, as it "
+            "may hold a password.)"
+        ) from None
+    # without a driver SQLAlchemy takes psycopg2; the extra brings its successor
+    short = url.drivername in ("postgres", "postgresql")
+    return url.set(drivername="postgresql+psycopg") if short else url
+
+
+def _without_secrets(message: str, url: Any) -> str:
+    for secret in (url.password, url.username, *url.query.values()):
+        if secret:
+            message = message.replace(str(secret), "***")
+    return " ".join(message.split())
+
+
+def _batches_of_rows(
+    parts: Iterator[Sequence[Sequence[Any]]], names: list[str], asked: Columns, source: str
+) -> Iterator[Batch]:
+    if not names:
+        raise InvalidDataError(f"{source} returns no rows at all: it must be a SELECT.")
+    found = resolve(names, len(names), asked, source)
+    start = 0
+    for rows in parts:
+        columns = list(zip(*rows, strict=True))
+        frame = pl.DataFrame(
+            {role: _series(columns[place], role) for role, place in found.taken().items()}
+        )
+        called = {role: names[place] for role, place in found.taken().items()}
+        yield Batch(frame, source, _row_after(start), called)
+        start += len(rows)
+
+
+def _row_after(start: int) -> Any:
+    return lambda row: f"row {start + row} (counted from 0)"
+
+
+def _series(values: Sequence[Any], role: str) -> pl.Series:
+    if role in ("user", "item"):
+        # objects, not a polars type: a database may return UUIDs, decimals, or mix types
+        return pl.Series(role, values, dtype=pl.Object)
+    try:
+        return pl.Series(role, values)
+    except (TypeError, pl.exceptions.PolarsError):
+        # SQLite lets one column mix types: as text, the encoder tells numbers from the rest
+        texts = [None if value is None else str(value) for value in values]
+        return pl.Series(role, texts, dtype=pl.String)

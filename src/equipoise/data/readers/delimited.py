@@ -1,0 +1,192 @@
+"""Text with a delimiter: CSV, TSV, MovieLens `::` and Last.fm files, in chunks."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+
+from equipoise.data.readers.chunks import (
+    Chunk,
+    chunks,
+    csv_reader,
+    head,
+    records,
+    refuse_encoding,
+)
+from equipoise.data.readers.columns import Columns, is_known_name, resolve
+from equipoise.data.readers.encoder import Batch
+from equipoise.exceptions import InvalidDataError
+
+_DELIMITERS = ("\t", ",", ";", "|", " ")
+# polars splits at one byte; this one, "unit separator", stands in for "::" and occurs in no text
+_STAND_IN = "\x1f"
+_HEAD_ROWS = 50
+
+
+class Layout(NamedTuple):
+    """How a text file is written."""
+
+    delimiter: str
+    quoted: bool
+    names: list[str] | None
+    n_columns: int
+
+    @property
+    def byte(self) -> str:
+        """The one-byte delimiter that polars sees."""
+        return _STAND_IN if len(self.delimiter) > 1 else self.delimiter
+
+
+def layout(path: Path, delimiter: str | None, asked: Columns, *, quoted: bool = True) -> Layout:
+    """Tell delimiter, header and width from the first lines."""
+    lines = _first_lines(path)
+    delimiter = delimiter or _guess_delimiter(lines, path)
+    rows = _split(lines, delimiter, quoted)
+    first = [cell.strip() for cell in rows[0]]
+    if not _has_header(first, rows[1:], asked):
+        return Layout(delimiter, quoted, None, max(map(len, rows)))
+    repeated = {name for name in first if first.count(name) > 1}
+    if repeated:
+        raise InvalidDataError(
+            f"{path}: the header names {sorted(repeated)} more than once. Rename those columns."
+        )
+    return Layout(delimiter, quoted, first, len(first))
+
+
+def batches(path: Path, form: Layout, asked: Columns) -> Iterator[Batch]:
+    """Yield the rows of a text file, every cell as text."""
+    resolved = resolve(form.names, form.n_columns, asked, str(path))
+    places = resolved.taken()
+    called = {
+        role: form.names[place] if form.names else f"number {place}"
+        for role, place in places.items()
+    }
+    for chunk in chunks(path, quoted=form.quoted, has_header=form.names is not None):
+        chunk = _one_byte_delimiter(chunk, form)
+        rows = _parse(chunk, form, places, str(path))
+        rows, lines = _without_blank_lines(rows, chunk, form)
+        yield Batch(rows, str(path), lines, called)
+
+
+def _first_lines(path: Path) -> list[str]:
+    # not splitlines(): to Python, but to no CSV file, a form feed ends a line too
+    text = head(path).decode("utf-8", "replace").replace("\r\n", "\n")
+    lines = [line for line in text.split("\n") if line.strip()]
+    if not lines:
+        raise InvalidDataError(f"{path} is empty: there is not one line of text in it.")
+    return lines[: _HEAD_ROWS + 1]
+
+
+def _split(lines: list[str], delimiter: str, quoted: bool) -> list[list[str]]:
+    if len(delimiter) > 1:
+        return [line.split(delimiter) for line in lines]
+    return [row for row in csv_reader(lines, delimiter, quoted=quoted) if row]
+
+
+def _guess_delimiter(lines: list[str], path: Path) -> str:
+    """Return the delimiter that cuts all first lines into equally many fields."""
+    if "::" in lines[0]:
+        return "::"
+    widths = {d: [len(row) for row in _split(lines, d, True)] for d in _DELIMITERS}
+    for delimiter, counts in widths.items():
+        if counts[0] > 1 and len(set(counts)) == 1:
+            return delimiter
+    ragged = max(_DELIMITERS, key=lambda d: widths[d][0])
+    if widths[ragged][0] == 1:
+        raise InvalidDataError(
+            f"{path}: no delimiter found in {lines[0][:60]!r}; a user and an item need two "
+            "columns. Say what separates them with delimiter= (--delimiter), or the kind of file "
+            "with format= (--format)."
+        )
+    return ragged
+
+
+def _has_header(first: list[str], rest: list[list[str]], asked: Columns) -> bool:
+    """Tell a header: a known or asked-for name, or a word above a column of numbers."""
+    if any(isinstance(wish, str) and wish in first and wish for wish in asked):
+        return True
+    if any(map(_is_number, first)):
+        return False
+    below = [[row[place] for row in rest if place < len(row)] for place in range(len(first))]
+    above_numbers = any(column and all(map(_is_number, column)) for column in below)
+    return above_numbers or any(map(is_known_name, first))
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _one_byte_delimiter(chunk: Chunk, form: Layout) -> Chunk:
+    if form.byte == form.delimiter:
+        return chunk
+    return chunk._replace(text=chunk.text.replace(form.delimiter.encode(), form.byte.encode()))
+
+
+def _parse(chunk: Chunk, form: Layout, places: dict[str, int], source: str) -> pl.DataFrame:
+    names = [f"column_{place}" for place in range(form.n_columns)]
+    # a header of our own: polars takes the width from the first line, which may be a short one
+    header = form.byte.join(names).encode() + b"\n"
+    try:
+        rows = pl.read_csv(
+            io.BytesIO(header + chunk.text),
+            infer_schema=False,
+            separator=form.byte,
+            quote_char='"' if form.quoted else None,
+            columns=[names[place] for place in places.values()],
+        )
+    except pl.exceptions.PolarsError as error:
+        refuse_encoding(chunk, source)
+        _refuse_wide_record(chunk, form, source)
+        raise InvalidDataError(
+            f"{source}, from line {chunk.first_line} on: the text cannot be split into columns; "
+            f"a quote may be open or stand inside a field. ({str(error).splitlines()[0]})"
+        ) from error
+    return rows.select(pl.col(names[place]).alias(role) for role, place in places.items())
+
+
+def _refuse_wide_record(chunk: Chunk, form: Layout, source: str) -> None:
+    for line, fields in records(chunk, form.byte, quoted=form.quoted):
+        if len(fields) > form.n_columns:
+            raise InvalidDataError(
+                f"{source}, line {line}: {len(fields)} fields where the table has "
+                f"{form.n_columns} columns. Quote a field that contains the delimiter "
+                f"{form.delimiter!r}, or name another one with delimiter= (--delimiter)."
+            )
+
+
+class _Lines:
+    """Says which physical line a row of a chunk is on; counted only when somebody asks."""
+
+    def __init__(self, chunk: Chunk, form: Layout, kept: pl.Series | None) -> None:
+        self._chunk, self._form, self._kept = chunk, form, kept
+
+    def __call__(self, row: int) -> str:
+        record = row if self._kept is None else int(self._kept[row])
+        numbered = records(self._chunk, self._form.byte, quoted=self._form.quoted)
+        for position, (line, _) in enumerate(numbered):
+            if position == record:
+                return f"line {line}"
+        return f"about line {self._chunk.first_line + record}"
+
+
+def _without_blank_lines(
+    rows: pl.DataFrame, chunk: Chunk, form: Layout
+) -> tuple[pl.DataFrame, _Lines]:
+    """Leave out blank lines; a line of nothing but delimiters stays, to be refused by number."""
+    nothing = rows.select(pl.all_horizontal(pl.all().is_null())).to_series()
+    if not nothing.any():
+        return rows, _Lines(chunk, form, None)
+    written = pl.Series(
+        [bool(fields) for _, fields in records(chunk, form.byte, quoted=form.quoted)]
+    )
+    # polars drops what follows the last newline, csv may not: the shorter count is the common one
+    written = written.head(len(rows)).extend_constant(False, max(0, len(rows) - len(written)))
+    return rows.filter(written), _Lines(chunk, form, written.arg_true())

@@ -1,0 +1,150 @@
+"""Tables in memory (pandas, polars, Arrow) and Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from equipoise.data.assembly import Duplicates
+from equipoise.data.interactions import Interactions
+from equipoise.data.readers.columns import Columns, Resolved, resolve
+from equipoise.data.readers.encoder import Batch, times_of
+from equipoise.exceptions import InvalidDataError
+
+# Rows of a Parquet file held at a time
+_ROWS_AT_A_TIME = 1 << 19
+
+
+def is_pandas(source: Any) -> bool:
+    """Tell a pandas table without importing pandas."""
+    return type(source).__module__.split(".")[0] == "pandas" and hasattr(source, "columns")
+
+
+def is_table(source: Any) -> bool:
+    """Tell a polars table, or anything that speaks the Arrow C interface."""
+    return isinstance(source, pl.DataFrame | pl.LazyFrame) or any(
+        hasattr(source, speaks) for speaks in ("__arrow_c_stream__", "__arrow_c_array__")
+    )
+
+
+def from_pandas(table: Any, asked: Columns, duplicates: Duplicates) -> Interactions:
+    """Read a pandas table; ids of any type stay what they are."""
+    names = [str(name) for name in table.columns]
+    found = resolve(names, len(names), asked, "the pandas table")
+    if not len(table):
+        raise InvalidDataError("the pandas table is empty: it has columns but no rows.")
+    values = None
+    if found.value is not None:
+        column = table.iloc[:, found.value]
+        values = _pandas_numbers(column)
+    times = None if found.timestamp is None else _pandas_times(table.iloc[:, found.timestamp])
+    return Interactions.from_pairs(
+        table.iloc[:, found.user].to_numpy(),
+        table.iloc[:, found.item].to_numpy(),
+        values,
+        times,
+        duplicates,
+    )
+
+
+def _pandas_numbers(column: Any) -> Any:
+    try:
+        return column.to_numpy(dtype="float64", na_value=float("nan"))
+    except (TypeError, ValueError) as error:
+        raise InvalidDataError(
+            f"the pandas table, column {column.name!r} (value): {error}. Values must be numbers; "
+            "name another column with value= (--value)."
+        ) from error
+
+
+def _pandas_times(column: Any) -> Any:
+    if getattr(column.dtype, "tz", None) is not None:
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    if column.dtype.kind in "iufM":
+        return column.to_numpy()
+    rows = pl.DataFrame({"timestamp": column.tolist()}, strict=False)
+    source, called = "the pandas table", {"timestamp": str(column.name)}
+    return times_of(Batch(rows, source, partial(_row, 0), called))
+
+
+def _row(start: int, row: int) -> str:
+    return f"row {start + row} (counted from 0)"
+
+
+def batches(table: Any, asked: Columns) -> Iterator[Batch]:
+    """Yield the rows of a polars or Arrow table."""
+    source = f"the {type(table).__module__.split('.')[0]} table"
+    if isinstance(table, pl.LazyFrame):
+        yield from _lazy_batches(table, asked, source)
+        return
+    start = 0
+    for frame in _frames(table):
+        found = resolve(frame.columns, frame.width, asked, source)
+        yield _batch(frame, found, source, start)
+        start += len(frame)
+
+
+def _frames(table: Any) -> Iterator[pl.DataFrame]:
+    if isinstance(table, pl.DataFrame):
+        yield table
+    elif hasattr(table, "read_next_batch"):
+        # a RecordBatchReader may hold more than memory: one batch at a time
+        for part in table:
+            yield pl.DataFrame(part)
+    else:
+        yield pl.DataFrame(table)
+
+
+def _lazy_batches(table: pl.LazyFrame, asked: Columns, source: str) -> Iterator[Batch]:
+    names = table.collect_schema().names()
+    found = resolve(names, len(names), asked, source)
+    narrow = table.select(names[place] for place in found.taken().values())
+    start = 0
+    frames = narrow.collect_batches() if hasattr(narrow, "collect_batches") else [narrow.collect()]
+    for frame in frames:
+        yield _batch(frame, _renumbered(found), source, start)
+        start += len(frame)
+
+
+def parquet_batches(paths: Sequence[Path], asked: Columns) -> Iterator[Batch]:
+    """Yield the rows of Parquet files in batches; only the columns needed are read."""
+    for path in paths:
+        try:
+            yield from _one_parquet(path, asked)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise InvalidDataError(
+                f"{path} cannot be read as Parquet; it may be broken or another kind of file. "
+                f"({str(error).splitlines()[0]})"
+            ) from error
+
+
+def _one_parquet(path: Path, asked: Columns) -> Iterator[Batch]:
+    scan = pl.scan_parquet(path, glob=False)
+    names = scan.collect_schema().names()
+    found = resolve(names, len(names), asked, str(path))
+    narrow = scan.select(names[place] for place in found.taken().values())
+    n_rows = scan.select(pl.len()).collect().item()
+    for start in range(0, n_rows, _ROWS_AT_A_TIME):
+        frame = narrow.slice(start, _ROWS_AT_A_TIME).collect()
+        yield _batch(frame, _renumbered(found), str(path), start)
+
+
+def _renumbered(found: Resolved) -> Resolved:
+    """Return the positions within a table that holds the taken columns only, in role order."""
+    order = {role: place for place, role in enumerate(found.taken())}
+    return Resolved(order["user"], order["item"], order.get("value"), order.get("timestamp"))
+
+
+def _batch(frame: pl.DataFrame, found: Resolved, source: str, start: int) -> Batch:
+    names = frame.columns
+    places = found.taken()
+    return Batch(
+        frame.select(pl.col(names[place]).alias(role) for role, place in places.items()),
+        source,
+        partial(_row, start),
+        {role: names[place] for role, place in places.items()},
+    )

@@ -1,0 +1,27 @@
+"""Planted worlds: the demo data, the theorems' matrices, data of any size for benchmarks."""
+
+from __future__ import annotations
+
+from equipoise.data.synthetic.heavy_tail import scale
+from equipoise.data.synthetic.listeners import listening
+from equipoise.data.synthetic.theory import (
+    ExclusiveTastes,
+    PlantedSpectrum,
+    bernoulli,
+    exclusive_tastes,
+    item_regular_blocks,
+    planted_spectrum,
+    popular_and_rare,
+)
+
+__all__ = [
+    "ExclusiveTastes",
+    "PlantedSpectrum",
+    "bernoulli",
+    "exclusive_tastes",
+    "item_regular_blocks",
+    "listening",
+    "planted_spectrum",
+    "popular_and_rare",
+    "scale",
+]

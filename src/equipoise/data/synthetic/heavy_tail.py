@@ -1,0 +1,119 @@
+"""Data of any size for benchmarks: Zipf popularity and interests from broad to narrow."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from equipoise.data.interactions import Interactions
+from equipoise.exceptions import InvalidParameterError
+
+_ZIPF, _ZIPF_SHIFT = 0.9, 10.0
+# Interests are intervals of a hidden shelf of items: the whole shelf, a half, a quarter, ...
+_DEEPEST = 7
+_INTERESTS_PER_USER = 4
+# Spread of how much users consume (log-normal)
+_ACTIVITY = 1.0
+# Draws at a time: bounds memory at about 100 MB besides the result
+_BLOCK = 1 << 21
+# Popular items are drawn again and again: so many more draws than distinct pairs are wanted
+_FIRST_OVERSAMPLING, _MOST_ROUNDS = 1.5, 6
+
+
+class _Shelf(NamedTuple):
+    """Items in hidden order, with the running sum of their popularity."""
+
+    cumulative: NDArray[np.float64]
+    item: NDArray[np.int32]
+
+
+def scale(n_users: int, n_items: int, nnz: int, seed: int = 0) -> Interactions:
+    """Return `nnz` interactions with small whole values (float32), fast.
+
+    Items stand on a hidden shelf. Each user has four interests, intervals of the shelf that range
+    from all of it down to 1/128, and draws items from them by Zipf popularity; how much users
+    consume is log-normal. Broad interests are shared by many users and narrow ones by few, which
+    gives a spectrum that decays slowly, like real data. Users may end up with nothing.
+    """
+    if min(n_users, n_items, nnz) < 1 or nnz > n_users * n_items // 4:
+        raise InvalidParameterError(
+            f"nnz={nnz} must be from 1 to a quarter of {n_users} x {n_items} pairs."
+        )
+    rng = np.random.default_rng(seed)
+    shelf = _shelf(n_items, rng)
+    activity = rng.lognormal(0.0, _ACTIVITY, n_users)
+    draws = _FIRST_OVERSAMPLING * nnz
+    for _ in range(_MOST_ROUNDS):
+        pairs = _distinct_pairs(shelf, activity * (draws / activity.sum()), rng)
+        if len(pairs) >= nnz:
+            return _interactions(_thinned(pairs, nnz, rng), n_users, n_items, rng)
+        draws *= 1.0 + 2.0 * (nnz - len(pairs)) / nnz
+    raise InvalidParameterError(
+        f"nnz={nnz} is too dense for {n_users} x {n_items} with popular items drawn so often. "
+        "Ask for fewer interactions or more items."
+    )
+
+
+def _shelf(n_items: int, rng: np.random.Generator) -> _Shelf:
+    popularity = rng.permutation((np.arange(n_items) + _ZIPF_SHIFT) ** -_ZIPF)
+    return _Shelf(np.cumsum(popularity), rng.permutation(n_items).astype(np.int32))
+
+
+def _distinct_pairs(
+    shelf: _Shelf, expected: NDArray[np.float64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return sorted user·m + item of distinct pairs, drawn for blocks of users at a time."""
+    draws = np.maximum(1, np.minimum(expected, 4.0 * len(shelf.item))).astype(np.int64)
+    block_of_user = np.cumsum(draws) // _BLOCK
+    bounds = np.searchsorted(block_of_user, np.arange(block_of_user[-1] + 2))
+    parts = []
+    for first, last in pairwise(bounds):
+        if first < last:
+            users = np.repeat(np.arange(first, last), draws[first:last])
+            items = _draw_items(shelf, users - first, last - first, rng)
+            parts.append(np.unique(users * len(shelf.item) + items))
+    return np.concatenate(parts)
+
+
+def _draw_items(
+    shelf: _Shelf, user: NDArray[np.int64], n_users: int, rng: np.random.Generator
+) -> NDArray[np.int32]:
+    """Draw an item for each entry: one of the user's intervals, then by popularity within it."""
+    m = len(shelf.item)
+    depth = rng.integers(0, _DEEPEST + 1, (n_users, _INTERESTS_PER_USER))
+    parts = 2.0**depth
+    # squaring draws the left of the shelf more often: some interests have many more followers
+    place = np.floor(rng.random(parts.shape) ** 2 * parts)
+    left = (place * m / parts).astype(np.int64)
+    right = np.maximum(left + 1, ((place + 1) * m / parts).astype(np.int64))
+    mass = np.append(0.0, shelf.cumulative)
+    low, high = mass[left].ravel(), mass[right].ravel()
+    interest = user * _INTERESTS_PER_USER + rng.integers(0, _INTERESTS_PER_USER, len(user))
+    target = low[interest] + rng.random(len(user)) * (high - low)[interest]
+    slot = np.searchsorted(shelf.cumulative, target, side="right")
+    drawn: NDArray[np.int32] = shelf.item[np.minimum(slot, m - 1)]
+    return drawn
+
+
+def _thinned(pairs: NDArray[np.int64], nnz: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Keep exactly `nnz` of the pairs, each as likely as any other."""
+    lots = rng.random(len(pairs), dtype=np.float32)
+    keep = np.zeros(len(pairs), dtype=bool)
+    keep[np.argpartition(lots, nnz - 1)[:nnz]] = True
+    return pairs[keep]
+
+
+def _interactions(
+    pairs: NDArray[np.int64], n_users: int, n_items: int, rng: np.random.Generator
+) -> Interactions:
+    users, items = np.divmod(pairs, n_items)
+    indptr = np.append(0, np.cumsum(np.bincount(users, minlength=n_users)))
+    values = rng.geometric(0.5, len(pairs)).astype(np.float32)
+    matrix = sparse.csr_array(
+        (values, items.astype(np.int32), indptr.astype(np.int64)), shape=(n_users, n_items)
+    )
+    return Interactions(matrix, np.arange(n_users), np.arange(n_items))

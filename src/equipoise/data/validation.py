@@ -1,0 +1,225 @@
+"""The rules that every `Interactions` obeys, checked in one place."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from equipoise.data.assembly import invalid_at, value_rule
+from equipoise.data.identifiers import as_id_array, dates_of, duplicate_at, show
+from equipoise.exceptions import InvalidDataError
+
+
+class Parts(NamedTuple):
+    """The five fields of `Interactions`, checked and read-only."""
+
+    matrix: sparse.csr_array
+    user_ids: NDArray[Any]
+    item_ids: NDArray[Any]
+    item_names: NDArray[Any] | None
+    timestamps: NDArray[Any] | None
+
+
+class PairColumns(NamedTuple):
+    """Columns of equal length, rows of value 0 left out."""
+
+    users: NDArray[Any]
+    items: NDArray[Any]
+    values: NDArray[np.float64]
+    timestamps: NDArray[Any] | None
+
+
+def checked_parts(
+    matrix: Any, user_ids: Any, item_ids: Any, item_names: Any, timestamps: Any
+) -> Parts:
+    """Return the parts as they will be stored, or refuse them."""
+    users = as_id_array(user_ids, "user")
+    items = as_id_array(item_ids, "item")
+    if not _is_canonical(matrix):
+        if timestamps is not None:
+            raise InvalidDataError(
+                "timestamps are aligned with matrix.data, so the matrix must already be a sorted "
+                "CSR array without duplicates or stored zeros. Use Interactions.from_pairs."
+            )
+        matrix = canonical_copy(matrix)
+    _check_shape(matrix, users, items)
+    for ids, role in ((users, "user"), (items, "item")):
+        _refuse_repeated(ids, role)
+    _refuse_bad_entry(matrix, users, items)
+    names = None if item_names is None else as_names(item_names)
+    times = None if timestamps is None else np.asarray(timestamps)
+    _check_length(names, len(items), "item_names", "items")
+    _check_length(times, matrix.nnz, "timestamps", "interactions")
+    return Parts(
+        _frozen_matrix(matrix),
+        _frozen(users),
+        _frozen(items),
+        None if names is None else _frozen(names),
+        None if times is None else _frozen(times),
+    )
+
+
+def canonical_copy(X: Any) -> sparse.csr_array:
+    """Return a sorted float CSR array without duplicates or stored zeros; `X` stays as it is."""
+    if not sparse.issparse(X):
+        raise InvalidDataError(
+            f"expected a SciPy sparse matrix, got {type(X).__name__}. "
+            "Wrap a dense array: scipy.sparse.csr_array(X)."
+        )
+    if X.ndim != 2:
+        raise InvalidDataError(f"the matrix has {X.ndim} dimension(s); it needs users x items.")
+    if X.dtype.kind not in "biuf":
+        raise InvalidDataError(f"values of type {X.dtype} are no numbers that can be compared.")
+    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+    matrix = sparse.csr_array(X, dtype=dtype, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def as_names(names: Any) -> NDArray[Any]:
+    """Return names as an object array of `str`."""
+    return np.array([str(name) for name in names], dtype=object)
+
+
+def checked_columns(users: Any, items: Any, values: Any, timestamps: Any) -> PairColumns:
+    """Return columns of equal length with positive values, or refuse them."""
+    user_column = as_id_array(users, "user")
+    item_column = as_id_array(items, "item")
+    value_column = _as_values(values, len(user_column))
+    time_column = None if timestamps is None else _as_times(timestamps)
+    lengths = {
+        name: len(column)
+        for name, column in (
+            ("users", user_column),
+            ("items", item_column),
+            ("values", value_column),
+            ("timestamps", time_column),
+        )
+        if column is not None
+    }
+    if len(set(lengths.values())) > 1:
+        raise InvalidDataError(f"columns must be equally long; got {lengths}.")
+    bad = invalid_at(value_column)
+    if bad is not None:
+        _refuse_value(value_column[bad], user_column[bad], item_column[bad])
+    if time_column is not None:
+        _refuse_missing_time(time_column)
+    positive = value_column > 0
+    if not positive.any():
+        raise InvalidDataError(
+            f"the {len(value_column)} rows hold no interaction: not one value above 0. "
+            "Check the input and the value column."
+        )
+    if positive.all():
+        return PairColumns(user_column, item_column, value_column, time_column)
+    return PairColumns(
+        user_column[positive],
+        item_column[positive],
+        value_column[positive],
+        None if time_column is None else time_column[positive],
+    )
+
+
+def _as_values(values: Any, n_rows: int) -> NDArray[np.float64]:
+    if values is None:
+        return np.ones(n_rows)
+    try:
+        column = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidDataError(f"values must be numbers: {error}.") from error
+    if column.ndim != 1:
+        raise InvalidDataError(f"values must be one flat column, not {column.ndim}-dimensional.")
+    return column
+
+
+def _as_times(timestamps: Any) -> NDArray[Any]:
+    column = np.asarray(timestamps)
+    dates = dates_of(column.tolist()) if column.dtype.kind == "O" and column.ndim == 1 else None
+    return column if dates is None else dates
+
+
+def _refuse_missing_time(times: NDArray[Any]) -> None:
+    if times.dtype.kind not in "iufM":
+        raise InvalidDataError(
+            f"timestamps of type {times.dtype} cannot be ordered; use numbers or datetime64."
+        )
+    if times.dtype.kind in "fM" and np.isnan(times).any():
+        raise InvalidDataError(
+            f"the timestamp of row {int(np.argmax(np.isnan(times)))} (counted from 0) is missing. "
+            "Fill it, or leave the timestamps out."
+        )
+
+
+def _refuse_value(value: Any, user: Any, item: Any) -> None:
+    raise InvalidDataError(
+        f"the value {float(value)!r} of user {show(user)} and item {show(item)} "
+        f"{value_rule(float(value))}; values must be finite and not below 0. "
+        "Drop or correct such rows first."
+    )
+
+
+def _is_canonical(matrix: Any) -> bool:
+    return (
+        isinstance(matrix, sparse.csr_array)
+        and matrix.ndim == 2
+        and matrix.dtype in (np.float32, np.float64)
+        and bool(matrix.has_canonical_format)
+        and bool(np.all(matrix.data != 0))
+    )
+
+
+def _check_shape(matrix: sparse.csr_array, users: NDArray[Any], items: NDArray[Any]) -> None:
+    if 0 in matrix.shape:
+        raise InvalidDataError(
+            f"the matrix is {matrix.shape[0]} users x {matrix.shape[1]} items: there must be at "
+            "least one of each."
+        )
+    if matrix.shape != (len(users), len(items)):
+        raise InvalidDataError(
+            f"the matrix is {matrix.shape[0]} x {matrix.shape[1]}, but there are {len(users)} "
+            f"user ids and {len(items)} item ids. Rows are users, columns items: transpose the "
+            "matrix if it is the other way round."
+        )
+
+
+def _refuse_repeated(ids: NDArray[Any], role: str) -> None:
+    repeated = duplicate_at(ids)
+    if repeated is not None:
+        raise InvalidDataError(
+            f"{role} id {show(ids[repeated])} comes more than once (again at position "
+            f"{repeated}); ids must be unique."
+        )
+
+
+def _refuse_bad_entry(matrix: sparse.csr_array, users: NDArray[Any], items: NDArray[Any]) -> None:
+    bad = invalid_at(matrix.data)
+    if bad is not None:
+        row = int(np.searchsorted(matrix.indptr, bad, side="right")) - 1
+        _refuse_value(matrix.data[bad], users[row], items[matrix.indices[bad]])
+
+
+def _check_length(column: NDArray[Any] | None, length: int, name: str, of: str) -> None:
+    if column is not None and column.shape != (length,):
+        raise InvalidDataError(
+            f"{name} has shape {column.shape}, but there are {length} {of}; give one each."
+        )
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view nobody can write through; the caller's own array stays writeable."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _frozen_matrix(matrix: sparse.csr_array) -> sparse.csr_array:
+    frozen = sparse.csr_array(matrix.shape, dtype=matrix.dtype)
+    frozen.data = _frozen(matrix.data)
+    frozen.indices = _frozen(matrix.indices)
+    frozen.indptr = _frozen(matrix.indptr)
+    frozen.has_canonical_format = True
+    return frozen

@@ -1,0 +1,220 @@
+"""Scores (XP′)_·j without the diagonal, block of items by block of items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.metrics._checks import check_matrix, check_ranks
+from equipoise.metrics.projection import Basis, weighted_basis
+from equipoise.metrics.results import FloatArray, IntArray
+
+# A block of scores takes 32 MB: large enough for BLAS, small enough to forget about.
+_SCORES_AT_ONCE = 2**22
+
+# Below this many scores NumPy is done (a quarter of a second) before numba is even imported.
+_COMPILED_FROM = 2**22
+
+# A user's score less their own entry's part is a difference. What is left of it below this
+# share is the rounding of its two terms (some tens of eps), and stands for an exact zero:
+# a user of one item only, whom the rest of the catalogue says nothing about.
+_CANCELLED_BELOW = 1e-12
+
+
+class ScoreBlock(NamedTuple):
+    """Scores of a block of items at one rank, the diagonal still in them."""
+
+    block: slice  # which of the items asked for
+    rank: int  # which of the ranks asked for, by position
+    scores: FloatArray  # items × users
+    diagonal: FloatArray  # P_jj, to be taken off where the user has an entry
+
+
+class Scorer(Protocol):
+    """Anything that scores all users for a block of items."""
+
+    n_ranks: int
+
+    def blocks(self, items: IntArray) -> Iterator[ScoreBlock]:
+        """Yield every block of items at every rank."""
+        ...
+
+
+class FactorScorer:
+    """Scores X U diag(f) u_j at several ranks, each from the one before."""
+
+    def __init__(self, X: sp.csr_array, basis: Basis, ranks: IntArray) -> None:
+        self.n_ranks = len(ranks)
+        self._order = np.argsort(ranks, kind="stable")
+        self._ranks = ranks
+        self._users = np.asarray(X @ basis.left[:, : ranks.max()])
+        self._items = basis.right
+        self._diagonal = basis.diagonal(ranks)
+
+    def blocks(self, items: IntArray) -> Iterator[ScoreBlock]:
+        """Yield every block of items, ranks ascending within it."""
+        n_users = len(self._users)
+        for block in _item_blocks(len(items), n_users):
+            chosen = items[block]
+            scores = np.zeros((len(chosen), n_users))
+            done = 0
+            for position in self._order:
+                rank = self._ranks[position]
+                if rank > done:
+                    added = self._items[chosen, done:rank] @ self._users[:, done:rank].T
+                    scores = added if done == 0 else np.add(scores, added, out=scores)
+                    done = rank
+                yield ScoreBlock(block, int(position), scores, self._diagonal[position, chosen])
+
+
+class SimilarityScorer:
+    """Scores X S_·j of a full item-item matrix, EASE's for one."""
+
+    n_ranks = 1
+
+    def __init__(self, X: sp.csr_array, similarity: FloatArray) -> None:
+        self._X = X
+        self._similarity = similarity
+
+    def blocks(self, items: IntArray) -> Iterator[ScoreBlock]:
+        """Yield every block of items; the diagonal is left out from the start."""
+        for block in _item_blocks(len(items), self._X.shape[0]):
+            chosen = items[block]
+            columns = self._similarity[:, chosen]
+            columns[chosen, np.arange(len(chosen))] = 0.0
+            scores = np.ascontiguousarray((self._X @ columns).T)
+            yield ScoreBlock(block, 0, scores, np.zeros(len(chosen)))
+
+
+def make_scorer(
+    X: sp.csr_array,
+    item_factors: ArrayLike | None,
+    similarity: ArrayLike | None,
+    spectrum: ArrayLike | None,
+    ranks: Sequence[int] | IntArray | None,
+) -> Scorer:
+    """Choose the scorer for what was given: factors, or a full similarity matrix."""
+    if (item_factors is None) == (similarity is None):
+        raise InvalidParameterError(
+            "Give either item_factors (m × r) or similarity (m × m), not both and not neither."
+        )
+    if similarity is not None:
+        if spectrum is not None or ranks is not None:
+            raise InvalidParameterError(
+                "spectrum and ranks go with item_factors: a similarity matrix has neither."
+            )
+        S = check_matrix(similarity, "similarity")
+        if S.shape != (X.shape[1], X.shape[1]):
+            raise InvalidDataError(
+                f"similarity must be items × items, {X.shape[1]} × {X.shape[1]}, got {S.shape}."
+            )
+        return SimilarityScorer(X, S)
+    basis = weighted_basis(np.asarray(item_factors), spectrum)
+    n_items, r = basis.left.shape
+    if n_items != X.shape[1]:
+        raise InvalidDataError(f"X has {X.shape[1]} items, item_factors has {n_items} rows.")
+    return FactorScorer(X, basis, check_ranks([r] if ranks is None else ranks, r))
+
+
+class ItemScores(NamedTuple):
+    """AUC and precision, (ranks × items) each; precision is nan if it was not asked for."""
+
+    auc: FloatArray
+    precision: FloatArray
+
+
+def score_labels(
+    scorer: Scorer, labels: sp.csr_array, inputs: sp.csr_array, items: IntArray, k: int
+) -> ItemScores:
+    """Rank each item's users by score and compare with their labels; k = 0 skips precision."""
+    label_columns = labels.tocsc()
+    columns = label_columns if inputs is labels else inputs.tocsc()
+    result = ItemScores(*(np.empty((scorer.n_ranks, len(items))) for _ in range(2)))
+    large = labels.shape[0] * len(items) * scorer.n_ranks >= _COMPILED_FROM
+    count = _count_compiled if large else _count_plain
+    for part in scorer.blocks(items):
+        auc, precision = (table[part.rank, part.block] for table in result)
+        count(part, items[part.block], columns, label_columns, k, auc, precision)
+    return result
+
+
+def _count_compiled(
+    part: ScoreBlock,
+    items: IntArray,
+    inputs: Any,
+    labels: Any,
+    k: int,
+    auc: FloatArray,
+    precision: FloatArray,
+) -> None:
+    from equipoise.metrics._kernels import score_items
+
+    score_items(
+        part.scores,
+        part.diagonal,
+        items,
+        inputs.indptr,
+        inputs.indices,
+        inputs.data,
+        labels.indptr,
+        labels.indices,
+        k,
+        _CANCELLED_BELOW,
+        auc,
+        precision,
+    )
+
+
+def _count_plain(
+    part: ScoreBlock,
+    items: IntArray,
+    inputs: Any,
+    labels: Any,
+    k: int,
+    auc: FloatArray,
+    precision: FloatArray,
+) -> None:
+    for b, j in enumerate(items):
+        row = part.scores[b].copy()
+        entries = slice(inputs.indptr[j], inputs.indptr[j + 1])
+        users = inputs.indices[entries]
+        own = part.diagonal[b] * inputs.data[entries]
+        rest = row[users] - own
+        row[users] = np.where(np.abs(rest) <= _CANCELLED_BELOW * np.abs(own), 0.0, rest)
+        positives = labels.indices[labels.indptr[j] : labels.indptr[j + 1]]
+        auc[b] = _auc(row, np.sort(row[positives]))
+        precision[b] = _precision(row, positives, k) if k and len(positives) else np.nan
+
+
+def _auc(scores: FloatArray, positives: FloatArray) -> float:
+    """Count every user into the sorted positives: O(n log n_pos), ties half."""
+    n_positive, n_negative = len(positives), len(scores) - len(positives)
+    if not n_positive or not n_negative:
+        return np.nan
+    below = np.searchsorted(positives, scores)
+    # of entries equal to a score, where their run ends; a last nan that equals nothing
+    ends = np.append(np.searchsorted(positives, positives, side="right"), n_positive)
+    tied = np.append(positives, np.nan)[below] == scores
+    not_above = np.where(tied, ends[below], below)
+    twice = 2 * n_positive * len(scores) - int(below.sum()) - int(not_above.sum())
+    # every positive was counted against the positives too: n_positive² / 2 pairs in all
+    return float((twice - n_positive**2) / (2.0 * n_positive * n_negative))
+
+
+def _precision(scores: FloatArray, positives: IntArray, k: int) -> float:
+    """Share of positives among the k highest scores; of equal scores the smaller index stays."""
+    lowest = np.partition(scores, len(scores) - k)[len(scores) - k]
+    above = np.flatnonzero(scores > lowest)
+    level = np.flatnonzero(scores == lowest)[: k - len(above)]
+    return float(np.isin(np.concatenate([above, level]), positives).sum() / k)
+
+
+def _item_blocks(n_items: int, n_users: int) -> Iterator[slice]:
+    step = max(1, _SCORES_AT_ONCE // max(1, n_users))
+    for start in range(0, n_items, step):
+        yield slice(start, min(start + step, n_items))

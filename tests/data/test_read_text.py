@@ -1,0 +1,374 @@
+"""CSV, TSV, MovieLens, Last.fm and LightGCN files: what is found, what is refused and where."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from equipoise.data import Interactions
+from equipoise.data.readers import chunks
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
+
+
+@pytest.fixture
+def write(tmp_path):
+    def _write(text: str | bytes, name: str = "table.csv") -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return _write
+
+
+EXPECTED = [[4.0, 0.0], [2.0, 1.0]]
+
+
+class TestColumns:
+    @pytest.mark.parametrize(
+        "header",
+        [
+            "user,item,value",
+            "userId,movieId,rating",
+            "userID,artistID,weight",
+            "User_ID,Track,plays",
+            "customer,product,quantity",
+            "u,i,count",
+            "USER ID,ASIN,Stars",
+        ],
+    )
+    def test_columns_are_found_by_their_usual_names(self, write, header):
+        data = Interactions.read(write(f"{header}\n1,5,4\n2,5,2\n2,6,1\n"))
+        assert data.matrix.toarray().tolist() == EXPECTED
+        assert data.user_ids.tolist() == [1, 2]
+
+    def test_columns_are_found_in_any_order_among_others(self, write):
+        path = write("note,rating,timestamp,item_id,user_id\nx,4,9,5,1\ny,2,8,5,2\nz,1,7,6,2\n")
+        data = Interactions.read(path)
+        assert data.matrix.toarray().tolist() == EXPECTED
+        assert data.timestamps.tolist() == [9, 8, 7]
+
+    def test_named_columns_win_over_guesses(self, write):
+        path = write("user,who,item,what,n\n9,1,9,5,4\n9,2,9,5,2\n9,2,9,6,1\n")
+        data = Interactions.read(path, user="who", item="what")
+        assert data.matrix.toarray().tolist() == EXPECTED
+
+    @pytest.mark.parametrize("position", [2, "2"])
+    def test_a_position_names_a_column_too(self, write, position):
+        data = Interactions.read(write("1,x,5,4\n2,x,5,2\n2,x,6,1\n"), item=position, value=3)
+        assert data.matrix.toarray().tolist() == EXPECTED
+
+    def test_without_header_columns_go_by_position(self, write):
+        data = Interactions.read(write("1,5,4,100\n2,5,2,200\n2,6,1,300\n"))
+        assert data.matrix.toarray().tolist() == EXPECTED
+        assert data.timestamps.tolist() == [100, 200, 300]
+
+    def test_a_word_above_numbers_is_a_header_even_if_unknown(self, write):
+        path = write("alpha,beta\n1,5\n2,6\n")
+        with pytest.raises(
+            InvalidDataError, match=r"no column looks like the user.*alpha, beta.*--user"
+        ):
+            Interactions.read(path)
+        assert Interactions.read(path, user="alpha", item="beta").shape == (2, 2)
+
+    def test_text_ids_without_header_are_all_data(self, write):
+        assert Interactions.read(write("ann,apple\nbob,pear\n")).shape == (2, 2)
+
+    def test_without_value_column_every_row_counts_one(self, write):
+        data = Interactions.read(write("user,item\n1,5\n1,5\n2,5\n"))
+        assert data.matrix.toarray().tolist() == [[2.0], [1.0]]
+
+    def test_an_empty_name_says_there_is_no_such_column(self, write):
+        path = write("user,item,rating,time\n1,5,4,noon\n2,5,-2,later\n")
+        data = Interactions.read(path, value="", timestamp="")
+        assert data.matrix.data.tolist() == [1.0, 1.0]
+        assert data.timestamps is None
+
+    def test_a_missing_column_lists_those_there_are(self, write):
+        path = write("user,thing,rating\n1,5,4\n")
+        with pytest.raises(
+            InvalidDataError,
+            match=r"no column looks like the item. The columns are: user, thing, rating. "
+            r"Name it with item= \(--item\)",
+        ):
+            Interactions.read(path)
+        with pytest.raises(InvalidDataError, match=r"there is no column 'nope' .*--value"):
+            Interactions.read(path, item="thing", value="nope")
+        with pytest.raises(InvalidDataError, match="item=7 is no position in a table of 3 columns"):
+            Interactions.read(path, item=7)
+
+    def test_two_columns_that_could_both_be_the_item_are_refused(self, write):
+        path = write("user,artist_id,track_id\n1,5,4\n")
+        with pytest.raises(
+            InvalidDataError, match="several columns could be the item: artist_id, tr"
+        ):
+            Interactions.read(path)
+        assert Interactions.read(path, item="track_id").item_ids.tolist() == [4]
+
+    def test_one_column_cannot_play_two_roles(self, write):
+        with pytest.raises(InvalidDataError, match="column 'user' cannot be both user and item"):
+            Interactions.read(write("user,item\n1,5\n"), item="user", user="user")
+
+    def test_a_header_with_a_name_twice_is_refused(self, write):
+        with pytest.raises(InvalidDataError, match=r"the header names \['item'\] more than once"):
+            Interactions.read(write("user,item,item\n1,5,6\n"))
+
+
+class TestForms:
+    @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|", " ", "::"])
+    def test_the_delimiter_is_told_from_the_first_lines(self, write, delimiter):
+        rows = ["1,5,4", "2,5,2", "2,6,1"]
+        text = "\n".join(row.replace(",", delimiter) for row in rows)
+        data = Interactions.read(write(text, "table.csv"))
+        assert data.matrix.toarray().tolist() == EXPECTED
+
+    def test_a_named_delimiter_is_used(self, write):
+        data = Interactions.read(write("1~5~4\n2~5~2\n2~6~1\n"), delimiter="~")
+        assert data.matrix.toarray().tolist() == EXPECTED
+
+    def test_no_delimiter_is_refused(self, write):
+        with pytest.raises(InvalidDataError, match=r"no delimiter found in '17'.*--delimiter"):
+            Interactions.read(write("17\n18\n"))
+
+    def test_windows_lines_byte_order_mark_and_blank_lines(self, write):
+        path = write(b"\xef\xbb\xbf\r\nuser,item,value\r\n1,5,4\r\n\r\n2,5,2\r\n2,6,1\r\n\r\n")
+        data = Interactions.read(path)
+        assert data.matrix.toarray().tolist() == EXPECTED
+
+    def test_quoted_fields_may_hold_delimiters_quotes_and_newlines(self, write):
+        path = write('user,item,value\n"a,b","say ""hi""",4\n"c\nd","say ""hi""",2\n"c\nd",x,1\n')
+        data = Interactions.read(path)
+        assert data.user_ids.tolist() == ["a,b", "c\nd"]
+        assert data.item_ids.tolist() == ['say "hi"', "x"]
+        assert data.matrix.toarray().tolist() == EXPECTED
+
+    @pytest.mark.parametrize("size", [7, 11, 16, 64])
+    def test_chunks_of_any_size_give_the_same_table(self, write, monkeypatch, size):
+        path = write(
+            'user,item,value\n"a\n\n,b",x,4\nc,"x",2\n\nc,"""y""",1\nlong-name-of-a-user,x,3\n'
+        )
+        whole = Interactions.read(path)
+        monkeypatch.setattr(chunks, "CHUNK_BYTES", size)
+        assert Interactions.read(path) == whole
+        assert whole.user_ids.tolist() == ["a\n\n,b", "c", "long-name-of-a-user"]
+
+    def test_numbers_with_other_spellings_stay_text(self, write):
+        assert Interactions.read(write("007,1\n7,2\n")).user_ids.tolist() == ["007", "7"]
+        assert Interactions.read(write("0,1\n-7,2\n")).user_ids.tolist() == [0, -7]
+        huge = "123456789012345678901234567890"
+        assert Interactions.read(write(f"{huge},1\n7,2\n")).user_ids.tolist() == [huge, "7"]
+
+    def test_ids_turn_to_text_for_all_when_a_late_one_is_no_number(self, write, monkeypatch):
+        monkeypatch.setattr(chunks, "CHUNK_BYTES", 8)
+        data = Interactions.read(write("1,5\n2,5\n1,6\nx,5\n1,7\n", "ids.csv"))
+        assert data.user_ids.tolist() == ["1", "2", "x"]
+        assert data.item_ids.tolist() == [5, 6, 7]
+        assert data.matrix.toarray().tolist() == [[1, 1, 1], [1, 0, 0], [1, 0, 0]]
+
+    @pytest.mark.parametrize("ending", ["gz", "zst"])
+    def test_compressed_files_read_the_same(self, write, ending):
+        text = b"user,item,value\n1,5,4\n2,5,2\n\n2,6,1\n"
+        if ending == "gz":
+            packed = gzip.compress(text)
+        else:
+            packed = pytest.importorskip("pyarrow").compress(text, "zstd", asbytes=True)
+        data = Interactions.read(write(packed, f"table.csv.{ending}"))
+        assert data.matrix.toarray().tolist() == EXPECTED
+
+    def test_dates_as_timestamps(self, write):
+        path = write("user,item,date\n1,5,2020-03-01\n2,5,2020-01-01T10:00:00\n")
+        times = Interactions.read(path).timestamps
+        assert times.tolist() == np.array(["2020-03-01", "2020-01-01T10"], "M8[us]").tolist()
+
+    def test_a_folder_and_a_glob_of_csv_files_are_one_table(self, write, tmp_path):
+        write("user,item,value\n1,5,4\n", "parts/b.csv")
+        write("value,user,item\n2,2,5\n1,2,6\n", "parts/c.csv")
+        write("not a table", "parts/readme.md")
+        for source in (tmp_path / "parts", str(tmp_path / "parts" / "*.csv")):
+            assert Interactions.read(source).matrix.toarray().tolist() == EXPECTED
+
+    def test_zero_rows_are_left_out(self, write):
+        data = Interactions.read(write("user,item,value\n1,5,4\n3,7,0\n2,5,2\n2,6,1\n"))
+        assert data.matrix.toarray().tolist() == EXPECTED
+        assert data.user_ids.tolist() == [1, 2]
+
+
+class TestPublishedFormats:
+    def test_movielens_ratings_and_latin1_titles(self, write, tmp_path):
+        write("1::5::4::978300760\n2::5::2::978300761\n2::6::1::978300762\n", "ml/ratings.dat")
+        write(
+            '5::Misérables, Les (1995)::Drama\n6::It\'s "so"::X\n'.encode("latin-1"),
+            "ml/movies.dat",
+        )
+        data = Interactions.read(tmp_path / "ml")
+        assert data.matrix.toarray().tolist() == EXPECTED
+        assert data.timestamps.tolist() == [978300760, 978300761, 978300762]
+        assert data.item_names.tolist() == ["Misérables, Les (1995)", 'It\'s "so"']
+        assert Interactions.read(tmp_path / "ml" / "ratings.dat").item_names is None
+        assert Interactions.read(tmp_path / "ml" / "ratings.dat", format="movielens").nnz == 3
+
+    def test_lastfm_files_with_quotes_in_names(self, write, tmp_path):
+        write("userID\tartistID\tweight\n1\t5\t4\n2\t5\t2\n2\t6\t1\n", "fm/user_artists.dat")
+        write('id\tname\turl\n5\t"Quote\tu\n6\tPlain\tv\n', "fm/artists.dat")
+        data = Interactions.read(tmp_path / "fm")
+        assert data.matrix.toarray().tolist() == EXPECTED
+        assert data.item_names.tolist() == ['"Quote', "Plain"]
+        assert Interactions.read(tmp_path / "fm" / "user_artists.dat").nnz == 3
+
+    def test_lightgcn_lines(self, write):
+        data = Interactions.read(write("0 5 7 9\n1 5\n2\n3  9 \n", "train.txt"))
+        assert data.user_ids.tolist() == [0, 1, 3]
+        assert data.item_ids.tolist() == [5, 7, 9]
+        assert data.matrix.toarray().tolist() == [[1, 1, 1], [1, 0, 0], [0, 0, 1]]
+
+    def test_lightgcn_lines_are_counted_with_blank_ones(self, write):
+        path = write("\n\n0 5 7 9\n\n1 x\n", "train.txt")
+        with pytest.raises(InvalidDataError, match="line 5: 'x' is not a whole number"):
+            Interactions.read(path, format="lightgcn")
+
+    def test_lightgcn_in_chunks(self, write, monkeypatch):
+        path = write("\n".join(f"{u} {u % 7} {u % 5 + 10}" for u in range(50)), "train.txt")
+        whole = Interactions.read(path, format="lightgcn")
+        monkeypatch.setattr(chunks, "CHUNK_BYTES", 13)
+        assert Interactions.read(path, format="lightgcn") == whole
+        assert whole.nnz == 100
+
+    def test_lines_that_could_be_lightgcn_or_a_table_are_refused(self, write):
+        path = write("0 5 7\n1 5 6\n", "train.txt")
+        with pytest.raises(InvalidDataError, match=r"could be LightGCN .* format='lightgcn' or"):
+            Interactions.read(path)
+        assert Interactions.read(path, format="lightgcn").nnz == 4
+        assert Interactions.read(path, format="csv").nnz == 2
+
+    def test_lightgcn_refuses_words_with_their_line(self, write):
+        with pytest.raises(InvalidDataError, match=r"line 2: 'x' is not a whole number. LightGCN"):
+            Interactions.read(write("0 5 7\n1 x\n", "train.txt"), format="lightgcn")
+
+    def test_names_from_csv_and_parquet_files(self, write, tmp_path):
+        data = Interactions.read(write("1,5,4\n2,5,2\n2,6,1\n"))
+        csv = write('item_id,year,title\n6,1999,"Six, the"\n5,1998,Five\n', "names.csv")
+        assert data.with_names(csv).item_names.tolist() == ["Five", "Six, the"]
+        pl.DataFrame({"id": [5, 6], "name": ["Five", "Six"]}).write_parquet(tmp_path / "n.parquet")
+        named = Interactions.read(tmp_path / "table.csv", names=tmp_path / "n.parquet")
+        assert named.item_names.tolist() == ["Five", "Six"]
+        with pytest.raises(
+            InvalidDataError, match=r"needs a column of ids .*it has: item_id, year"
+        ):
+            data.with_names(write("item_id,year\n6,1999\n", "bad.csv"))
+
+
+class TestRefusing:
+    @pytest.mark.parametrize(
+        ("rows", "complaint"),
+        [
+            ("1,5,4\n2,5,many\n", r"line 3, column 'rating' \(value\): 'many' is not a number"),
+            ("1,5,4\n2,5,\n", r"line 3, column 'rating' \(value\): the value is missing"),
+            ("1,5,4\n2,5,-2\n", r"line 3, column 'rating' \(value\): the value -2.0 is negative"),
+            ("1,5,4\n2,5,NaN\n", r"line 3, .* the value nan is NaN"),
+            ("1,5,4\n\n2,5,inf\n", r"line 4, .* the value inf is infinite"),
+            ("1,5,4\n,5,2\n", r"line 3, column 'user' \(user\): the id is missing"),
+            ("1,5,4\n2\n", r"line 3, column 'item' \(item\): the id is missing"),
+            ("1,5,4\n,,\n", r"line 3, column 'user' \(user\): the id is missing"),
+            ('"a\nb",5,4\n2,5,x\n', r"line 4, .*'x' is not a number"),
+            ("1,5,4\n2,5,4,9\n", r"line 3: 4 fields where the table has 3 columns"),
+        ],
+    )
+    def test_a_bad_row_is_named_by_its_line(self, write, rows, complaint):
+        with pytest.raises(InvalidDataError, match=complaint):
+            Interactions.read(write("user,item,rating\n" + rows))
+
+    def test_the_line_is_right_in_a_later_chunk_and_after_blank_lines(self, write, monkeypatch):
+        monkeypatch.setattr(chunks, "CHUNK_BYTES", 20)
+        rows = "1,5,4\n\n" * 10 + "2,5,bad\n" + "1,5,4\n" * 10
+        with pytest.raises(InvalidDataError, match=r"line 22, .*'bad' is not a number"):
+            Interactions.read(write("user,item,rating\n" + rows))
+
+    def test_a_timestamp_that_is_none_is_refused(self, write):
+        with pytest.raises(InvalidDataError, match=r"line 3, column 'time' .*'noon' is no time"):
+            Interactions.read(write("user,item,time\n1,5,10\n2,5,noon\n3,5,11\n4,5,12\n5,5,13\n"))
+
+    def test_numbers_and_dates_do_not_mix_as_timestamps(self, write, tmp_path):
+        write("user,item,time\n1,5,10\n", "p/a.csv")
+        write("user,item,time\n1,6,2020-01-01\n", "p/b.csv")
+        with pytest.raises(InvalidDataError, match="numbers in one part and dates in another"):
+            Interactions.read(tmp_path / "p")
+
+    def test_parts_with_other_columns_are_refused(self, write, tmp_path):
+        write("user,item,value\n1,5,10\n", "p/a.csv")
+        write("user,item\n1,6\n", "p/b.csv")
+        with pytest.raises(
+            InvalidDataError, match=r"b.csv has the columns \['item', 'user'\], ear"
+        ):
+            Interactions.read(tmp_path / "p")
+
+    def test_an_open_quote_is_refused(self, write):
+        with pytest.raises(InvalidDataError, match="a quote may be open"):
+            Interactions.read(write('user,item\n1,"5\n2,6\n'))
+
+    def test_text_in_another_encoding_is_refused_with_its_line(self, write):
+        with pytest.raises(InvalidDataError, match=r"line 3: byte 0xe9 is not UTF-8.*iconv"):
+            Interactions.read(write("user,item\n1,a\n2,é\n".encode("latin-1")))
+        with pytest.raises(InvalidDataError, match="is UTF-16 text"):
+            Interactions.read(write("user,item\n1,5\n".encode("utf-16")))
+
+    def test_empty_files_are_refused(self, write):
+        with pytest.raises(InvalidDataError, match="is empty: there is not one line"):
+            Interactions.read(write(""))
+        with pytest.raises(InvalidDataError, match="is empty: there is not one line"):
+            Interactions.read(write("\n \n"))
+        with pytest.raises(InvalidDataError, match="holds no interaction: no rows"):
+            Interactions.read(write("user,item\n"))
+        with pytest.raises(
+            InvalidDataError, match="holds no interaction: no rows, or not one value"
+        ):
+            Interactions.read(write("user,item,value\n1,2,0\n"))
+
+    def test_missing_files_globs_and_folders_are_refused(self, tmp_path):
+        with pytest.raises(InvalidDataError, match=r"there is no file .*nope.csv"):
+            Interactions.read(tmp_path / "nope.csv")
+        with pytest.raises(InvalidDataError, match=r"no file matches .*\*.csv"):
+            Interactions.read(tmp_path / "*.csv")
+        (tmp_path / "readme.md").write_text("hello")
+        with pytest.raises(
+            InvalidDataError, match=r"has no Parquet or CSV files; it holds: readme.md"
+        ):
+            Interactions.read(tmp_path)
+
+    def test_a_compressed_file_that_is_cut_off_is_refused(self, write):
+        packed = gzip.compress(b"user,item\n" + b"1,5\n" * 1000)
+        with pytest.raises(InvalidDataError, match=r"cut.csv.gz cannot be read to its end"):
+            Interactions.read(write(packed[:-20], "cut.csv.gz"))
+        with pytest.raises(InvalidDataError, match=r"fake.csv.gz cannot be read to its end"):
+            Interactions.read(write("user,item\n1,5\n", "fake.csv.gz"))
+        with pytest.raises(InvalidDataError, match=r"fake.csv.zst cannot be read to its end"):
+            Interactions.read(write(b"\x28\xb5\x2f\xfd broken", "fake.csv.zst"))
+
+    def test_formats_that_are_not_read_are_refused(self, write, tmp_path):
+        with pytest.raises(InvalidDataError, match="is a zip archive"):
+            Interactions.read(write(b"PK\x03\x04 and so on", "table.xlsx"))
+        with pytest.raises(InvalidDataError, match="of no known format"):
+            Interactions.read(write(b"\x00\x01\x02\x03 and so on", "table.bin"))
+        with pytest.raises(
+            InvalidParameterError, match="format='excel' is not known; use one of csv"
+        ):
+            Interactions.read(tmp_path, format="excel")
+        with pytest.raises(InvalidDataError, match="cannot read from int"):
+            Interactions.read(17)
+        with pytest.raises(InvalidDataError, match="https:// addresses are not read"):
+            Interactions.read("https://example.org/ratings.csv")
+
+    def test_files_of_two_kinds_do_not_mix(self, write, tmp_path):
+        write("user,item\n1,5\n", "m/a.csv")
+        pl.DataFrame({"user": [1], "item": [5]}).write_parquet(tmp_path / "m" / "b.parquet")
+        with pytest.raises(
+            InvalidDataError, match=r"a.csv looks like csv and .*b.parquet like parq"
+        ):
+            Interactions.read(tmp_path / "m" / "*")
+
+    def test_a_query_is_for_databases_only(self, write):
+        with pytest.raises(InvalidDataError, match="query= is for databases"):
+            Interactions.read(write("user,item\n1,5\n"), query="SELECT 1")

@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.metrics import _offdiagonal, item_auc, item_collaboration, item_precision
+
+
+@pytest.fixture(params=["plain", "compiled"])
+def path(request, monkeypatch):
+    """Run a test on the NumPy and on the compiled loop."""
+    large = 2**60 if request.param == "plain" else 0
+    monkeypatch.setattr(_offdiagonal, "_COMPILED_FROM", large)
+
+
+on_both_paths = pytest.mark.usefixtures("path")
+
+
+@pytest.fixture
+def X():
+    return sp.random_array((60, 17), density=0.25, rng=np.random.default_rng(8), format="csr")
+
+
+@pytest.fixture
+def U():
+    return np.linalg.qr(np.random.default_rng(9).normal(size=(17, 5)))[0]
+
+
+def off_diagonal_scores(inputs, P):
+    return inputs.toarray() @ (P - np.diag(np.diag(P)))
+
+
+def auc_by_sklearn(X, scores):
+    y = X.toarray() > 0
+    return np.array([roc_auc_score(y[:, j], scores[:, j]) for j in range(y.shape[1])])
+
+
+def precision_by_sorting(X, scores, k):
+    y = X.toarray() > 0
+    first = np.argsort(-scores, axis=0, kind="stable")[:k]
+    return np.take_along_axis(y, first, axis=0).mean(axis=0)
+
+
+@on_both_paths
+def test_item_auc_equals_sklearn_item_by_item(X, U):
+    expected = auc_by_sklearn(X, off_diagonal_scores(X, U @ U.T))
+    np.testing.assert_allclose(item_auc(X, U), expected, rtol=1e-13)
+
+
+@on_both_paths
+def test_item_precision_equals_sorting_all_users(X, U):
+    for k in (1, 7, 59, 60):
+        expected = precision_by_sorting(X, off_diagonal_scores(X, U @ U.T), k)
+        np.testing.assert_allclose(item_precision(X, U, k=k), expected)
+
+
+@on_both_paths
+def test_ranks_from_prefixes_equal_each_rank_alone(X, U):
+    both = item_collaboration(X, U, k=4, ranks=[3, 1, 5])
+    for row, r in enumerate((3, 1, 5)):
+        np.testing.assert_allclose(both.auc[row], item_auc(X, U[:, :r]), rtol=1e-12)
+        np.testing.assert_allclose(both.precision[row], item_precision(X, U[:, :r], k=4))
+    assert both.ranks.tolist() == [3, 1, 5]
+    assert both.k == 4
+
+
+@on_both_paths
+def test_without_components_every_item_is_a_coin_toss(X, U):
+    np.testing.assert_array_equal(item_auc(X, U, ranks=[0]), np.full((1, 17), 0.5))
+
+
+@on_both_paths
+def test_scores_may_come_from_another_matrix_than_the_labels(X, U):
+    scaled = (X @ sp.diags_array(np.linspace(0.1, 5, 17))).tocsr()
+    expected = auc_by_sklearn(X, off_diagonal_scores(scaled, U @ U.T))
+    np.testing.assert_allclose(item_auc(X, U, inputs=scaled), expected, rtol=1e-13)
+
+
+@on_both_paths
+def test_inputs_may_have_other_entries_than_the_labels(X, U):
+    other = sp.random_array((60, 17), density=0.3, rng=np.random.default_rng(1), format="csr")
+    expected = auc_by_sklearn(X, off_diagonal_scores(other, U @ U.T))
+    np.testing.assert_allclose(item_auc(X, U, inputs=other), expected, rtol=1e-13)
+
+
+@on_both_paths
+def test_a_full_similarity_matrix_scores_by_its_columns(X):
+    S = np.random.default_rng(10).normal(size=(17, 17))
+    scores = off_diagonal_scores(X, S)
+    both = item_collaboration(X, similarity=S, k=6)
+    np.testing.assert_allclose(both.auc, auc_by_sklearn(X, scores), rtol=1e-13)
+    np.testing.assert_allclose(both.precision, precision_by_sorting(X, scores, 6))
+    assert S[3, 3] != 0  # the caller's matrix is left as it was
+
+
+@on_both_paths
+def test_a_projection_and_its_similarity_matrix_agree(X, U):
+    np.testing.assert_allclose(item_auc(X, U), item_auc(X, similarity=U @ U.T), rtol=1e-12)
+
+
+@on_both_paths
+def test_a_spectrum_grades_the_scores(X, U):
+    f = np.array([1.0, 0.8, 0.5, 0.2, 0.1])
+    expected = item_auc(X, similarity=U @ np.diag(f) @ U.T)
+    np.testing.assert_allclose(item_auc(X, U, spectrum=f), expected, rtol=1e-12)
+
+
+@on_both_paths
+def test_general_factors_stand_for_their_column_space(X):
+    V = np.random.default_rng(11).normal(size=(17, 4))
+    expected = item_auc(X, similarity=V @ np.linalg.pinv(V))
+    np.testing.assert_allclose(item_auc(X, V), expected, rtol=1e-12)
+
+
+@on_both_paths
+def test_only_the_items_asked_for_are_scored(X, U):
+    np.testing.assert_allclose(item_auc(X, U, items=[5, 2]), item_auc(X, U)[[5, 2]])
+    assert item_auc(X, U, items=np.array([], dtype=int)).shape == (0,)
+
+
+@on_both_paths
+def test_blocks_of_items_make_no_difference(X, U, monkeypatch):
+    whole = item_collaboration(X, U, k=5, ranks=[2, 5])
+    monkeypatch.setattr(_offdiagonal, "_SCORES_AT_ONCE", 150)
+    in_blocks = item_collaboration(X, U, k=5, ranks=[2, 5])
+    np.testing.assert_allclose(in_blocks.auc, whole.auc)
+    np.testing.assert_allclose(in_blocks.precision, whole.precision)
+
+
+@on_both_paths
+def test_an_item_of_nobody_or_of_everybody_has_no_auc():
+    X = np.array([[0, 1, 1], [0, 1, 0], [0, 1, 1], [0, 1, 0]])
+    auc = item_auc(X, np.eye(3)[:, :1])
+    np.testing.assert_array_equal(np.isnan(auc), [True, True, False])
+
+
+@on_both_paths
+def test_an_item_of_nobody_has_no_precision_and_one_of_everybody_has_one():
+    X = np.array([[0, 1, 1], [0, 1, 0], [0, 1, 1], [0, 1, 0]])
+    np.testing.assert_array_equal(item_precision(X, np.eye(3)[:, :1], k=2)[:2], [np.nan, 1.0])
+
+
+@on_both_paths
+def test_users_of_one_item_tie_with_users_of_none():
+    # Three decimals that do not add up in binary: the user's own part must cancel exactly.
+    u = np.array([[0.1], [0.2], [0.3]])
+    u /= np.linalg.norm(u)
+    X = np.array([[0.7, 0, 0], [0, 0, 0], [0.3, 0, 0], [0, 0, 0]])
+    assert item_auc(X, u)[0] == 0.5
+
+
+@on_both_paths
+def test_of_equal_scores_the_smaller_index_comes_first():
+    X = np.array([[0, 1], [1, 1], [1, 1], [0, 1]])
+    U = np.full((2, 1), 0.5**0.5)  # all four users score alike for item 0
+    assert item_precision(X, U, k=1)[0] == 0.0
+    assert item_precision(X, U, k=2)[0] == 0.5
+    np.testing.assert_allclose(item_precision(X, U, k=3)[0], 2 / 3)
+
+
+@on_both_paths
+def test_a_model_that_copies_items_collaborates_no_better_than_chance(X):
+    np.testing.assert_array_equal(item_auc(X, np.eye(17)), np.full(17, 0.5))
+
+
+@on_both_paths
+def test_items_that_always_go_together_are_recovered_perfectly():
+    block = np.kron(np.eye(2), np.ones((3, 2)))  # two groups of users, two items each
+    U = np.kron(np.eye(2), np.ones((2, 1))) / np.sqrt(2)
+    np.testing.assert_array_equal(item_auc(block, U), np.ones(4))
+    np.testing.assert_array_equal(item_precision(block, U, k=3), np.ones(4))
+
+
+@on_both_paths
+def test_scaling_the_data_changes_nothing(X, U):
+    np.testing.assert_allclose(item_auc(X * 7.0, U), item_auc(X, U), rtol=1e-12)
+
+
+@on_both_paths
+def test_permuting_items_permutes_the_result(X, U):
+    order = np.random.default_rng(12).permutation(17)
+    np.testing.assert_allclose(item_auc(X[:, order], U[order]), item_auc(X, U)[order], rtol=1e-12)
+
+
+@on_both_paths
+def test_unsorted_matrices_with_zeros_are_read_and_left_alone(U):
+    messy = sp.csr_array(
+        (np.array([0.5, 2.0, 0.0, 1.0]), np.array([4, 1, 0, 2]), np.array([0, 3, 4])),
+        shape=(2, 17),
+    )
+    before = messy.indices.copy()
+    clean = sp.csr_array(messy.toarray())
+    np.testing.assert_array_equal(item_auc(messy, U), item_auc(clean, U))
+    np.testing.assert_array_equal(messy.indices, before)
+    assert messy.nnz == 4
+
+
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(st.integers(2, 12), st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_item_auc_with_many_ties_equals_sklearn(n, m, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 3, size=(n, m))
+    S = rng.integers(-1, 2, size=(m, m)).astype(float)
+    scores = off_diagonal_scores(sp.csr_array(X), S)
+    found = item_auc(X, similarity=S)
+    for j in range(m):
+        y = X[:, j] > 0
+        if y.all() or not y.any():
+            assert np.isnan(found[j])
+        else:
+            assert found[j] == pytest.approx(roc_auc_score(y, scores[:, j]), abs=1e-14)
+
+
+@settings(derandomize=True, max_examples=40, deadline=None)
+@given(st.integers(2, 40), st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_the_compiled_loop_equals_the_plain_one_with_ties(n, m, seed):
+    rng = np.random.default_rng(seed)
+    X = sp.csr_array(rng.integers(0, 2, size=(n, m)).astype(float))
+    S = rng.integers(-1, 2, size=(m, m)).astype(float)
+    k = int(rng.integers(1, n + 1))
+    scorer = _offdiagonal.SimilarityScorer(X, S)
+    columns = X.tocsc()
+    for part in scorer.blocks(np.arange(m)):
+        results = []
+        for count in (_offdiagonal._count_plain, _offdiagonal._count_compiled):
+            auc, precision = np.empty(m), np.empty(m)
+            count(part, np.arange(m), columns, columns, k, auc, precision)
+            results.append((auc, precision))
+        np.testing.assert_array_equal(results[0], results[1])
+
+
+def test_neither_or_both_models_are_refused(X, U):
+    with pytest.raises(InvalidParameterError, match=r"either item_factors .* or similarity"):
+        item_auc(X)
+    with pytest.raises(InvalidParameterError, match="not both"):
+        item_auc(X, U, similarity=np.eye(17))
+
+
+def test_ranks_and_spectrum_do_not_go_with_a_similarity_matrix(X):
+    with pytest.raises(InvalidParameterError, match="go with item_factors"):
+        item_auc(X, similarity=np.eye(17), ranks=[1])
+    with pytest.raises(InvalidParameterError, match="go with item_factors"):
+        item_auc(X, similarity=np.eye(17), spectrum=np.ones(17))
+
+
+def test_shapes_that_do_not_match_are_refused(X, U):
+    with pytest.raises(InvalidDataError, match="X has 17 items, item_factors has 16 rows"):
+        item_auc(X, np.eye(16))
+    with pytest.raises(InvalidDataError, match="similarity must be items × items, 17 × 17"):
+        item_auc(X, similarity=np.eye(16))
+    with pytest.raises(InvalidDataError, match="X and inputs must have the same users and items"):
+        item_auc(X, U, inputs=X[:5])
+
+
+@pytest.mark.parametrize("k", [0, -1, 61])
+def test_k_outside_one_to_the_number_of_users_is_refused(X, U, k):
+    with pytest.raises(InvalidParameterError, match="k must lie between 1 and 60"):
+        item_precision(X, U, k=k)
+
+
+@pytest.mark.parametrize("k", [1.5, True, "3"])
+def test_a_k_that_is_no_whole_number_is_refused(X, U, k):
+    with pytest.raises(InvalidParameterError, match="k must be a whole number"):
+        item_precision(X, U, k=k)
+
+
+def test_items_outside_the_catalogue_are_refused(X, U):
+    with pytest.raises(InvalidParameterError, match="items must lie between 0 and 16"):
+        item_auc(X, U, items=[17])
+    with pytest.raises(InvalidParameterError, match="list of item indices"):
+        item_auc(X, U, items=[0.5])
+
+
+def test_nan_similarities_and_negative_entries_are_refused(X, U):
+    with pytest.raises(InvalidDataError, match="similarity has NaN"):
+        item_auc(X, similarity=np.full((17, 17), np.nan))
+    with pytest.raises(InvalidDataError, match="inputs must not be negative"):
+        item_auc(X, U, inputs=-X)
