@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+
+# Before NumPy is imported: BLAS threads of parallel test workers would wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from pathlib import Path
 
 import pytest

@@ -20,12 +20,10 @@ def compile_loop(loop: Callable[..., Any], *, fastmath: bool = False) -> Callabl
     """
     import numba
 
-    options = {"nogil": True, "fastmath": fastmath}
     try:
-        compiled: Callable[..., Any] = numba.njit(cache=True, **options)(loop)
+        return numba.njit(cache=True, nogil=True, fastmath=fastmath)(loop)
     except RuntimeError:  # there is no folder that numba may write its cache to
-        compiled = numba.njit(**options)(loop)
-    return compiled
+        return numba.njit(nogil=True, fastmath=fastmath)(loop)
 
 
 def thread_count() -> int:

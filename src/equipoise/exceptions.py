@@ -35,6 +35,10 @@ class ArtefactError(EquipoiseError, ValueError):
     """A saved model is truncated, edited, newer than this version, or no model at all."""
 
 
+class OutputError(EquipoiseError, OSError):
+    """A file could not be written; what was there before is untouched."""
+
+
 class MissingExtraError(EquipoiseError, ImportError):
     """An optional dependency is needed and not installed."""
 

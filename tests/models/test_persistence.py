@@ -21,7 +21,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 
-from equipoise.exceptions import ArtefactError
+from equipoise.exceptions import ArtefactError, OutputError
 from equipoise.models.persistence import Artefact, read_artefact, write_artefact
 from equipoise.models.persistence.format import json_bytes, sha256_of
 
@@ -271,25 +271,25 @@ def test_a_failure_while_writing_leaves_the_old_file_alone(
         raise failure
 
     monkeypatch.setattr(os, step, fail)
-    expected = ArtefactError if isinstance(failure, OSError) else KeyboardInterrupt
+    expected = OutputError if isinstance(failure, OSError) else KeyboardInterrupt
     with pytest.raises(expected) as caught:
         save(model, model="Other")
     monkeypatch.undo()
     assert model.read_bytes() == before
     assert list(model.parent.iterdir()) == [model]
-    if expected is ArtefactError:
+    if expected is OutputError:
         assert f"{model} was not written: No space left on device" in str(caught.value)
         assert "What was there before is untouched" in str(caught.value)
 
 
 FULL_DISK = """
 import resource, sys, numpy as np
-from equipoise.exceptions import ArtefactError
+from equipoise.exceptions import OutputError
 from equipoise.models.persistence import write_artefact
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
 try:
     write_artefact(sys.argv[1], model="M", parameters={}, scalars={}, arrays={"U": np.ones(50000)})
-except ArtefactError as error:
+except OutputError as error:
     print(error)
 """
 
@@ -306,10 +306,10 @@ def test_a_disk_that_fills_up_leaves_the_old_file_alone(model: Path, limit: int)
 
 
 def test_a_folder_that_is_missing_or_in_the_way_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ArtefactError, match=r"was not written: No such file.*folder exists"):
+    with pytest.raises(OutputError, match=r"was not written: No such file.*folder exists"):
         save(tmp_path / "nowhere" / "m")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(ArtefactError, match=r"folder was not written: Is a directory"):
+    with pytest.raises(OutputError, match=r"folder was not written: Is a directory"):
         save(tmp_path / "folder")
     assert [p.name for p in tmp_path.iterdir()] == ["folder"]
 

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from equipoise.spectral.gram import DenseGram, SparseGram
 from equipoise.spectral.solve import build_gram, choose_solver, solve
@@ -40,14 +40,25 @@ def test_many_fits_on_one_matrix_favour_sharing_its_gram_matrix():
     assert choose_solver(X, 8, fits=50) == "gram"
 
 
-def test_blas_threads_are_restored_after_the_fit():
+def test_blas_is_limited_to_one_thread_during_the_fit_and_restored_after():
     def threads() -> list[int]:
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
-    before = threads()
     X = matrix(200, 60, 0.1)
-    solve(SparseGram(X), np.ones(60), 4, solver="matrix_free", rng=np.random.default_rng(0))
-    assert threads() == before
+    seen: list[list[int]] = []
+    with threadpool_limits(limits=2, user_api="blas"):
+        before = threads()
+        solve(
+            SparseGram(X),
+            np.ones(60),
+            4,
+            solver="matrix_free",
+            rng=np.random.default_rng(0),
+            monitor=lambda *_: seen.append(threads()),
+        )
+        assert threads() == before
+    assert seen
+    assert all(set(during) == {1} for during in seen)
 
 
 def test_matrix_free_path_builds_no_items_by_items_and_no_users_by_items_array():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,6 +16,12 @@ from equipoise.exceptions import EquipoiseError
 
 # Exit codes: 0 done, 1 done and the answer is "no" (a check failed), 2 refused, 130 interrupted.
 _REFUSED, _INTERRUPTED = 2, 130
+
+# What typer raises about the command line itself. Newer versions bundle click and older ones
+# import it, so the class is reached through a name that both export.
+_CommandLineError: Any = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
 
 app = typer.Typer(
     name="equipoise",
@@ -71,16 +77,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _invoke(arguments: list[str]) -> int:
-    import click
-
     try:
         result = app(args=arguments, standalone_mode=False)
-    except click.ClickException as error:
+    except _CommandLineError as error:
         error.show()
         return _REFUSED
-    except click.exceptions.Abort:
+    except typer.Abort:
         raise KeyboardInterrupt from None
-    except click.exceptions.Exit as stop:
+    except typer.Exit as stop:
         return stop.exit_code
     return result if isinstance(result, int) else 0
 

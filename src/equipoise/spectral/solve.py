@@ -35,9 +35,10 @@ SOLVERS: tuple[Solver, ...] = get_args(Solver)
 _DENSE_BYTES = 2 * 2**30
 
 # BLAS threads that spin between small products take the cores from the compiled sweeps; from
-# about this many entries of the Krylov basis on, its own products are worth both cores, and
-# LAPACK's reduction is from this many items on.
-_BLAS_THREADS_FROM, _LAPACK_THREADS_FROM = 30_000_000, 600
+# about this many entries of the Krylov basis on, its own products are worth more cores. LAPACK's
+# tridiagonal reduction gains little from threads and, where another process wants the cores
+# too, loses a factor of twenty to their waiting for each other: only large ones are worth it.
+_BLAS_THREADS_FROM, _LAPACK_THREADS_FROM = 30_000_000, 4_000
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import secrets
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -16,6 +14,7 @@ import numpy as np
 
 from equipoise import __version__
 from equipoise.exceptions import ArtefactError
+from equipoise.files import write_whole
 from equipoise.models.persistence.format import (
     CSR_PARTS,
     FORMAT,
@@ -62,7 +61,9 @@ def write_artefact(
     Raises
     ------
     ArtefactError
-        If a value cannot be stored, or the file cannot be written.
+        If a value cannot be stored.
+    OutputError
+        If the file cannot be written.
 
     Examples
     --------
@@ -92,7 +93,7 @@ def write_artefact(
     }
     sealed = json_bytes({**manifest, "sha256": sha256_of(json_bytes(manifest))}, 2)
     contents = {file_name(name, e.declared["dtype"]): e.pieces for name, e in entries.items()}
-    _write_whole(path, lambda file: _write_zip(file, {**contents, MANIFEST: (sealed,)}))
+    write_whole(path, lambda file: _write_zip(file, {**contents, MANIFEST: (sealed,)}))
     return path
 
 
@@ -156,38 +157,6 @@ def _encode_ids(name: str, array: NDArray[Any]) -> list[Any]:
         message = f"array {name!r} of objects has {array.ndim} dimensions. Pass a 1-D array."
         raise ArtefactError(message)
     return [encode_scalar(value, f"array {name!r}, element {i},") for i, value in enumerate(array)]
-
-
-def _write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
-    """Fill a temporary file beside `path`, flush it to the disk, and only then rename it."""
-    temporary = path.with_name(f".equipoise-{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException as error:  # Ctrl-C too: half a file must not stay behind
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        if not isinstance(error, OSError):
-            raise
-        message = (
-            f"{path} was not written: {error.strerror}. What was there before is untouched. Free "
-            "space on the disk, check that its folder exists and is yours, or save elsewhere."
-        )
-        raise ArtefactError(message) from error
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename survive a power cut, where the system can (Windows opens no folders)."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _write_zip(file: IO[bytes], contents: Mapping[str, tuple[bytes | memoryview, ...]]) -> None:
