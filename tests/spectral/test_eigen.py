@@ -7,8 +7,9 @@ import pytest
 import scipy.linalg as sl
 
 from equipoise.exceptions import SolverError
-from equipoise.spectral.eigen import dense_eigenpairs, fix_signs, lanczos_eigenpairs
+from equipoise.spectral.eigen import dense_eigenpairs, fix_signs
 from equipoise.spectral.krylov import orthonormalize
+from equipoise.spectral.lanczos import lanczos_eigenpairs
 
 
 @dataclass

@@ -1,34 +1,21 @@
-"""Leading eigenpairs of a symmetric, indefinite operator that is only known by its products.
+"""Leading eigenpairs of a symmetric, indefinite matrix: the largest *algebraic* eigenvalues.
 
-Thick-restart block Lanczos: the largest *algebraic* eigenvalues, in few reads of the data. The
-iteration runs in the operator's working precision, float32 for large data; a Rayleigh–Ritz step
-in float64 always ends it, so that the values and residuals returned are true ones.
+What eigenpairs are, how they are had from a dense matrix and within a subspace, and the rules that
+all solvers share: positive ones only, and one choice of signs. The iteration is in `lanczos`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import scipy.linalg as sl
 
-from equipoise.exceptions import SolverError
 from equipoise.spectral.gram import Block, Floats
-from equipoise.spectral.krylov import KrylovBasis, orthonormalize
+from equipoise.spectral.krylov import orthonormalize
 
 BoundMethod = Literal["lapack", "lanczos", "cholesky"]
-
-# Relative to the largest, an eigenvalue below this is rounding, not signal: float32 vectors carry
-# about 1e-6 of the leading directions, whose Rayleigh quotient is the square of that.
-_ZERO = 1e-10
-
-# Float32 products leave residuals of about this size; a smaller tolerance is met in float64.
-_FLOAT32_FLOOR = 8e-7
-
-# The probe for missed copies of a repeated eigenvalue: a block of this width, so many sweeps.
-_PROBE_WIDTH, _PROBE_SWEEPS = 8, 6
 
 
 class Operator(Protocol):
@@ -81,9 +68,6 @@ class Eigenpairs:
         return float(self.residuals.max() / self.values[0]) if len(self.values) else 0.0
 
 
-Monitor = Callable[[int, float], None]
-
-
 def dense_eigenpairs(M: Floats, rank: int) -> Eigenpairs:
     """Leading eigenpairs of a dense symmetric matrix by LAPACK."""
     size = M.shape[0]
@@ -96,68 +80,7 @@ def dense_eigenpairs(M: Floats, rank: int) -> Eigenpairs:
     values, vectors = values[:rank], vectors[:, :rank]
     residuals = np.linalg.norm(M @ vectors - vectors * values, axis=0)
     found = Eigenpairs(values, vectors, residuals, next_value, sweeps=1, method="lapack")
-    return _positive(found, size * np.finfo(np.float64).eps)
-
-
-def lanczos_eigenpairs(
-    operator: Operator,
-    rank: int,
-    *,
-    tol: float = 1e-6,
-    rng: np.random.Generator,
-    start: Block | None = None,
-    block: int | None = None,
-    max_sweeps: int = 500,
-    monitor: Monitor | None = None,
-) -> Eigenpairs:
-    """Leading eigenpairs by thick-restart block Lanczos.
-
-    Parameters
-    ----------
-    operator : Operator
-        M, by its products.
-    rank : int
-        How many eigenpairs, at most the operator's size.
-    tol : float
-        Largest ‖M u − θ u‖ allowed, relative to the largest |θ|.
-    rng : numpy.random.Generator
-        Draws the first block.
-    start : ndarray of shape (size, any), optional
-        Vectors near the wanted ones, e.g. the solution for a near-by γ.
-    block : int, optional
-        Vectors a sweep; wider blocks need fewer sweeps and more arithmetic.
-    max_sweeps : int
-        After so many reads of the data, give up.
-    monitor : callable, optional
-        Called with (sweeps, residual) after each convergence check.
-
-    Raises
-    ------
-    SolverError
-        If `tol` is not reached within `max_sweeps`.
-    """
-    first = operator.sweeps
-    width = block or block_width(rank)
-    dtype = operator.working_dtype
-    search = _Search(operator, rank, rng, width, first + max_sweeps, monitor)
-    ritz = search.run(dtype, tol if dtype == np.float64 else max(tol, _FLOAT32_FLOOR), start)
-    ritz = search.complete(ritz, dtype, tol)
-    found = rayleigh_ritz(operator, ritz.vectors, ritz.next_value)
-    if _relative(found) > tol:
-        ritz = search.run(np.dtype(np.float64), tol, found.vectors)
-        found = rayleigh_ritz(operator, ritz.vectors, ritz.next_value)
-    if _relative(found) > tol:
-        raise SolverError(
-            f"the eigen-solver stopped at residual {_relative(found):.1e} after "
-            f"{operator.sweeps - first} sweeps, above tol={tol:.1e}. "
-            "Raise tol, or lower n_components."
-        )
-    return _positive(replace(found, sweeps=operator.sweeps - first), _ZERO)
-
-
-def block_width(rank: int) -> int:
-    """Vectors a sweep: a quarter of the rank balances sweeps against arithmetic."""
-    return min(max(8, rank // 4), 64)
+    return keep_positive(found, size * np.finfo(np.float64).eps)
 
 
 def rayleigh_ritz(operator: Operator, V: Block, next_value: float = -np.inf) -> Eigenpairs:
@@ -172,183 +95,7 @@ def rayleigh_ritz(operator: Operator, V: Block, next_value: float = -np.inf) -> 
     return Eigenpairs(values, U, residuals, next_value, operator.sweeps, "lanczos")
 
 
-@dataclass(frozen=True)
-class _Ritz:
-    """What one Lanczos run found, in working precision."""
-
-    values: Floats
-    vectors: Block
-    next_value: float
-    scale: float
-
-
-class _Search:
-    """One search: the operator, what is wanted, and what it may cost."""
-
-    def __init__(
-        self,
-        operator: Operator,
-        rank: int,
-        rng: np.random.Generator,
-        width: int,
-        last_sweep: int,
-        monitor: Monitor | None,
-    ) -> None:
-        self.operator = operator
-        self.rank = rank
-        self.rng = rng
-        self.width = width
-        self.last_sweep = last_sweep
-        self.monitor = monitor
-
-    def run(self, dtype: np.dtype[Any], tol: float, start: Block | None) -> _Ritz:
-        """Expand, look, restart, until the wanted pairs have converged or sweeps run out."""
-        size, rank = self.operator.size, self.rank
-        start = self.rng.standard_normal((size, min(self.width, size))) if start is None else start
-        width = start.shape[1]
-        basis = KrylovBasis(start.astype(dtype), _capacity(rank, width), self.rng)
-        pace = _Pace(rank, width)
-        while True:
-            basis.expand(self.operator)
-            exhausted = self.operator.sweeps >= self.last_sweep
-            if not (basis.full or basis.complete or exhausted or pace.due(basis.k)):
-                continue
-            values, S = basis.ritz(rank + width)
-            residuals = basis.residuals(S)
-            wanted = residuals[: min(rank, len(values))]
-            relative = float(wanted.max() / basis.scale)
-            if self.monitor is not None:
-                self.monitor(self.operator.sweeps, relative)
-            if relative <= tol or basis.complete or exhausted:
-                vectors = basis.vectors(S[:, :rank])
-                return _Ritz(values[:rank], vectors, _beyond(values, residuals, rank), basis.scale)
-            pace.saw(basis.k, relative, tol)
-            if basis.full:
-                basis.restart(values, S, rank + max(width, rank // 4))
-                pace = _Pace(rank, width, kept=basis.k)
-
-    def complete(self, ritz: _Ritz, dtype: np.dtype[Any], tol: float) -> _Ritz:
-        """Find the copies of a repeated eigenvalue that a block narrower than it can miss.
-
-        A random block of width b holds b copies of each eigenvalue, so only runs of b equal
-        Ritz values can hide more. Where there is one, the operator with what was found taken
-        out is probed, and whatever beats the smallest found is merged in.
-        """
-        while _has_run(ritz.values, self.width, 10 * tol * ritz.scale):
-            deflated = _Deflated(self.operator, ritz.vectors)
-            room = self.operator.size - len(ritz.values)
-            if room == 0 or self.operator.sweeps >= self.last_sweep:
-                break
-            probe = KrylovBasis(self._random(deflated, room, dtype), room, self.rng)
-            for _ in range(_PROBE_SWEEPS):
-                probe.expand(deflated)
-                if probe.complete or probe.full:
-                    break
-            best = float(probe.ritz(1)[0][0])
-            if best <= ritz.values[-1] + tol * ritz.scale:
-                return replace(ritz, next_value=max(ritz.next_value, best))
-            missed = min(max(_PROBE_WIDTH, self.rank // 2), room)
-            hidden = _Search(
-                deflated, missed, self.rng, _PROBE_WIDTH, self.last_sweep, self.monitor
-            ).run(dtype, tol, self._random(deflated, room, dtype))
-            ritz = self._merge(ritz, hidden)
-        return ritz
-
-    def _random(self, deflated: _Deflated, room: int, dtype: np.dtype[Any]) -> Block:
-        shape = (deflated.size, min(_PROBE_WIDTH, room))
-        return deflated.project(self.rng.standard_normal(shape).astype(dtype))
-
-    def _merge(self, ritz: _Ritz, hidden: _Ritz) -> _Ritz:
-        together = np.hstack([ritz.vectors, hidden.vectors])
-        best = rayleigh_ritz(self.operator, together)
-        return replace(
-            ritz,
-            values=best.values[: self.rank],
-            vectors=best.vectors[:, : self.rank].astype(ritz.vectors.dtype),
-            next_value=max(ritz.next_value, float(best.values[self.rank])),
-        )
-
-
-def _beyond(values: Floats, residuals: Floats, rank: int) -> float:
-    """The next eigenvalue, from above: its Ritz value and residual, and the order of them all."""
-    if len(values) <= rank:
-        return -np.inf
-    return float(min(values[rank] + residuals[rank], values[rank - 1]))
-
-
-def _capacity(rank: int, width: int) -> int:
-    """Columns of the basis before a restart: roomy for narrow blocks, frugal for wide ones."""
-    if width >= rank:
-        return 4 * width
-    roomy = 2 * rank + 6 * width if rank >= 64 else 3 * rank + 8 * width
-    return max(roomy, rank + 2 * width)
-
-
-class _Deflated:
-    """The operator on the complement of vectors that were found already."""
-
-    def __init__(self, operator: Operator, found: Block) -> None:
-        self.operator = operator
-        self.found = found
-        self.size = operator.size
-        self.working_dtype = operator.working_dtype
-
-    @property
-    def sweeps(self) -> int:
-        return self.operator.sweeps
-
-    def project(self, V: Block) -> Block:
-        U = self.found.astype(V.dtype, copy=False)
-        projected: Block = V - U @ (U.T @ V)
-        return projected
-
-    def __call__(self, V: Block) -> Block:
-        return self.project(self.operator(self.project(V)))
-
-
-class _Pace:
-    """When to look whether the pairs have converged: looking costs a small eigenproblem.
-
-    For larger ranks that problem dominates, so the next look is put where the residuals,
-    extrapolated log-linearly over the basis size, should have reached the tolerance.
-    """
-
-    def __init__(self, rank: int, width: int, kept: int = 0) -> None:
-        self.width = width
-        self.patient = rank >= 64
-        first = 2 * rank if self.patient and not kept else rank + 2 * width
-        self.next_look = kept + 2 * width if kept else first
-        self.last: tuple[int, float] | None = None
-
-    def due(self, k: int) -> bool:
-        return k >= self.next_look
-
-    def saw(self, k: int, relative: float, tol: float) -> None:
-        if not self.patient:
-            return
-        step = 2 * self.width
-        if self.last is not None and k > self.last[0] and relative < self.last[1]:
-            slope = np.log(self.last[1] / relative) / (k - self.last[0])
-            step = int(0.9 * np.log(relative / tol) / slope)
-            step = min(max(self.width, step), 8 * self.width)
-        self.next_look = k + step
-        self.last = (k, relative)
-
-
-def _relative(found: Eigenpairs) -> float:
-    largest = float(np.abs(found.values).max())
-    return float(found.residuals.max()) / largest if largest > 0 else 0.0
-
-
-def _has_run(values: Floats, length: int, spread: float) -> bool:
-    """Whether some `length` consecutive values (sorted, largest first) lie within `spread`."""
-    positive = values[values > spread]
-    if len(positive) < length:
-        return False
-    return bool(np.any(positive[: len(positive) - length + 1] - positive[length - 1 :] <= spread))
-
-
-def _positive(found: Eigenpairs, zero: float) -> Eigenpairs:
+def keep_positive(found: Eigenpairs, zero: float) -> Eigenpairs:
     """Drop what is not positive, and fix the signs."""
     largest = float(np.abs(found.values).max())
     count = int(np.count_nonzero(found.values > zero * largest))

@@ -18,14 +18,9 @@ from equipoise.spectral.certificate import (
     certify,
     suboptimality,
 )
-from equipoise.spectral.eigen import (
-    Eigenpairs,
-    Monitor,
-    block_width,
-    dense_eigenpairs,
-    lanczos_eigenpairs,
-)
+from equipoise.spectral.eigen import Eigenpairs, dense_eigenpairs
 from equipoise.spectral.gram import COMPILED_FROM, DenseGram, Floats, Gram, SparseGram
+from equipoise.spectral.lanczos import Monitor, block_width, lanczos_eigenpairs
 from equipoise.spectral.weighted import WeightedGram
 
 Solver = Literal["auto", "matrix_free", "gram", "dense"]
