@@ -13,7 +13,7 @@ demo: .venv/.core  ## run the main job on the embedded data: a table and a repor
 	$(BIN)/equipoise demo
 
 test: .venv/.dev  ## run every test (EQUIPOISE_DATA adds those on the paper's data)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: .venv/.dev  ## lint, format and strict type check
 	$(BIN)/ruff check .

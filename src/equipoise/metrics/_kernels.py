@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
-# Applied as functions, not as decorators: numba ships no types, and these lines keep the
-# loops themselves plain Python that can be read, typed and stepped through.
-_parallel = numba.njit(parallel=True, cache=True)
-_inline = numba.njit(cache=True)
+from equipoise.compiled import compile_loop, in_threads, thread_count
+
+# Compiled by a call, not by a decorator: the loops themselves stay plain Python that can be read,
+# typed and stepped through.
 
 
 def _count_below(ascending: Any, start: int, stop: int, value: float) -> Any:
@@ -24,7 +23,7 @@ def _count_below(ascending: Any, start: int, stop: int, value: float) -> Any:
     return start
 
 
-count_below = _inline(_count_below)
+count_below = compile_loop(_count_below)
 
 
 def _sift_down(heap: Any, users: Any, place: int, length: int) -> None:
@@ -48,7 +47,7 @@ def _sift_down(heap: Any, users: Any, place: int, length: int) -> None:
         place = child
 
 
-sift_down = _inline(_sift_down)
+sift_down = compile_loop(_sift_down)
 
 
 def _top_users(scores: Any, k: int) -> Any:
@@ -65,7 +64,7 @@ def _top_users(scores: Any, k: int) -> Any:
     return users
 
 
-top_users = _inline(_top_users)
+top_users = compile_loop(_top_users)
 
 
 def _run_ends(ascending: Any) -> Any:
@@ -78,7 +77,7 @@ def _run_ends(ascending: Any) -> Any:
     return ends
 
 
-run_ends = _inline(_run_ends)
+run_ends = compile_loop(_run_ends)
 
 
 def _auc_of(scores: Any, positives: Any) -> Any:
@@ -116,7 +115,7 @@ def _auc_of(scores: Any, positives: Any) -> Any:
     return (twice - n_positive * n_positive) / (2.0 * n_positive * n_negative)
 
 
-auc_of = _inline(_auc_of)
+auc_of = compile_loop(_auc_of)
 
 
 def _score_items(
@@ -133,8 +132,8 @@ def _score_items(
     auc: Any,
     precision: Any,
 ) -> None:
-    """Fill AUC and precision for a block of items, one item per thread at a time."""
-    for b in numba.prange(items.shape[0]):
+    """Fill AUC and precision for a block of items."""
+    for b in range(items.shape[0]):
         j = items[b]
         row = scores[b].copy()
         for p in range(input_ptr[j], input_ptr[j + 1]):
@@ -152,4 +151,19 @@ def _score_items(
             precision[b] = hits / k
 
 
-score_items = _parallel(_score_items)
+_score = compile_loop(_score_items)
+
+
+def score_items(
+    scores: Any, diagonal: Any, items: Any, *data: Any, auc: Any, precision: Any
+) -> None:
+    """Fill AUC and precision for a block of items, shared among threads."""
+    threads = min(len(items), thread_count())
+    edges = np.linspace(0, len(items), threads + 1).astype(int).tolist()
+
+    def run(thread: int) -> None:
+        part = slice(edges[thread], edges[thread + 1])
+        own = (scores[part], diagonal[part], items[part])
+        _score(*own, *data, auc[part], precision[part])
+
+    in_threads(run, threads)

@@ -165,8 +165,8 @@ def _count_compiled(
         labels.indices,
         k,
         _CANCELLED_BELOW,
-        auc,
-        precision,
+        auc=auc,
+        precision=precision,
     )
 
 

@@ -1,0 +1,117 @@
+"""The architecture is a test: imports go down only, deferred ones included, and stay light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import equipoise
+
+ROOT = Path(equipoise.__file__).parent
+
+# Each layer may import the layers before it. Layers on one line are strangers to each other.
+LAYERS = [
+    {"exceptions"},
+    {"compiled", "files"},
+    {"data", "spectral", "metrics"},
+    {"distributed"},
+    {"models"},
+    {"evaluation"},
+    {"audit", "paper"},
+    {"cli"},
+]
+HEIGHT = {name: height for height, layer in enumerate(LAYERS) for name in layer}
+
+# Extras are imported only where they are used; heavy things of the core too.
+EXTRAS = {"cvxpy", "implicit", "torch", "dask", "sqlalchemy", "psycopg", "matplotlib", "mkdocs"}
+HEAVY = {"numba", "polars", "sklearn", "scipy", "numpy", "typer", "rich", "pandas", "pyarrow"}
+
+
+def imports_of(path: Path) -> set[str]:
+    """Every module that a file imports, at the top or inside a function."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            pytest.fail(f"{path} uses a relative import")
+    return found
+
+
+def layer_of(path: Path) -> str:
+    part = path.relative_to(ROOT).parts[0]
+    return part.removesuffix(".py")
+
+
+FILES = [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT or path.stem in HEIGHT]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_down_only(path):
+    here = layer_of(path)
+    for module in imports_of(path):
+        parts = module.split(".")
+        if parts[0] != "equipoise" or len(parts) == 1 or parts[1] not in HEIGHT:
+            continue
+        allowed = parts[1] == here or HEIGHT[parts[1]] < HEIGHT[here]
+        assert allowed, f"{here} imports {parts[1]}, which does not lie below it"
+
+
+def test_every_folder_has_its_place():
+    folders = {path.name for path in ROOT.iterdir() if (path / "__init__.py").is_file()}
+    modules = {path.stem for path in ROOT.glob("*.py")} - {"__init__", "__main__"}
+    assert folders | modules <= set(HEIGHT)
+
+
+def output_of(code: str) -> str:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def modules_after(code: str) -> set[str]:
+    """Top-level modules loaded by a fresh interpreter that runs `code`."""
+    program = f"{code}\nimport sys; print(*sorted({{m.partition('.')[0] for m in sys.modules}}))"
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return set(run.stdout.splitlines()[-1].split())
+
+
+def test_importing_the_package_loads_nothing_heavy_and_no_extra():
+    assert not modules_after("import equipoise") & (EXTRAS | HEAVY)
+
+
+def test_using_the_core_loads_no_extra():
+    code = (
+        "import numpy as np, equipoise as eq\n"
+        "from equipoise.data.synthetic import listening\n"
+        "plays = listening(n_users=40, n_items=60)\n"
+        "eq.ItemWeightedPCA(3).fit(plays).recommend(plays)\n"
+        "import equipoise.metrics, equipoise.cli.app, equipoise.audit"
+    )
+    loaded = modules_after(code)
+    assert "sklearn" in loaded
+    assert not loaded & EXTRAS
+
+
+def test_help_of_the_command_line_loads_no_numerics():
+    loaded = modules_after("from equipoise.cli.app import run; run(['--help'])")
+    assert not loaded & (EXTRAS | {"numba", "polars", "sklearn", "scipy"})
+
+
+def test_a_missing_extra_is_named_with_the_command_that_installs_it():
+    code = (
+        "import sys; sys.modules['cvxpy'] = None\n"
+        "import equipoise\n"
+        "try:\n    equipoise.solve_sdp([[1.0, 0.0]], 1)\n"
+        "except ImportError as error:\n    print(type(error).__name__, error)"
+    )
+    said = output_of(code)
+    assert said.startswith("MissingExtraError")
+    assert 'pip install "equipoise[sdp]"' in said
