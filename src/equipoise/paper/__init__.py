@@ -1,0 +1,1 @@
+"""The paper's claims, figures and theorems as experiments, each with a verdict."""
