@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from equipoise.models.projection import Floats, ProjectionModel
 from equipoise.spectral.gram import Gram, squared_column_norms
-from equipoise.spectral.solve import Components, Solver, solve
+from equipoise.spectral.solve import Components
 
 
 class VanillaPCA(ProjectionModel):
@@ -57,19 +57,6 @@ class VanillaPCA(ProjectionModel):
     explained_variance_: Floats
     explained_variance_ratio_: Floats
 
-    def __init__(
-        self,
-        n_components: int = 32,
-        *,
-        solver: Solver = "auto",
-        tol: float = 1e-6,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.solver = solver
-        self.tol = tol
-        self.random_state = random_state
-
     @property
     def singular_values_(self) -> Floats:
         """Singular values of X."""
@@ -83,7 +70,7 @@ class VanillaPCA(ProjectionModel):
         return user_items
 
     def _solve(self, gram: Gram, start: Floats | None = None) -> Components:
-        found = _plain_components(self, gram, start)
+        found = super()._solve(gram, start)
         mean_squares = found.eigenvalues / self._n_users
         self.explained_variance_ = mean_squares - (self._item_means @ found.vectors) ** 2
         mean_square = float(gram.squared_norms.sum()) / self._n_users
@@ -125,19 +112,6 @@ class NormalizedPCA(ProjectionModel):
     [[0.7071, 0.7071, 0.0]]
     """
 
-    def __init__(
-        self,
-        n_components: int = 32,
-        *,
-        solver: Solver = "auto",
-        tol: float = 1e-6,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.solver = solver
-        self.tol = tol
-        self.random_state = random_state
-
     def inverse_transform(self, X: Any) -> NDArray[Any]:
         """Return the approximation X̂ that coordinates stand for, in the units of the data."""
         approximation = super().inverse_transform(X)
@@ -152,19 +126,3 @@ class NormalizedPCA(ProjectionModel):
         divisors = np.where(self.popularity_ > 0, self.popularity_, np.inf)
         values = (user_items.data / divisors[user_items.indices]).astype(user_items.dtype)
         return sp.csr_array((values, user_items.indices, user_items.indptr), shape=user_items.shape)
-
-    def _solve(self, gram: Gram, start: Floats | None = None) -> Components:
-        return _plain_components(self, gram, start)
-
-
-def _plain_components(model: ProjectionModel, gram: Gram, start: Floats | None) -> Components:
-    """Leading eigenvectors of XᵀX: all weights one."""
-    return solve(
-        gram,
-        np.ones(gram.n_items),
-        model.n_components,
-        solver=model.solver_,
-        tol=model.tol,
-        rng=model._generator(),
-        start=start,
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import warnings
-from abc import abstractmethod
 from dataclasses import asdict
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -24,7 +23,14 @@ from equipoise.models.recommender import Recommender
 from equipoise.spectral.certificate import Certificate, certify, suboptimality
 from equipoise.spectral.eigen import Eigenpairs
 from equipoise.spectral.gram import Gram, squared_column_norms
-from equipoise.spectral.solve import SOLVERS, Components, Solver, build_gram, choose_solver
+from equipoise.spectral.solve import (
+    SOLVERS,
+    Components,
+    Solver,
+    build_gram,
+    choose_solver,
+    solve,
+)
 
 Floats = NDArray[np.float64]
 
@@ -32,8 +38,8 @@ Floats = NDArray[np.float64]
 class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recommender):
     """Base of the models that project users onto leading components.
 
-    A subclass says how it sees the data (`_signal`), which components it wants (`_solve`), and,
-    where it differs from 1, how strongly each component counts in a score (`_strengths`).
+    A subclass says where it differs from PCA: how it sees the data (`_signal`), which components
+    it wants (`_solve`), how strongly each counts in a score (`_strengths`).
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -51,11 +57,6 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
     )
     _scalars: ClassVar[tuple[str, ...]] = ("n_features_in_", "n_components_", "solver_")
 
-    n_components: int
-    solver: Solver
-    tol: float
-    random_state: Any
-
     components_: NDArray[Any]
     eigenvalues_: Floats
     residuals_: Floats
@@ -65,9 +66,33 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
     solver_: Solver
     _dtype: np.dtype[Any]
 
-    @abstractmethod
+    def __init__(
+        self,
+        n_components: int = 32,
+        *,
+        solver: Solver = "auto",
+        tol: float = 1e-6,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.solver = solver
+        self.tol = tol
+        self.random_state = random_state
+
     def _solve(self, gram: Gram, start: Floats | None = None) -> Components:
-        """Find the components, from those of a near-by problem if there are any."""
+        """Find the components, from those of a near-by problem if there are any.
+
+        By default those of PCA: all weights one.
+        """
+        return solve(
+            gram,
+            np.ones(gram.n_items),
+            self.n_components,
+            solver=self.solver_,
+            tol=self.tol,
+            rng=self._generator(),
+            start=start,
+        )
 
     def _signal(self, user_items: sp.csr_array) -> sp.csr_array:
         """The matrix that is projected; by default the data as they are."""
