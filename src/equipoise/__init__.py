@@ -10,7 +10,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from equipoise.data.catalog import load_dataset as load_dataset
     from equipoise.data.interactions import Interactions as Interactions
+    from equipoise.data.split import holdout as holdout
+    from equipoise.evaluation import evaluate as evaluate
+    from equipoise.evaluation import tune as tune
     from equipoise.exceptions import EquipoiseError as EquipoiseError
     from equipoise.models import ItemWeightedPCA as ItemWeightedPCA
     from equipoise.models import NormalizedPCA as NormalizedPCA
@@ -22,6 +26,10 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Interactions": "equipoise.data.interactions",
+    "holdout": "equipoise.data.split",
+    "load_dataset": "equipoise.data.catalog",
+    "evaluate": "equipoise.evaluation",
+    "tune": "equipoise.evaluation",
     "EquipoiseError": "equipoise.exceptions",
     "ItemWeightedPCA": "equipoise.models",
     "VanillaPCA": "equipoise.models",
