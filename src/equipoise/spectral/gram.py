@@ -26,8 +26,9 @@ COMPILED_FROM = 300_000
 # Rows densified at a time when BLAS accumulates the Gram matrix: at most this many bytes.
 _DENSE_BLOCK_BYTES = 64 * 2**20
 
-# Multiply-adds a second, as ratios that matter: BLAS on dense rows, the compiled sparse loop.
-_BLAS_RATE, _SPARSE_RATE = 2.0e10, 5.0e8
+# Multiply-adds a second when XᵀX is formed, as ratios that matter: one BLAS thread on dense
+# blocks of users, SciPy's sparse product, the compiled loop on two cores.
+_BLAS_RATE, _SCIPY_RATE, _LOOP_RATE = 2.9e10, 1.5e8, 5.0e8
 
 
 class Gram(ABC):
@@ -145,18 +146,14 @@ class DenseGram(Gram):
 
     @classmethod
     def of(cls, X: sp.csr_array) -> DenseGram:
-        """Accumulate XᵀX, by BLAS on dense blocks of users or by the compiled sparse loop."""
-        by_blas, by_loop = _gram_seconds(X)
-        if by_loop < by_blas:
-            from equipoise.spectral import kernels
-
-            return cls(kernels.gram(X))
-        return cls(_gram_by_blocks(X))
+        """Form XᵀX by whichever is fastest: BLAS on dense blocks, SciPy, the compiled loop."""
+        ways = _gram_ways(X)
+        return cls(min(ways, key=ways.__getitem__)(X))
 
     @staticmethod
     def seconds(X: sp.csr_array) -> float:
         """About how long `of` will take: for choosing whether to form XᵀX at all."""
-        return min(_gram_seconds(X))
+        return min(_gram_ways(X).values())
 
     def product(self, V: Block) -> Block:
         """Return XᵀXV / scale in V's dtype."""
@@ -187,13 +184,29 @@ def squared_column_norms(X: sp.csr_array) -> Floats:
     return np.bincount(X.indices, weights=squares, minlength=X.shape[1]).astype(np.float64)
 
 
-def _gram_seconds(X: sp.csr_array) -> tuple[float, float]:
-    """Estimates for BLAS on dense blocks, and for the compiled loop where it may be used."""
-    by_blas = X.shape[0] * float(X.shape[1]) ** 2 / 2 / _BLAS_RATE
-    if X.nnz < COMPILED_FROM:
-        return by_blas, np.inf
+def _gram_ways(X: sp.csr_array) -> dict[Callable[[sp.csr_array], Floats], float]:
+    """The ways to form XᵀX, and about how many seconds each takes."""
     entries = np.diff(X.indptr).astype(np.float64)
-    return by_blas, float(entries @ entries) / 2 / _SPARSE_RATE
+    pairs = float(entries @ entries)  # entries of a user, two by two: what sparse products touch
+    ways: dict[Callable[[sp.csr_array], Floats], float] = {
+        _gram_by_blocks: X.shape[0] * float(X.shape[1]) ** 2 / _BLAS_RATE,
+        _gram_by_scipy: pairs / _SCIPY_RATE,
+    }
+    if X.nnz >= COMPILED_FROM:
+        ways[_gram_by_loop] = pairs / _LOOP_RATE
+    return ways
+
+
+def _gram_by_scipy(X: sp.csr_array) -> Floats:
+    wide = X.astype(np.float64, copy=False)
+    C: Floats = (wide.T @ wide).toarray()
+    return C
+
+
+def _gram_by_loop(X: sp.csr_array) -> Floats:
+    from equipoise.spectral import kernels
+
+    return kernels.gram(X)
 
 
 def _gram_by_blocks(X: sp.csr_array) -> Floats:
