@@ -1,4 +1,4 @@
-"""How this package compiles its inner loops: on first use, cached on disk, in plain threads.
+"""How this package uses the cores: loops compiled on first use, plain threads, tamed BLAS.
 
 Loops release the GIL and are spread over Python threads instead of numba's own thread pool: that
 pool aborts the process when two Python threads enter it at once, as a web server's would, and
@@ -7,9 +7,13 @@ plain threads give every part of the work a fixed place: same input, same thread
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
+
+from threadpoolctl import threadpool_limits
 
 
 def compile_loop(loop: Callable[..., Any], *, fastmath: bool = False) -> Callable[..., Any]:
@@ -40,3 +44,34 @@ def in_threads(run: Callable[[int], Any], parts: int) -> list[Any]:
         return [run(0)]
     with ThreadPoolExecutor(parts) as pool:
         return list(pool.map(run, range(parts)))
+
+
+class _BlasLimit:
+    """BLAS limited to one thread while anybody in the process wants it so."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holders = 0
+        self._limits: Any = None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        with self._lock:
+            self._holders += 1
+            if self._holders == 1:
+                self._limits = threadpool_limits(limits=1, user_api="blas")
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._holders -= 1
+                if self._holders == 0:
+                    self._limits.restore_original_limits()
+
+
+one_blas_thread = _BlasLimit().held
+"""Context in which BLAS uses one thread; the last to leave restores what was before the first.
+
+The limit is the process's: two fits in two Python threads that each saved and restored it on
+their own would leave it in place for good.
+"""

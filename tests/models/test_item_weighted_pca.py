@@ -283,3 +283,100 @@ def test_normalized_pca_scores_with_the_scaled_matrix_and_rebuilds_in_the_units_
     expected = scaled @ V @ V.T
     np.testing.assert_allclose(scores, np.take_along_axis(expected, ids, axis=1), atol=1e-9)
     np.testing.assert_allclose(model.reconstruct(X), expected * p, atol=1e-9)
+
+
+def test_truncated_vanilla_pca_truncates_all_that_it_learned():
+    X = heavy_tailed(60, 12, 13)
+    small, refit = VanillaPCA(6).fit(X).truncate(2), VanillaPCA(2).fit(X)
+    for name in ("singular_values_", "explained_variance_", "explained_variance_ratio_"):
+        np.testing.assert_allclose(getattr(small, name), getattr(refit, name), rtol=1e-9)
+
+
+def test_truncated_certificate_bounds_what_a_fit_at_that_rank_reaches():
+    X = sp.csr_array(heavy_tailed(300, 60, 14))
+    deep = ItemWeightedPCA(20, solver="matrix_free").fit(X)
+    for r in (1, 7, 19):
+        optimum = ItemWeightedPCA(r, solver="dense").fit(X).certificate_.objective
+        certificate = deep.truncate(r).certificate_
+        assert (
+            certificate.objective <= optimum * (1 + 1e-12) <= certificate.dual_bound * (1 + 2e-12)
+        )
+        assert certificate.dual_bound > certificate.objective
+
+
+@pytest.mark.parametrize("n_components", [2.0, "a", True, None, 0])
+def test_truncate_refuses_what_is_no_number_of_components(n_components):
+    with pytest.raises(InvalidParameterError, match="takes 1 to 3 components, got"):
+        ItemWeightedPCA(3).fit(heavy_tailed(40, 10, 3)).truncate(n_components)
+
+
+def test_truncating_to_what_was_kept_forgets_what_was_asked_for():
+    with pytest.warns(SolverWarning):
+        model = VanillaPCA(3).fit(np.outer([1.0, 2.0], [1.0, 1.0, 3.0]))
+    small = model.truncate(1)
+    assert small.n_components == small.n_components_ == 1
+
+
+def test_path_over_gamma_refuses_weights_that_override_it():
+    X = heavy_tailed(40, 10, 3)
+    with pytest.raises(InvalidParameterError, match="which item_weights override"):
+        ItemWeightedPCA(2, item_weights=np.ones(10)).fit_path(X, [-1.0, -2.0])
+    with pytest.raises(InvalidParameterError, match="gammas must be finite"):
+        ItemWeightedPCA(2).fit_path(X, [np.nan])
+
+
+@pytest.mark.parametrize(
+    ("factor", "options", "error", "message"),
+    [
+        (1e-170, {}, InvalidDataError, "squares beyond floating point"),
+        (1e170, {}, InvalidDataError, "squares beyond floating point"),
+        (1.0, {"gamma": -400.0}, InvalidParameterError, "gamma=-400.0 gives weights beyond"),
+        (1.0, {"gamma": 400.0}, InvalidParameterError, "gamma=400.0 gives weights beyond"),
+        (1e3, {"item_weights": np.full(10, 1e305)}, InvalidDataError, "lead beyond floating"),
+    ],
+)
+def test_what_leaves_floating_point_is_refused(factor, options, error, message):
+    with pytest.raises(error, match=message):
+        ItemWeightedPCA(2, **options).fit(heavy_tailed(40, 10, 3) * factor)
+
+
+def test_refit_on_ids_forgets_feature_names():
+    import pandas as pd
+
+    from equipoise import Interactions
+
+    model = VanillaPCA(2).fit(pd.DataFrame(heavy_tailed(20, 3, 1), columns=["a", "b", "c"]))
+    plays = Interactions.from_pairs([1, 1, 2, 2, 3], ["x", "y", "y", "z", "x"])
+    model.fit(plays)
+    assert not hasattr(model, "feature_names_in_")
+    assert model.recommend(plays, N=1).ids.shape == (3, 1)
+
+
+def test_ids_that_cannot_be_negative_are_padded_with_none_and_keep_their_value():
+    from equipoise import Interactions
+
+    large = np.array([2**63 + 5, 2**63 + 6, 2**63 + 5, 7], np.uint64)
+    plays = Interactions.from_pairs([1, 1, 2, 2], large)
+    ids = ItemWeightedPCA(2).fit(plays).recommend(plays, N=2).ids
+    assert ids.tolist() == [[7, None], [2**63 + 6, None]]
+
+
+def test_one_row_of_a_sparse_array_is_served_as_one_row():
+    X = heavy_tailed(30, 8, 2)
+    model = ItemWeightedPCA(2).fit(X)
+    np.testing.assert_array_equal(
+        model.recommend(sp.csr_array(X)[0]).ids, model.recommend(X[0]).ids
+    )
+
+
+@pytest.mark.parametrize("N", [0, -1, 2.5])
+def test_explaining_a_senseless_number_of_contributions_is_refused(N):
+    X = heavy_tailed(30, 8, 2)
+    with pytest.raises(InvalidParameterError, match="whole number of at least 1, or None"):
+        ItemWeightedPCA(2).fit(X).explain(X[0], 1, N=N)
+
+
+def test_items_given_as_one_number_are_refused():
+    X = heavy_tailed(30, 8, 2)
+    with pytest.raises(InvalidParameterError, match=r"list of them, got 3. Pass \[3\]"):
+        ItemWeightedPCA(2).fit(X).recommend(X, items=3)

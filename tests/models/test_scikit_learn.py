@@ -15,6 +15,7 @@ from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from equipoise import ItemWeightedPCA, NormalizedPCA, VanillaPCA
+from equipoise.exceptions import InvalidParameterError
 
 # The checks use matrices of two or three columns, so the default of 32 components is too many.
 # No check is waived; check_array_api_input skips itself where SCIPY_ARRAY_API is not set.
@@ -84,6 +85,7 @@ def test_feature_names_and_set_output(model, X):
     [
         ({"n_components": 0}, "n_components"),
         ({"n_components": 1.5}, "n_components"),
+        ({"n_components": True}, "n_components"),
         ({"gamma": "low"}, "gamma"),
         ({"gamma": np.nan}, "gamma"),
         ({"error_budget": -0.1}, "error_budget"),
@@ -95,7 +97,7 @@ def test_feature_names_and_set_output(model, X):
     ],
 )
 def test_parameters_outside_their_range_are_refused_by_name(parameters, message, X):
-    with pytest.raises(ValueError, match=f"The '{message}' parameter of ItemWeightedPCA"):
+    with pytest.raises(InvalidParameterError, match=f"The '{message}' parameter of Item"):
         ItemWeightedPCA(**{"n_components": 2, **parameters}).fit(X)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import scipy.linalg as sl
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -90,3 +91,40 @@ def has_clear_gap(X: np.ndarray, model: ItemWeightedPCA) -> bool:
     k = model.n_components_
     after = spectrum[k] if k < len(spectrum) else -np.inf
     return bool(spectrum[k - 1] - max(after, 0) > 1e-3 * spectrum[0])
+
+
+@st.composite
+def audiences(draw: st.DrawFn) -> np.ndarray:
+    """Worlds whose users share nothing: vectors that fit the one are blind to the other."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    parts = []
+    for _ in range(draw(st.integers(1, 3))):
+        shape = (draw(st.integers(3, 60)), draw(st.integers(2, 12)))
+        parts.append(rng.poisson(draw(st.sampled_from([0.3, 1.0, 4.0])), shape).astype(float))
+    X = sl.block_diag(*parts)
+    X[0, 0] += 1
+    return X
+
+
+@given(X=audiences(), r=st.integers(1, 6), solver=SOLVERS, single=st.booleans())
+def test_optimum_lies_between_objective_and_bound_however_the_fit_was_made(X, r, solver, single):
+    r = min(r, X.shape[1])
+    data = X.astype(np.float32) if single else X
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SolverWarning)
+        base = ItemWeightedPCA(r, solver=solver)
+        cold = base.fit(data)
+        path = ItemWeightedPCA(r, solver=solver).fit_path(data, [0.0, -1.0])
+        loose = ItemWeightedPCA(r, solver=solver, error_budget=1e6).fit(data)
+        deeper = ItemWeightedPCA(min(r + 3, X.shape[1]), solver=solver).fit(data)
+    spectrum = np.linalg.eigvalsh(weighted_gram(X, cold.item_weights_))[::-1]
+    fits = [cold.certificate_, path[1].certificate_, cold.certify(data)]
+    if loose.error_budget_multiplier_ == 0:
+        fits.append(loose.certificate_)
+    if deeper.n_components_ >= r:
+        fits.append(deeper.truncate(r).certificate_)
+    optimum = np.maximum(spectrum[:r], 0).sum()
+    for certificate in fits:
+        assert certificate.objective <= optimum * (1 + 1e-9)
+        assert optimum <= certificate.dual_bound * (1 + 2e-9)
+        assert certificate.objective >= optimum * (1 - 1e-6)

@@ -110,3 +110,41 @@ def test_budget_is_met_inside_a_tied_eigenspace():
     assert found.certificate.objective == pytest.approx(4 * heavy + 8 * (1 - heavy), rel=1e-8)
     assert found.certificate.gap < 1e-8
     assert found.multiplier == pytest.approx(4 / 3, rel=1e-8)  # 4 + 4μ = 8 + μ
+
+
+def test_zero_budget_takes_the_best_of_all_solutions_of_pca():
+    """C has the eigenvalue 2 twice: PCA may take (1,1,0)/√2 or (0,0,1), and M prefers the one."""
+    X = sp.csr_array(np.array([[1.0, 1.0, 0.0], [0.0, 0.0, np.sqrt(2)]]))
+    w = np.array([1.0, 1.0, np.sqrt(0.5)])
+    for solver in ("dense", "matrix_free"):
+        assert fit(X, w, 1, 0.0, solver).certificate.objective == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("solver", ["dense", "matrix_free"])
+@pytest.mark.parametrize("budget", [0.1, 10.0, 1e9])
+@pytest.mark.parametrize(
+    ("X", "r"),
+    [
+        (np.array([[1.0, 2.0, 3.0]]), 1),
+        (np.ones((10, 7)), 1),
+        (np.random.default_rng(3).integers(0, 5, (8, 5)).astype(float), 5),
+    ],
+)
+def test_data_that_pca_rebuilds_whole_leave_no_budget_to_spend(X, r, budget, solver):
+    """E_r = 0: every feasible projection rebuilds X too, so that the objective is tr(DC)."""
+    matrix = sp.csr_array(X)
+    w = 1 / np.linalg.norm(X, axis=0)
+    found = fit(matrix, w, r, budget, solver)
+    assert found.certificate.objective == pytest.approx(w @ (X**2).sum(axis=0), rel=1e-9)
+    assert found.multiplier == np.inf
+
+
+@pytest.mark.parametrize("solver", ["dense", "gram", "matrix_free"])
+def test_dual_bound_is_no_lower_than_the_dual_by_brute_force(solver):
+    X, w = problem(7)
+    C = (X.T @ X).toarray()
+    certificate = fit(X, w, 5, 0.01, solver).certificate
+    truth = dual_optimum(C, w, 5, 0.01)
+    assert certificate.objective <= truth * (1 + 1e-9)
+    assert certificate.dual_bound >= truth * (1 - 1e-9)
+    assert certificate.max_residual < 1e-5

@@ -8,8 +8,8 @@ import scipy.linalg as sl
 
 from equipoise.exceptions import SolverError
 from equipoise.spectral.eigen import dense_eigenpairs, fix_signs
-from equipoise.spectral.krylov import orthonormalize
 from equipoise.spectral.lanczos import lanczos_eigenpairs
+from equipoise.spectral.lapack import orthonormalize
 
 
 @dataclass
@@ -161,9 +161,9 @@ def test_monitor_hears_of_every_look():
 
 
 def test_signs_make_every_sum_positive_or_the_largest_entry_where_the_sum_vanishes():
-    U = np.array([[-0.8, -0.5], [0.1, 0.5], [-0.1, 0.0]])
+    U = np.array([[-0.6, -0.5], [0.5, 0.5], [0.5, 0.0]])
     fixed = fix_signs(U)
-    assert fixed[:, 0].sum() > 0
+    np.testing.assert_allclose(fixed[:, 0], [-0.6, 0.5, 0.5])  # the largest entry is negative
     np.testing.assert_allclose(fixed[:, 1], [0.5, -0.5, 0.0])
 
 
@@ -174,4 +174,66 @@ def test_nearly_dependent_columns_are_orthonormalized_by_householder(dtype):
     W = np.hstack([column, column + 1e-9 * rng.standard_normal((200, 1))]).astype(dtype)
     Q, R = orthonormalize(W)
     np.testing.assert_allclose(Q.T @ Q, np.eye(2), atol=1e-5 if dtype == np.float32 else 1e-12)
+    np.testing.assert_allclose(Q @ R, W, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_start_that_is_invariant_but_not_leading_is_left_behind(dtype):
+    """Two audiences with nothing in common: vectors of the one say nothing about the other."""
+    weak, strong = planted(np.linspace(1, 0.1, 40)), planted(np.linspace(9, 0.5, 60), seed=1)
+    M = sl.block_diag(weak, strong)
+    trap = np.linalg.eigh(M)[1]
+    trap = trap[:, np.abs(trap[:40]).sum(axis=0) > 0.5][:, -4:]  # eigenvectors of the weak one
+    assert np.linalg.norm(trap[40:]) < 1e-10
+    found = solve(M, 4, dtype, start=trap)
+    np.testing.assert_allclose(found.values, np.linspace(9, 0.5, 60)[:4], rtol=1e-9)
+
+
+@pytest.mark.parametrize("size", [40, 300])
+@pytest.mark.parametrize("rank", [1, 8, 9, 16])
+def test_identity_matrix_has_as_many_components_as_are_asked_for(size, rank):
+    found = solve(np.eye(size), rank)
+    np.testing.assert_allclose(found.values, np.ones(rank), rtol=1e-10)
+    np.testing.assert_allclose(dense_eigenpairs(np.eye(size), rank).values, np.ones(rank))
+
+
+def test_clustered_tail_is_solved_from_a_start_and_in_the_float64_finish():
+    values = np.concatenate([np.linspace(2, 1.2, 10), 1.19 - 1e-3 * np.arange(190)])
+    M = planted(values)
+    cold = solve(M, 10)
+    warm = solve(M + 1e-6 * planted(np.ones(200), seed=3), 10, start=cold.vectors)
+    assert warm.max_residual <= 1e-6
+    fine = solve(M, 10, np.float32, tol=1e-10)
+    np.testing.assert_allclose(fine.values, values[:10], rtol=1e-12)
+
+
+def test_probing_for_missed_copies_needs_no_square_array():
+    import tracemalloc
+
+    m = 3000
+
+    class Copies:
+        """A diagonal matrix with 40 copies of its largest eigenvalue."""
+
+        size, working_dtype, sweeps = m, np.dtype(np.float64), 0
+        diagonal = np.concatenate([np.full(40, 2.0), np.linspace(1, 0, m - 40)])
+
+        def __call__(self, V):
+            self.sweeps += 1
+            return self.diagonal[:, None] * V
+
+    tracemalloc.start()
+    found = lanczos_eigenpairs(Copies(), 20, rng=np.random.default_rng(0), block=8)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_allclose(found.values, np.full(20, 2.0), rtol=1e-9)
+    assert peak < m * m * 8 / 4
+
+
+def test_columns_whose_cholesky_factor_exists_but_is_useless_are_still_orthonormalized():
+    rng = np.random.default_rng(0)
+    column = rng.standard_normal((200, 1))
+    W = np.hstack([column, column + 3e-4 * rng.standard_normal((200, 1))]).astype(np.float32)
+    Q, R = orthonormalize(W)
+    np.testing.assert_allclose(Q.T @ Q, np.eye(2), atol=1e-5)
     np.testing.assert_allclose(Q @ R, W, atol=1e-5)

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from equipoise.exceptions import SolverError
+from equipoise.spectral.certificate import certify
+from equipoise.spectral.eigen import dense_eigenpairs
 from equipoise.spectral.gram import (
     DenseGram,
     SparseGram,
@@ -107,3 +111,29 @@ def test_gram_matrix_is_the_same_whichever_way_it_is_formed():
     for form in (_gram_by_blocks, _gram_by_scipy, _gram_by_loop):
         np.testing.assert_allclose(form(X), expected, rtol=1e-12)
     np.testing.assert_allclose(DenseGram.of(X).C * DenseGram.of(X).scale, expected, rtol=1e-12)
+
+
+def test_blas_threads_are_restored_after_fits_in_several_threads():
+    X = matrix(300, 80, 0.1)
+
+    def fit(seed: int) -> float:
+        rng = np.random.default_rng(seed)
+        found = solve(SparseGram(X), np.ones(80), 4, solver="matrix_free", rng=rng)
+        return found.certificate.objective
+
+    def threads() -> list[int]:
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    with threadpool_limits(limits=2, user_api="blas"):
+        before = threads()
+        for _ in range(5):
+            with ThreadPoolExecutor(4) as pool:
+                objectives = list(pool.map(fit, range(12)))
+            assert threads() == before
+    np.testing.assert_allclose(objectives, objectives[0], rtol=1e-9)
+
+
+def test_contradiction_between_solution_and_bound_is_an_error_not_a_gap_of_zero():
+    pairs = dense_eigenpairs(np.diag([3.0, 2.0, 1.0]), 2)
+    with pytest.raises(SolverError, match="exceeds its own upper bound"):
+        certify(pairs, objective=5.0, bound=4.9, scale=1.0, sweeps=1)

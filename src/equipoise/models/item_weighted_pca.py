@@ -169,7 +169,14 @@ class ItemWeightedPCA(ProjectionModel):
         gammas : iterable of float
             Best in rising or falling order.
         """
+        if self.item_weights is not None:
+            raise InvalidParameterError(
+                "fit_path varies gamma, which item_weights override: every model would be the "
+                "same. Leave item_weights out."
+            )
         exponents = [float(gamma) for gamma in gammas]
+        if not np.all(np.isfinite(exponents)):
+            raise InvalidParameterError(f"gammas must be finite, got {exponents}.")
         base = clone(self)
         gram = base._prepare(X, fits=max(1, len(exponents)))
         models: list[Self] = []
@@ -247,6 +254,13 @@ class ItemWeightedPCA(ProjectionModel):
                 f"{worst}. Clip them, or use gamma."
             )
         weights[popularity == 0] = 0.0
+        with np.errstate(over="ignore"):
+            too_large = not np.all(np.isfinite(weights * popularity**2))
+        if too_large:
+            raise InvalidDataError(
+                f"item_weights as large as {weights.max():.3g} lead beyond floating point. "
+                "Divide them by a constant: the components do not depend on it."
+            )
         if not weights.any():
             raise InvalidDataError(
                 "item_weights are 0 for every item that anybody touched, so that no component "
@@ -283,9 +297,11 @@ def popularity_weights(popularity: Floats, gamma: float) -> Floats:
     """
     touched = popularity > 0
     weights = np.zeros_like(popularity)
-    with np.errstate(over="ignore", under="ignore"):
+    with np.errstate(all="ignore"):  # what overflows is refused below
         weights[touched] = popularity[touched] ** gamma
-    if not np.all(np.isfinite(weights)) or not np.all(weights[touched] > 0):
+        objective = weights * popularity**2  # w_j C_jj, the largest that any sum can be made of
+    sound = np.all(np.isfinite(objective)) and np.all(weights[touched] > 0)
+    if not sound or float(objective.max()) < np.finfo(np.float64).tiny:
         raise InvalidParameterError(
             f"gamma={gamma} gives weights beyond floating point: popularities range from "
             f"{popularity[touched].min():.3g} to {popularity.max():.3g}. "

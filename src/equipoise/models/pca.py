@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.models.projection import Floats, ProjectionModel
-from equipoise.spectral.gram import Gram, squared_column_norms
+from equipoise.models.projection import Floats, ProjectionModel, popularity_of
+from equipoise.spectral.gram import Gram
 from equipoise.spectral.solve import Components
 
 
@@ -79,6 +79,19 @@ class VanillaPCA(ProjectionModel):
         self.explained_variance_ratio_ = self.explained_variance_ / (total if total > 0 else np.nan)
         return found
 
+    def truncate(self, n_components: int) -> Self:
+        """Return the model at a smaller rank, without refitting: solutions are nested.
+
+        Parameters
+        ----------
+        n_components : int
+            At most `n_components_`.
+        """
+        shorter = super().truncate(n_components)
+        shorter.explained_variance_ = self.explained_variance_[:n_components]
+        shorter.explained_variance_ratio_ = self.explained_variance_ratio_[:n_components]
+        return shorter
+
 
 class NormalizedPCA(ProjectionModel):
     """PCA of X·diag(1/p), whose columns all have norm one; scores with that scaled matrix.
@@ -118,9 +131,9 @@ class NormalizedPCA(ProjectionModel):
         approximation *= self.popularity_.astype(approximation.dtype)
         return approximation
 
-    def _measure_popularity(self, user_items: sp.csr_array) -> Floats:
-        popularity: Floats = np.sqrt(squared_column_norms(user_items))
-        return popularity
+    def _fit_signal(self, user_items: sp.csr_array) -> sp.csr_array:
+        self.popularity_ = popularity_of(user_items)
+        return self._signal(user_items)
 
     def _signal(self, user_items: sp.csr_array) -> sp.csr_array:
         divisors = np.where(self.popularity_ > 0, self.popularity_, np.inf)

@@ -23,6 +23,7 @@ from equipoise.models.recommender import Recommender
 from equipoise.spectral.certificate import Certificate, certify, suboptimality
 from equipoise.spectral.eigen import Eigenpairs
 from equipoise.spectral.gram import Gram, squared_column_norms
+from equipoise.spectral.lanczos import LANCZOS_ZERO
 from equipoise.spectral.solve import (
     SOLVERS,
     Components,
@@ -140,7 +141,10 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         return self.inverse_transform(self.transform(X))
 
     def projection_diagonal(self) -> NDArray[Any]:
-        """Return the diagonal of P = UUᵀ: how much of each item is rebuilt from itself alone."""
+        """Return the diagonal of P = UUᵀ: how much of each item is rebuilt from itself alone.
+
+        This is the paper's hard projector, whatever spectral filter scores are graded with.
+        """
         check_is_fitted(self)
         diagonal: NDArray[Any] = np.einsum("ij,ij->j", self.components_, self.components_)
         return diagonal
@@ -154,19 +158,19 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
             At most `n_components_`.
         """
         check_is_fitted(self)
-        if not 1 <= n_components <= self.n_components_:
+        if not _is_whole(n_components) or not 1 <= n_components <= self.n_components_:
             raise InvalidParameterError(
-                f"truncate takes 1 to {self.n_components_} components, got {n_components}. "
+                f"truncate takes 1 to {self.n_components_} components, got {n_components!r}. "
                 "Refit to get more."
             )
-        if n_components == self.n_components_:
+        if n_components == self.n_components:
             return copy.copy(self)
         shorter: Self = copy.copy(self).set_params(n_components=n_components)
         kept = Eigenpairs(
             values=self.eigenvalues_[:n_components],
             vectors=self.components_[:n_components].T.astype(np.float64),
             residuals=self.residuals_[:n_components],
-            next_value=float(self.eigenvalues_[n_components] + self.residuals_[n_components]),
+            next_value=self._first_left_out(n_components),
             sweeps=self.certificate_.sweeps,
             method=self.certificate_.method,
         )
@@ -179,6 +183,13 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         shorter.eigenvalues_, shorter.residuals_ = kept.values, kept.residuals
         shorter.n_components_ = n_components
         return shorter
+
+    def _first_left_out(self, n_components: int) -> float:
+        """The largest eigenvalue beyond so many components, rather too large."""
+        if n_components == self.n_components_:  # fewer were kept than asked for: no more positive
+            return 0.0
+        rest = float(np.linalg.norm(self.residuals_[n_components:]))
+        return float(self.eigenvalues_[n_components]) + rest
 
     @property
     def _n_features_out(self) -> int:
@@ -194,17 +205,29 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
     def _prepare(self, X: Any, *, fits: int = 1) -> Gram:
         """Read the training data and choose who answers the solver's questions about them."""
         user_items = self._accept(X)
-        self.popularity_ = self._measure_popularity(user_items)
-        signal = self._signal(user_items)
+        signal = self._fit_signal(user_items)
         auto = self.solver == "auto"
         self.solver_ = choose_solver(signal, self.n_components, fits=fits) if auto else self.solver
         self._dtype = user_items.dtype
         return build_gram(signal, self.solver_)
 
-    def _measure_popularity(self, user_items: sp.csr_array) -> Floats:
-        """p_j = ‖X_·j‖₂ of the matrix that is projected."""
-        popularity: Floats = np.sqrt(squared_column_norms(self._signal(user_items)))
-        return popularity
+    def _fit_signal(self, user_items: sp.csr_array) -> sp.csr_array:
+        """Learn p_j = ‖X_·j‖₂ of the matrix that is projected, and return that matrix."""
+        signal = self._signal(user_items)
+        self.popularity_ = popularity_of(signal)
+        return signal
+
+    def _validate_params(self) -> None:
+        """Check the constructor's arguments; a complaint is one of ours, like all others."""
+        try:
+            super()._validate_params()
+        except ValueError as error:
+            raise InvalidParameterError(str(error)) from None
+        if not _is_whole(self.n_components):
+            raise InvalidParameterError(
+                f"The 'n_components' parameter of {type(self).__name__} must be a whole number, "
+                f"got {self.n_components!r}."
+            )
 
     def _accept(self, X: Any) -> sp.csr_array:
         """Read the training data and refuse what cannot be fitted."""
@@ -227,7 +250,8 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         if self.n_components_ < self.n_components:
             warnings.warn(
                 f"{self.n_components_} of the {self.n_components} components asked for were "
-                "kept: the data hold no more with a positive eigenvalue.",
+                f"kept: the data hold no more with an eigenvalue above {self._zero():.0e} of the "
+                "largest.",
                 SolverWarning,
                 stacklevel=3,
             )
@@ -235,6 +259,11 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         self.eigenvalues_ = found.eigenvalues
         self.residuals_ = found.residuals
         self.certificate_ = found.certificate
+
+    def _zero(self) -> float:
+        """What the solver takes for no eigenvalue at all, relative to the largest."""
+        dense = self.n_features_in_ * float(np.finfo(np.float64).eps)
+        return dense if self.solver_ == "dense" else LANCZOS_ZERO
 
     def _generator(self) -> np.random.Generator:
         """A fresh generator: None means a fixed seed, so that a fit is the same every time."""
@@ -273,3 +302,21 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         model = super()._thawed(artefact)
         model.certificate_ = Certificate(**artefact.scalars["certificate_"])
         return model
+
+
+def popularity_of(X: sp.csr_array) -> Floats:
+    """p_j = ‖X_·j‖₂; values whose squares leave floating point are refused."""
+    with np.errstate(over="ignore"):  # refused below
+        squares = squared_column_norms(X)
+    largest = float(squares.max())
+    if not np.isfinite(largest) or largest < np.finfo(np.float64).tiny:
+        raise InvalidDataError(
+            f"values as large as {float(X.data.max()):.3g} have squares beyond floating point. "
+            "Multiply the data by a constant: the components do not depend on it."
+        )
+    popularity: Floats = np.sqrt(squares)
+    return popularity
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

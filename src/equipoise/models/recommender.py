@@ -102,7 +102,7 @@ class Recommender(BaseEstimator, ABC):
         Ranking
             `(ids, scores)`, best first, 1-D for one dense row and 2-D otherwise. Equal scores
             are ranked by position in the catalogue. Where fewer than N items are left, ids are
-            −1 (None where ids are not numbers) and scores NaN.
+            −1 (None where an id cannot be negative: text, dates) and scores NaN.
         """
         check_is_fitted(self)
         rows = self._read(_as_rows(user_items))
@@ -147,6 +147,10 @@ class Recommender(BaseEstimator, ABC):
             raise InvalidDataError(
                 f"explain takes the items of one user, got {row.shape[0]} rows. "
                 "Pass a single row, e.g. interactions.select_users([user])."
+            )
+        if N is not None and (not isinstance(N, int | np.integer) or N < 1):
+            raise InvalidParameterError(
+                f"N must be a whole number of at least 1, or None for all, got {N!r}."
             )
         parts = self._contributions(row, self._column(item))
         order = np.argsort(-np.abs(parts), kind="stable")[:N]
@@ -211,6 +215,7 @@ class Recommender(BaseEstimator, ABC):
         """Check users × items at the door: canonical CSR, finite, non-negative, right columns."""
         if reset:
             self.__dict__.pop("_item_lookup", None)
+            self.__dict__.pop("feature_names_in_", None)
         if isinstance(user_items, Interactions):
             if reset:
                 self.item_ids_ = user_items.item_ids
@@ -249,7 +254,12 @@ class Recommender(BaseEstimator, ABC):
 
     def _columns(self, items: Iterable[Any]) -> NDArray[np.intp]:
         """Column numbers of items given as the model speaks of them."""
-        wanted = list(items)
+        try:
+            wanted = list(items)
+        except TypeError:
+            raise InvalidParameterError(
+                f"items are given as a list of them, got {items!r}. Pass [{items!r}]."
+            ) from None
         if self.item_ids_ is not None:
             return self._item_lookup.require(wanted)
         for item in wanted:
@@ -274,21 +284,20 @@ class Recommender(BaseEstimator, ABC):
         return excluded
 
     def _named(self, columns: NDArray[Any]) -> NDArray[Any]:
-        """Translate column numbers into ids; −1 stays −1, or None where ids are no numbers."""
+        """Translate column numbers into ids; −1 stays −1, or None where ids cannot be negative."""
         if self.item_ids_ is None:
             return columns
-        numeric = np.issubdtype(self.item_ids_.dtype, np.number)
-        missing = columns < 0
+        signed = self.item_ids_.dtype.kind in "if"
         ids: NDArray[Any] = self.item_ids_[columns]
-        if missing.any():
-            ids = ids.astype(np.int64) if ids.dtype.kind == "u" else ids
-            ids = ids if numeric else ids.astype(object)
-            ids[missing] = -1 if numeric else None
+        ids = ids if signed else ids.astype(object)
+        ids[columns < 0] = -1 if signed else None
         return ids
 
 
 def _as_rows(user_items: Any) -> Any:
-    return np.atleast_2d(user_items) if _is_row(user_items) else user_items
+    if not _is_row(user_items):
+        return user_items
+    return user_items.reshape(1, -1) if sp.issparse(user_items) else np.atleast_2d(user_items)
 
 
 def _is_row(user_items: Any) -> bool:

@@ -8,12 +8,13 @@ non-decreasing h′(μ) = tr(C P_μ) − b; every step is one warm-started eigen
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg as sl
 
+from equipoise.exceptions import SolverError
 from equipoise.spectral.certificate import suboptimality
 from equipoise.spectral.eigen import Eigenpairs, fix_signs
 from equipoise.spectral.gram import Floats, Gram
@@ -22,11 +23,22 @@ from equipoise.spectral.gram import Floats, Gram
 # known to as many digits (a jump of tr(CP) at a repeated eigenvalue: no μ meets the budget).
 _AGREE = 1e-10
 
-# Each step at least halves the bracket twice in three, so this many reach the last digit.
+# A search that takes more steps than this is lost in rounding.
 _MAX_STEPS = 100
 
-Solve = Callable[[Floats, Floats | None], Eigenpairs]
-"""(weights, warm start) → eigenpairs of the weighted Gram matrix, in units of gram.scale."""
+# `_meet` reads the data for C times the path's normals, twice for the Ritz pairs, and once more
+# for C times their final form.
+_SWEEPS_TO_MEET = 4
+
+# Eigenvalues of C closer than this, relative to the largest, are one eigenvalue.
+_TIED = 1e-9
+
+
+class Solve(Protocol):
+    """Leading eigenpairs of the Gram matrix weighted by w, in units of gram.scale."""
+
+    def __call__(self, w: Floats, near: Floats | None, components: int = ...) -> Eigenpairs:
+        """Solve, from vectors near the solution, for as many components as asked for."""
 
 
 @dataclass(frozen=True)
@@ -112,10 +124,14 @@ def solve_within_budget(
     ledger = _Ledger(gram, weights, rank, solve)
     pca = ledger.at(np.inf, None)
     energy = float(gram.squared_norms.sum() / gram.scale)
-    b = energy - (1 + error_budget) * (energy - pca.captured)
-    if error_budget == 0:  # the one feasible point
-        objective = ledger.objective(pca)
-        return BudgetedPairs(pca.pairs, np.inf, objective, objective, ledger.sweeps)
+    least_error = energy - pca.captured
+    if least_error <= _AGREE * energy:  # PCA rebuilds X, and what is left is rounding
+        least_error = 0.0
+    b = energy - (1 + error_budget) * least_error
+    if error_budget * least_error <= _AGREE * energy:  # no room: PCA, whatever μ
+        best = _best_pca(ledger, pca)
+        objective = ledger.objective(best)
+        return BudgetedPairs(best.pairs, np.inf, objective, objective, ledger.sweeps)
     plain = ledger.at(0.0, pca.pairs.vectors)
     if plain.captured >= b:
         bound = ledger.bound(plain, b)
@@ -127,18 +143,50 @@ def solve_within_budget(
         enough.multiplier,
         ledger.objective(met),
         ledger.bound(enough, b),
-        ledger.sweeps + 1,
+        ledger.sweeps + _SWEEPS_TO_MEET,
     )
 
 
 def _bracket(ledger: _Ledger, short: _Step, b: float) -> tuple[_Step, _Step]:
     """Raise μ until the solution captures enough."""
     multiplier = float(ledger.weights.max())
-    while True:
+    for _ in range(_MAX_STEPS):
         step = ledger.at(multiplier, short.pairs.vectors)
         if step.captured >= b:
             return short, step
         short, multiplier = step, 4 * multiplier
+    raise SolverError(
+        f"no multiplier up to {multiplier:.1e} brings the reconstruction error within the budget: "
+        "it is tighter than the solver's tolerance. Raise error_budget, or lower tol."
+    )
+
+
+def _best_pca(ledger: _Ledger, pca: _Step) -> _Step:
+    """Of all solutions of PCA, the one with the largest objective.
+
+    They differ only inside the eigenspace of C that the cut goes through, if it does: there, the
+    leading eigenvectors of M are the best. Without a tie there is one solution, and this is it.
+    """
+    values = pca.pairs.values
+    tie = _TIED * float(values[0])
+    if len(values) < ledger.rank or pca.pairs.next_value < values[-1] - tie:
+        return pca
+    wider, size = pca.pairs, ledger.gram.n_items
+    while wider.values[-1] >= values[-1] - tie:
+        more = ledger.solve(np.ones(size), wider.vectors, min(2 * len(wider.values) + 1, size))
+        ledger.sweeps += more.sweeps
+        if len(more.values) == len(wider.values):  # there are no more
+            break
+        wider = more
+    tied = np.flatnonzero(np.abs(wider.values - values[-1]) <= tie)
+    T = wider.vectors[:, tied]
+    CT = ledger.gram.product(np.ascontiguousarray(T))
+    ledger.sweeps += 1
+    H = T.T @ (ledger.weights[:, None] * CT)
+    S = sl.eigh((H + H.T) / 2, check_finite=False)[1][:, ::-1][:, : len(values) - tied[0]]
+    U = np.hstack([wider.vectors[:, : tied[0]], T @ S])
+    pairs = replace(pca.pairs, vectors=fix_signs(U))
+    return replace(pca, pairs=pairs, CU=ledger.gram.product(pairs.vectors))
 
 
 def _narrow(ledger: _Ledger, short: _Step, enough: _Step, b: float) -> tuple[_Step, _Step]:
@@ -192,18 +240,17 @@ def _meet(gram: Gram, weights: Floats, short: _Step, enough: _Step, b: float) ->
         middle = (low + high) / 2
         U, CU = turned(middle)
         low, high = (middle, high) if float(np.sum(U * CU)) >= b else (low, middle)
-    return _ritz(enough, weights, *turned(low))
+    return _ritz(gram, weights, enough, turned(low)[0])
 
 
-def _ritz(step: _Step, weights: Floats, U: Floats, CU: Floats) -> _Step:
-    """Ritz pairs of M + μC in the span of U; as CU is known, this reads no data.
-
-    Uᵀ(M + μC)U is the symmetric part of Uᵀ(D + μI)CU. The residuals kept are those of the
-    eigen-solution that U was turned from.
-    """
-    H = U.T @ ((weights + step.multiplier)[:, None] * CU)
+def _ritz(gram: Gram, weights: Floats, step: _Step, U: Floats) -> _Step:
+    """Ritz pairs of M + μC in the span of U, with their true residuals."""
+    shifted = (weights + step.multiplier)[:, None]
+    CU = gram.product(np.ascontiguousarray(U))
+    MU = (shifted * CU + gram.product(shifted * U)) / 2
+    H = U.T @ MU
     values, S = sl.eigh((H + H.T) / 2, check_finite=False)
     values, S = values[::-1], S[:, ::-1]
-    U, CU = U @ S, CU @ S
-    pairs = replace(step.pairs, values=values, vectors=fix_signs(U))
-    return replace(step, pairs=pairs, CU=CU * np.sign(np.sum(pairs.vectors * U, axis=0)))
+    residuals = np.linalg.norm(MU @ S - (U @ S) * values, axis=0)
+    pairs = replace(step.pairs, values=values, vectors=fix_signs(U @ S), residuals=residuals)
+    return replace(step, pairs=pairs, CU=gram.product(pairs.vectors))

@@ -11,18 +11,19 @@ where k ≤ r is the number of components returned.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg as sl
 
+from equipoise.exceptions import SolverError
 from equipoise.spectral.eigen import BoundMethod, Eigenpairs
 from equipoise.spectral.gram import Floats
 
 _HOW: dict[BoundMethod, str] = {
     "lapack": "the next eigenvalue, by LAPACK on the whole matrix",
-    "lanczos": "the next Ritz value plus its residual: an estimate that holds unless the "
-    "random start was orthogonal to a wanted vector",
+    "lanczos": "the next Ritz value plus its residual: an estimate, not a proof "
+    "(model.certify(X) gives one)",
     "cholesky": "a Cholesky factorisation of tI − M on the complement: rigorous up to rounding",
 }
 
@@ -111,6 +112,12 @@ def certify(
         Reads of the data in all.
     """
     overlap = pairs.vectors.T @ pairs.vectors
+    # the two are sums of the same eigenvalues: they may differ by rounding, not by more
+    if bound < objective - 1e-9 * float(np.abs(pairs.values).sum()):
+        raise SolverError(
+            f"the solution ({objective:.12g}) exceeds its own upper bound ({bound:.12g}): the "
+            "eigen-solver missed a component. Refit with another random_state or solver='dense'."
+        )
     bound = max(bound, objective)
     return Certificate(
         objective=objective * scale,
@@ -143,5 +150,8 @@ def bound_by_cholesky(M: Floats, pairs: Eigenpairs) -> Eigenpairs:
             sl.cholesky(t * np.eye(size) - outside, overwrite_a=True, check_finite=False)
         except sl.LinAlgError:
             continue
-        break
-    return Eigenpairs(pairs.values, U, pairs.residuals, t, pairs.sweeps, "cholesky")
+        return replace(pairs, next_value=t, method="cholesky")
+    raise SolverError(
+        f"no factorisation of tI − M succeeded up to t = {t:.3g}: the components are too far "
+        "from eigenvectors for a proof. Refit with a smaller tol."
+    )

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg as sl
 
 from equipoise.spectral.gram import Block, Floats
-from equipoise.spectral.krylov import orthonormalize
+from equipoise.spectral.lapack import largest_eigenpairs, orthonormalize
 
 BoundMethod = Literal["lapack", "lanczos", "cholesky"]
 
@@ -48,7 +48,8 @@ class Eigenpairs:
     residuals : ndarray of shape (k,)
         ‖M u − θ u‖ of each pair, measured in float64.
     next_value : float
-        An estimate from above of the largest eigenvalue left out (−inf if none is left).
+        An estimate of the largest eigenvalue left out (−inf if none is left), rather too large:
+        the next Ritz value plus its residual.
     sweeps : int
         Reads of the data.
     method : {"lapack", "lanczos", "cholesky"}
@@ -71,11 +72,7 @@ class Eigenpairs:
 def dense_eigenpairs(M: Floats, rank: int) -> Eigenpairs:
     """Leading eigenpairs of a dense symmetric matrix by LAPACK."""
     size = M.shape[0]
-    wanted = min(rank + 1, size)
-    values, vectors = sl.eigh(
-        M, subset_by_index=[size - wanted, size - 1], driver="evr", check_finite=False
-    )
-    values, vectors = values[::-1], vectors[:, ::-1]
+    values, vectors = largest_eigenpairs(M, rank + 1)
     next_value = float(values[rank]) if rank < size else -np.inf
     values, vectors = values[:rank], vectors[:, :rank]
     residuals = np.linalg.norm(M @ vectors - vectors * values, axis=0)
@@ -101,7 +98,7 @@ def keep_positive(found: Eigenpairs, zero: float) -> Eigenpairs:
     count = int(np.count_nonzero(found.values > zero * largest))
     next_value = found.next_value
     if count < len(found.values):
-        next_value = max(0.0, float(found.values[count]))
+        next_value = max(0.0, float(found.values[count] + found.residuals[count]))
     return replace(
         found,
         values=found.values[:count].copy(),

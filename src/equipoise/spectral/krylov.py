@@ -7,44 +7,11 @@ that comes next and B its coupling to the last block of Q (E picks that block's 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg as sl
 
 from equipoise.spectral.gram import Block, Floats
-
-
-class Orthonormal(NamedTuple):
-    """W = Q R with QᵀQ = I."""
-
-    Q: Block
-    R: Floats
-
-
-def orthonormalize(W: Block) -> Orthonormal:
-    """Orthonormal basis of W's columns: Cholesky QR twice, Householder where that is unsafe."""
-    # a relative pivot below this squares to less than the Gram matrix can carry
-    safe = 1e-3 if W.dtype == np.float32 else 1e-7
-    Q, R = W, np.eye(W.shape[1])
-    for _ in range(2):
-        G = (Q.T @ Q).astype(np.float64)
-        norms = np.sqrt(np.maximum(G.diagonal(), np.finfo(np.float64).tiny))
-        try:
-            L = np.linalg.cholesky(G / np.outer(norms, norms)).T * norms
-        except np.linalg.LinAlgError:
-            return _householder(W)
-        if np.min(L.diagonal() / norms) < safe:
-            return _householder(W)
-        inverse = sl.solve_triangular(L, np.eye(len(L)), check_finite=False)
-        Q = Q @ inverse.astype(W.dtype)
-        R = L @ R
-    return Orthonormal(Q, R)
-
-
-def _householder(W: Block) -> Orthonormal:
-    Q, R = sl.qr(W, mode="economic", check_finite=False)
-    return Orthonormal(Q, R.astype(np.float64))
+from equipoise.spectral.lapack import largest_eigenpairs, orthonormalize
 
 
 class KrylovBasis:
@@ -143,15 +110,9 @@ class KrylovBasis:
 
     def ritz(self, count: int) -> tuple[Floats, Floats]:
         """The `count` largest eigenpairs of T, largest first."""
-        T = self.T[: self.k, : self.k]
-        lowest = max(0, self.k - count)
-        if self.k - lowest > self.k // 3:  # for many pairs divide and conquer is faster
-            values, S = sl.eigh(T, driver="evd", check_finite=False)
-            values, S = values[lowest:], S[:, lowest:]
-        else:
-            values, S = sl.eigh(T, subset_by_index=[lowest, self.k - 1], check_finite=False)
-        self.scale = max(self.scale, float(abs(values[-1])))
-        return values[::-1], S[:, ::-1]
+        values, S = largest_eigenpairs(self.T[: self.k, : self.k], count)
+        self.scale = max(self.scale, float(abs(values[0])))
+        return values, S
 
     def residuals(self, S: Floats) -> Floats:
         """‖M v − θ v‖ of the Ritz vectors v = Q s, from the coupling alone."""

@@ -19,7 +19,7 @@ from equipoise.spectral.krylov import KrylovBasis
 
 # Relative to the largest, an eigenvalue below this is rounding, not signal: float32 vectors carry
 # about 1e-6 of the leading directions, whose Rayleigh quotient is the square of that.
-_ZERO = 1e-10
+LANCZOS_ZERO = 1e-10
 
 # Float32 products leave residuals of about this size; a smaller tolerance is met in float64.
 _FLOAT32_FLOOR = 8e-7
@@ -73,18 +73,18 @@ def lanczos_eigenpairs(
     dtype = operator.working_dtype
     search = _Search(operator, rank, rng, width, first + max_sweeps, monitor)
     ritz = search.run(dtype, tol if dtype == np.float64 else max(tol, _FLOAT32_FLOOR), start)
-    ritz = search.complete(ritz, dtype, tol)
+    ritz = search.complete(ritz, dtype, tol, always=start is not None)
     found = rayleigh_ritz(operator, ritz.vectors, ritz.next_value)
-    if _relative(found) > tol:
+    if _relative(found, ritz.scale) > tol:
         ritz = search.run(np.dtype(np.float64), tol, found.vectors)
         found = rayleigh_ritz(operator, ritz.vectors, ritz.next_value)
-    if _relative(found) > tol:
+    if (left := _relative(found, ritz.scale)) > tol:
         raise SolverError(
-            f"the eigen-solver stopped at residual {_relative(found):.1e} after "
+            f"the eigen-solver stopped at residual {left:.1e} after "
             f"{operator.sweeps - first} sweeps, above tol={tol:.1e}. "
             "Raise tol, or lower n_components."
         )
-    return keep_positive(replace(found, sweeps=operator.sweeps - first), _ZERO)
+    return keep_positive(replace(found, sweeps=operator.sweeps - first), LANCZOS_ZERO)
 
 
 def block_width(rank: int) -> int:
@@ -123,10 +123,10 @@ class _Search:
 
     def run(self, dtype: np.dtype[Any], tol: float, start: Block | None) -> _Ritz:
         """Expand, look, restart, until the wanted pairs have converged or sweeps run out."""
-        size, rank = self.operator.size, self.rank
-        start = self.rng.standard_normal((size, min(self.width, size))) if start is None else start
-        width = start.shape[1]
-        basis = KrylovBasis(start.astype(dtype), _capacity(rank, width), self.rng)
+        rank = self.rank
+        first = self._first_block(dtype, start)
+        width = first.shape[1]
+        basis = KrylovBasis(first, _capacity(rank, width), self.rng)
         pace = _Pace(rank, width)
         while True:
             basis.expand(self.operator)
@@ -147,32 +147,54 @@ class _Search:
                 basis.restart(values, S, rank + max(width, rank // 4))
                 pace = _Pace(rank, width, kept=basis.k)
 
-    def complete(self, ritz: _Ritz, dtype: np.dtype[Any], tol: float) -> _Ritz:
+    def _first_block(self, dtype: np.dtype[Any], start: Block | None) -> Block:
+        """Random vectors, beside those given.
+
+        Given ones alone may span an invariant subspace that is not the leading one (two audiences
+        with nothing in common): only random vectors have a part in every eigenvector.
+        """
+        size = self.operator.size
+        fresh = self.rng.standard_normal((size, min(self.width, size))).astype(dtype)
+        if start is None:
+            return fresh
+        return np.hstack([start.astype(dtype), fresh])[:, :size]
+
+    def complete(self, ritz: _Ritz, dtype: np.dtype[Any], tol: float, *, always: bool) -> _Ritz:
         """Find the copies of a repeated eigenvalue that a block narrower than it can miss.
 
         A random block of width b holds b copies of each eigenvalue, so only runs of b equal
-        Ritz values can hide more. Where there is one, the operator with what was found taken
-        out is probed, and whatever beats the smallest found is merged in.
+        Ritz values can hide more. Where there is one, or `always`, the operator with what was
+        found taken out is probed, and whatever beats the smallest found is merged in.
         """
-        while _has_run(ritz.values, self.width, 10 * tol * ritz.scale):
+        suspicious = always or _has_run(ritz.values, self.width, 10 * tol * ritz.scale)
+        room = self.operator.size - len(ritz.values)
+        while suspicious and room > 0:
+            if self.operator.sweeps >= self.last_sweep:
+                raise SolverError(
+                    f"the eigen-solver ran out of its {self.last_sweep} sweeps before it could "
+                    "rule out missed copies of a repeated eigenvalue. Lower n_components."
+                )
             deflated = _Deflated(self.operator, ritz.vectors)
-            room = self.operator.size - len(ritz.values)
-            if room == 0 or self.operator.sweeps >= self.last_sweep:
-                break
-            probe = KrylovBasis(self._random(deflated, room, dtype), room, self.rng)
-            for _ in range(_PROBE_SWEEPS):
-                probe.expand(deflated)
-                if probe.complete or probe.full:
-                    break
-            best = float(probe.ritz(1)[0][0])
+            best, error = self._probe(deflated, self._random(deflated, room, dtype))
             if best <= ritz.values[-1] + tol * ritz.scale:
-                return replace(ritz, next_value=max(ritz.next_value, best))
+                known = min(best + error, float(ritz.values[-1]))
+                return replace(ritz, next_value=max(ritz.next_value, known))
             missed = min(max(_PROBE_WIDTH, self.rank // 2), room)
             hidden = _Search(
                 deflated, missed, self.rng, _PROBE_WIDTH, self.last_sweep, self.monitor
             ).run(dtype, tol, self._random(deflated, room, dtype))
             ritz = self._merge(ritz, hidden)
         return ritz
+
+    def _probe(self, deflated: _Deflated, start: Block) -> tuple[float, float]:
+        """The largest Ritz value of a few sweeps, and its residual."""
+        basis = KrylovBasis(start, (_PROBE_SWEEPS + 1) * start.shape[1], self.rng)
+        for _ in range(_PROBE_SWEEPS):
+            basis.expand(deflated)
+            if basis.complete or basis.full:
+                break
+        values, S = basis.ritz(1)
+        return float(values[0]), float(basis.residuals(S)[0])
 
     def _random(self, deflated: _Deflated, room: int, dtype: np.dtype[Any]) -> Block:
         shape = (deflated.size, min(_PROBE_WIDTH, room))
@@ -190,18 +212,18 @@ class _Search:
 
 
 def _beyond(values: Floats, residuals: Floats, rank: int) -> float:
-    """The next eigenvalue, from above: its Ritz value and residual, and the order of them all."""
+    """An estimate of the next eigenvalue, rather too large: its Ritz value plus the residual.
+
+    It is no larger than the smallest eigenvalue found, as long as none was missed.
+    """
     if len(values) <= rank:
         return -np.inf
     return float(min(values[rank] + residuals[rank], values[rank - 1]))
 
 
 def _capacity(rank: int, width: int) -> int:
-    """Columns of the basis before a restart: roomy for narrow blocks, frugal for wide ones."""
-    if width >= rank:
-        return 4 * width
-    roomy = 2 * rank + 6 * width if rank >= 64 else 3 * rank + 8 * width
-    return max(roomy, rank + 2 * width)
+    """Columns of the basis before a restart: less often, where a restart keeps many."""
+    return 2 * rank + 6 * width if rank >= 64 else 3 * rank + 8 * width
 
 
 class _Deflated:
@@ -255,9 +277,9 @@ class _Pace:
         self.last = (k, relative)
 
 
-def _relative(found: Eigenpairs) -> float:
-    largest = float(np.abs(found.values).max())
-    return float(found.residuals.max()) / largest if largest > 0 else 0.0
+def _relative(found: Eigenpairs, scale: float) -> float:
+    """The largest residual, by the scale that the iteration measures its own with."""
+    return float(found.residuals.max()) / scale
 
 
 def _has_run(values: Floats, length: int, spread: float) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
-import scipy.linalg as sl
 import scipy.sparse as sp
-from threadpoolctl import threadpool_limits
 
+from equipoise.compiled import one_blas_thread
 from equipoise.spectral.budget import solve_within_budget
 from equipoise.spectral.certificate import (
     Certificate,
@@ -18,7 +17,7 @@ from equipoise.spectral.certificate import (
     certify,
     suboptimality,
 )
-from equipoise.spectral.eigen import Eigenpairs, dense_eigenpairs
+from equipoise.spectral.eigen import Eigenpairs, dense_eigenpairs, rayleigh_ritz
 from equipoise.spectral.gram import COMPILED_FROM, DenseGram, Floats, Gram, SparseGram
 from equipoise.spectral.lanczos import Monitor, block_width, lanczos_eigenpairs
 from equipoise.spectral.weighted import WeightedGram
@@ -28,6 +27,9 @@ SOLVERS: tuple[Solver, ...] = get_args(Solver)
 
 # A dense Gram matrix and its working copies may take this much memory, no more.
 _DENSE_BYTES = 2 * 2**30
+
+# Residuals within which eigenproblems under an error budget are solved.
+_BUDGET_TOL = 1e-9
 
 # BLAS threads that spin between small products take the cores from the compiled sweeps; from
 # about this many entries of the Krylov basis on, its own products are worth more cores. LAPACK's
@@ -85,7 +87,10 @@ def choose_solver(X: sp.csr_array, rank: int, *, fits: int = 1) -> Solver:
 
 def build_gram(X: sp.csr_array, solver: Solver) -> Gram:
     """Who answers the solver's question: the sparse matrix itself, or its Gram matrix."""
-    return SparseGram(X) if solver == "matrix_free" else DenseGram.of(X)
+    if solver == "matrix_free":
+        return SparseGram(X)
+    with one_blas_thread():
+        return DenseGram.of(X)
 
 
 def solve(
@@ -124,19 +129,21 @@ def solve(
         Called with (sweeps, residual) as the iteration goes on.
     """
 
-    def eigenpairs(w: Floats, near: Floats | None) -> Eigenpairs:
+    def eigenpairs(w: Floats, near: Floats | None, components: int = rank) -> Eigenpairs:
         """Leading eigenpairs for weights w, in units of gram.scale."""
         operator = WeightedGram(gram, w)
         if solver == "dense":
-            found = dense_eigenpairs(operator.dense(), rank)
+            found = dense_eigenpairs(operator.dense(), components)
         else:
             found = lanczos_eigenpairs(
-                operator, rank, tol=tol, rng=rng, start=near, monitor=monitor
+                operator, components, tol=tol, rng=rng, start=near, monitor=monitor
             )
         return _in_units(found, operator.scale / gram.scale)
 
     with _tamed_blas(gram, rank, solver):
         if error_budget is not None:
+            # what the budget weighs, tr(CP), errs by the residual itself and not by its square
+            tol = min(tol, _BUDGET_TOL)
             budgeted = solve_within_budget(gram, weights, rank, error_budget, eigenpairs)
             pairs, multiplier = budgeted.pairs, budgeted.multiplier
             objective, bound, sweeps = budgeted.objective, budgeted.bound, budgeted.sweeps
@@ -157,15 +164,9 @@ def solve(
 def certify_rigorously(gram: DenseGram, weights: Floats, vectors: Floats, rank: int) -> Certificate:
     """Certificate whose bound a Cholesky factorisation proves, for components from anywhere."""
     operator = WeightedGram(gram, weights)
-    M = operator.dense()
-    H = vectors.T @ M @ vectors
-    values, S = sl.eigh((H + H.T) / 2, check_finite=False)
-    values, U = values[::-1], vectors @ S[:, ::-1]
-    residuals = np.linalg.norm(M @ U - U * values, axis=0)
-    pairs = bound_by_cholesky(
-        M, Eigenpairs(values, U, residuals, next_value=0.0, sweeps=1, method="cholesky")
-    )
-    objective = float(values.sum())
+    M = gram.weighted_matrix(operator.weights)
+    pairs = bound_by_cholesky(M, rayleigh_ritz(operator, vectors))
+    objective = float(pairs.values.sum())
     bound = objective + suboptimality(pairs, rank)
     return certify(pairs, objective=objective, bound=bound, scale=operator.scale, sweeps=1)
 
@@ -179,11 +180,10 @@ def _in_units(pairs: Eigenpairs, unit: float) -> Eigenpairs:
     )
 
 
-def _tamed_blas(gram: Gram, rank: int, solver: Solver) -> AbstractContextManager[Any]:
+def _tamed_blas(gram: Gram, rank: int, solver: Solver) -> AbstractContextManager[None]:
     """One BLAS thread where the products are small; restored on the way out."""
     basis = gram.n_items * (2 * rank + 6 * block_width(rank))
     small = gram.n_items < _LAPACK_THREADS_FROM
     if small if solver == "dense" else basis < _BLAS_THREADS_FROM:
-        tamed: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
-        return tamed
+        return one_blas_thread()
     return nullcontext()

@@ -55,7 +55,7 @@ class WeightedGram:
         return self._product(V)
 
     def dense(self) -> Floats:
-        """Return M / scale as a matrix."""
-        if isinstance(self.gram, DenseGram):
-            return self.gram.weighted_matrix(self.weights)
-        return self(np.eye(self.size))
+        """Return M / scale as a matrix; only a dense Gram matrix has one."""
+        if not isinstance(self.gram, DenseGram):
+            raise TypeError(f"{type(self.gram).__name__} is never made dense; build a DenseGram")
+        return self.gram.weighted_matrix(self.weights)
