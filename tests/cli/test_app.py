@@ -72,8 +72,10 @@ def test_bad_arguments_are_refused_without_a_traceback(arguments, message):
 
 def test_unwritable_report_is_one_line_and_exit_code_2(tmp_path):
     (tmp_path / "taken").write_text("a file, not a folder")
-    done = call("--quiet", "demo", "--out", str(tmp_path / "taken" / "r.html"))
-    assert done.returncode == 2
+    quiet = call("--quiet", "demo", "--out", str(tmp_path / "taken" / "r.html"))
+    assert quiet.returncode == 2
+    assert quiet.stderr.startswith("error:")
+    assert len(quiet.stderr.splitlines()) == 1
     done = call("demo", "--out", str(tmp_path / "taken" / "r.html"))
     assert done.returncode == 2
     errors = [line for line in done.stderr.splitlines() if line.startswith("error:")]

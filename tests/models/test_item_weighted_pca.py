@@ -298,10 +298,9 @@ def test_truncated_certificate_bounds_what_a_fit_at_that_rank_reaches():
     for r in (1, 7, 19):
         optimum = ItemWeightedPCA(r, solver="dense").fit(X).certificate_.objective
         certificate = deep.truncate(r).certificate_
-        assert (
-            certificate.objective <= optimum * (1 + 1e-12) <= certificate.dual_bound * (1 + 2e-12)
-        )
-        assert certificate.dual_bound > certificate.objective
+        assert certificate.objective <= optimum * (1 + 1e-12)
+        assert certificate.dual_bound * (1 + 2e-12) >= optimum
+        assert certificate.gap < 1e-4
 
 
 @pytest.mark.parametrize("n_components", [2.0, "a", True, None, 0])
@@ -364,9 +363,8 @@ def test_ids_that_cannot_be_negative_are_padded_with_none_and_keep_their_value()
 def test_one_row_of_a_sparse_array_is_served_as_one_row():
     X = heavy_tailed(30, 8, 2)
     model = ItemWeightedPCA(2).fit(X)
-    np.testing.assert_array_equal(
-        model.recommend(sp.csr_array(X)[0]).ids, model.recommend(X[0]).ids
-    )
+    row = sp.csr_array(X)[0]
+    np.testing.assert_array_equal(model.recommend(row).ids, model.recommend(X[0]).ids)
 
 
 @pytest.mark.parametrize("N", [0, -1, 2.5])

@@ -25,16 +25,27 @@ from equipoise.metrics.groups import ItemGroups
 from equipoise.models import ItemWeightedPCA, NormalizedPCA, VanillaPCA
 from equipoise.models.projection import ProjectionModel
 
+PCA, NORMALIZED, WEIGHTED = "PCA", "Normalized PCA", "Item-Weighted PCA"
 MODELS: dict[str, type[ProjectionModel]] = {
-    "PCA": VanillaPCA,
-    "Normalized PCA": NormalizedPCA,
-    "Item-Weighted PCA": ItemWeightedPCA,
+    PCA: VanillaPCA,
+    NORMALIZED: NormalizedPCA,
+    WEIGHTED: ItemWeightedPCA,
 }
 
 # Components looked at for "how many halve the error"; items that need more count as this many.
 _DEPTH = 1024
 
 Progress = Callable[[str], None]
+
+# What the words of the table mean, for readers who have not seen the paper.
+GLOSSARY = (
+    "Specialization: mean of the largest tenth of the entries on the projector's diagonal; lower "
+    "means that components are shared by more items. Rebuilt from itself: an item's own entry "
+    "there; 1 is a component of its own. Error halved after: how many components it takes until "
+    "half of an item's squared norm is rebuilt. Item AUC: how well the other items tell who "
+    "touched an item; higher is better, as with recall. High and low popularity: the items that "
+    "make up the first and the last tenth of the mass, which is the sum of all values."
+)
 
 
 @dataclass(frozen=True)
@@ -128,19 +139,21 @@ class Comparison:
 
     def in_words(self) -> str:
         """What the numbers mean, in one paragraph; each effect is told as it was measured."""
-        pca, ours = self["PCA"], self["Item-Weighted PCA"]
+        pca, norm, ours = self[PCA], self[NORMALIZED], self[WEIGHTED]
+        kept = "more than" if pca.halving["low"] > self.rank else "within"
         return (
             f"PCA halves the error of a popular item with {pca.halving['high']:.0f} components and "
-            f"of a niche one with {pca.halving['low']:.0f}, far beyond the {self.rank} that the "
-            f"model keeps; and it rebuilds {pca.diagonal['high']:.0%} of a popular item from that "
-            "item alone, which tells nothing about who else might like it. Item-Weighted PCA "
+            f"of a niche one with {pca.halving['low']:.0f}, {kept} the {self.rank} that the model "
+            f"keeps; and it rebuilds {pca.diagonal['high']:.0%} of a popular item from that item "
+            "alone, which tells nothing about who else might like it. Item-Weighted PCA "
             f"{_moves('specialization', pca.specialization, ours.specialization)}, "
             f"{_moves('what popular items memorise', pca.diagonal['high'], ours.diagonal['high'])}"
             f" and {_moves(f'Recall@{self.k}', pca.recall, ours.recall)}; how well other items "
             f"tell who likes a niche one (AUC) goes from {pca.auc['low']:.3f} to "
-            f"{ours.auc['low']:.3f}. What the weights buy is similarity between items and not "
+            f"{ours.auc['low']:.3f}. Its weights buy similarity between items, not "
             f"reconstruction: a niche item's error is halved after {ours.halving['low']:.0f} "
-            f"components, under PCA after {pca.halving['low']:.0f}."
+            f"components. Normalized PCA has specialization {norm.specialization:.3f}, niche AUC "
+            f"{norm.auc['low']:.3f} and Recall@{self.k} {norm.recall:.3f}."
         )
 
 
@@ -154,8 +167,9 @@ def compare(
 ) -> Comparison:
     """Fit PCA, Normalized PCA and Item-Weighted PCA, and measure both unfairness mechanisms.
 
-    A fifth of each user's items is held out. Rows are divided by their sums, so that heavy users
-    count as much as others. Popularity groups are cut at 10 % and 90 % of the mass.
+    Rows are divided by their sums, so that heavy users count as much as others; then a fifth of
+    each user's items is held out, as in the published experiments. Popularity groups are cut at
+    10 % and 90 % of the mass.
 
     Parameters
     ----------
@@ -205,7 +219,7 @@ def _summarize(
     with warnings.catch_warnings():  # at full depth, fewer positive eigenvalues are the rule
         warnings.simplefilter("ignore", SolverWarning)
         deep = model(n_components=min(_DEPTH, train.n_items)).fit(train.matrix)
-    fitted = deep.truncate(rank)
+    fitted = deep.truncate(min(rank, deep.n_components_))
     inputs = deep._signal(train.matrix)
     errors = item_error(inputs, deep.components_.T)
     halving = components_to_reach(errors, 0.5, unreached=float(deep.n_components_))
@@ -225,5 +239,8 @@ def _summarize(
 
 
 def _moves(what: str, before: float, after: float) -> str:
+    if f"{before:.3f}" == f"{after:.3f}":
+        return f"leaves {what} at {before:.3f}"
     verb = "raises" if after > before else "lowers"
-    return f"{verb} {what} from {before:.3f} to {after:.3f} ({(after - before) / before:+.0%})"
+    change = f" ({(after - before) / before:+.0%})" if before else ""
+    return f"{verb} {what} from {before:.3f} to {after:.3f}{change}"

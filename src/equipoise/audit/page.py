@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.audit.comparison import Comparison
+from equipoise.audit.comparison import GLOSSARY, NORMALIZED, PCA, WEIGHTED, Comparison
 
 _PAGE = Template("""<!doctype html>
 <html lang="en">
@@ -50,6 +50,7 @@ circle { opacity: .55; } circle:hover { opacity: 1; stroke: var(--ink); }
 $rows
 </tbody>
 </table></div>
+<p class="soft">$glossary</p>
 <p class="soft">Each dot below is an item. Point at it for its name.
 <span class="key" style="background: var(--pca)"></span>PCA
 <span class="key" style="background: var(--ours)"></span>Item-Weighted PCA</p>
@@ -82,7 +83,7 @@ def table(comparison: Comparison) -> list[Line]:
         for g in groups
     ]
     lines += [
-        Line(f"components to halve, {g}", tuple(f"{m.halving[g]:.0f}" for m in models))
+        Line(f"error halved after, {g}", tuple(f"{m.halving[g]:.0f}" for m in models))
         for g in groups
     ]
     lines += [
@@ -102,9 +103,17 @@ def portrait(comparison: Comparison) -> str:
     )
 
 
-def render(comparison: Comparison) -> str:
-    """Return the page; equal comparisons give equal text."""
-    pca, ours = comparison["PCA"], comparison["Item-Weighted PCA"]
+def render(comparison: Comparison, title: str = "") -> str:
+    """Return the page; equal comparisons give equal text.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What was measured.
+    title : str
+        What the data are, for the reader.
+    """
+    pca, ours = comparison[PCA], comparison[WEIGHTED]
     headline = (
         f"Specialization {pca.specialization:.3f} under PCA, {ours.specialization:.3f} with item "
         f"weights; Recall@{comparison.k} {pca.recall:.3f} and {ours.recall:.3f}"
@@ -112,8 +121,9 @@ def render(comparison: Comparison) -> str:
     models = comparison.models
     return _PAGE.substitute(
         headline=escape(headline),
-        portrait=escape(portrait(comparison)),
+        portrait=escape(f"{title} {portrait(comparison)}".strip()),
         words=escape(comparison.in_words()),
+        glossary=escape(GLOSSARY),
         head="".join(f'<th scope="col">{escape(t)}</th>' for t in ("", *(m.name for m in models))),
         rows="\n".join(_row(line) for line in table(comparison)),
         memorised=_scatter(comparison, [m.diagonal_by_item for m in models], "{:.2f}"),
@@ -135,9 +145,9 @@ def _scatter(comparison: Comparison, by_model: list[NDArray[np.float64]], form: 
     most = max(float(np.nanmax(values)) for values in by_model)
     dots = []
     for model, values in zip(comparison.models, by_model, strict=True):
-        if model.name == "Normalized PCA":
+        if model.name == NORMALIZED:
             continue
-        style = "ours" if model.name == "Item-Weighted PCA" else "pca"
+        style = "ours" if model.name == WEIGHTED else "pca"
         top = _HEIGHT - _MARGIN - values[shown] / most * (_HEIGHT - 2 * _MARGIN)
         dots += [
             f'<circle class="{style}" cx="{cx:.1f}" cy="{cy:.1f}" r="3.2"><title>'

@@ -7,6 +7,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 out = Console()
 err = Console(stderr=True)
+failures = Console(stderr=True)  # heard even with --quiet
 
 
 def progress() -> Progress:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from equipoise.audit import Comparison
 
 _REPORT = Path("report") / "demo.html"
+_DATA = "Synthetic listening data with planted tastes:"
 
 
 def demo(
@@ -26,19 +27,23 @@ def demo(
 ) -> None:
     """Show on embedded data what PCA does to hits and niche items, and what mends it."""
     from equipoise.audit import compare, render
+    from equipoise.audit.comparison import MODELS
     from equipoise.data.synthetic import listening
     from equipoise.files import write_whole
 
-    console.err.print("Drawing 2,000 listeners and 600 artists with planted tastes …")
     plays = listening(seed=seed)
+    console.err.print(
+        f"Drew {plays.n_users:,} invented listeners of {plays.n_items:,} invented artists; "
+        f"fitting {len(MODELS)} models …"
+    )
     with console.progress() as bar:
-        task = bar.add_task("Fitting", total=3)
+        task = bar.add_task("Fitting", total=len(MODELS))
 
         def next_model(name: str) -> None:
             bar.update(task, description=f"Fitting {name}", advance=1)
 
         comparison = compare(plays, rank=rank, seed=seed, progress=next_model)
-    page = render(comparison).encode()
+    page = render(comparison, _DATA).encode()
     out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, page)
     if as_json:
@@ -50,6 +55,7 @@ def demo(
 def _print(comparison: Comparison, out: Path) -> None:
     from rich.table import Table
 
+    from equipoise.audit.comparison import GLOSSARY
     from equipoise.audit.page import portrait, table
 
     shown = Table(title="What the components are spent on", caption=portrait(comparison))
@@ -60,4 +66,5 @@ def _print(comparison: Comparison, out: Path) -> None:
         shown.add_row(line.title, *line.values)
     console.out.print(shown)
     console.out.print(comparison.in_words(), highlight=False)
+    console.out.print(f"\n{GLOSSARY}", style="dim", highlight=False)
     console.out.print(f"\nReport: {out.resolve()}", highlight=False, soft_wrap=True)
