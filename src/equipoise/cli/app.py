@@ -11,7 +11,10 @@ import typer
 
 from equipoise import __version__
 from equipoise.cli import console
+from equipoise.cli.datasets import datasets
 from equipoise.cli.demo import demo
+from equipoise.cli.evaluate import evaluate
+from equipoise.cli.tune import tune
 from equipoise.exceptions import EquipoiseError
 
 # Exit codes: 0 done, 1 done and the answer is "no" (a check failed), 2 refused, 130 interrupted.
@@ -52,7 +55,9 @@ def _options(
     console.err.quiet = quiet
 
 
-app.command()(demo)
+for command in (demo, evaluate, tune):
+    app.command()(command)
+app.add_typer(datasets)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -69,7 +74,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return _pipe_closed()
         if "--debug" in given:
             raise
-        console.err.print(f"[red]error:[/] {_one_line(error)}", highlight=False, soft_wrap=True)
+        console.failures.print(
+            f"[red]error:[/] {_one_line(error)}", highlight=False, soft_wrap=True
+        )
         return _REFUSED
     except KeyboardInterrupt:
         console.err.print("interrupted", highlight=False)

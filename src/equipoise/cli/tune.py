@@ -1,0 +1,161 @@
+"""`equipoise tune DATA`: the best Item-Weighted PCA for this data, chosen on validation."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from equipoise.cli import console
+from equipoise.cli import evaluate as shared
+from equipoise.exceptions import InvalidParameterError
+
+if TYPE_CHECKING:
+    from equipoise.evaluation import Filter, Tuning
+
+_LIMIT = re.compile(r"\s*([^<>=\s]+)\s*(>=|<=|>|<)\s*(\S+)\s*")
+
+
+def tune(
+    data: shared.Data,
+    maximize: Annotated[
+        str, typer.Option(help="name[@k][:convention][/group]; a leading - minimizes.")
+    ] = "ndcg@20",
+    subject_to: Annotated[
+        list[str] | None, typer.Option(help="A limit, e.g. 'aplt>=0.3'; may be repeated.")
+    ] = None,
+    trade_off: Annotated[str, typer.Option(help="What the frontier weighs it against.")] = "aplt",
+    ranks: Annotated[str | None, typer.Option(help="Default: 4 to 128.")] = None,
+    gammas: Annotated[str | None, typer.Option(help="Default: 0 to -2.")] = None,
+    filters: Annotated[
+        str | None, typer.Option(help="E.g. hard,power:0.25,ridge:0.1.", metavar="LIST")
+    ] = None,
+    user_scalings: Annotated[str | None, typer.Option(help="Default: 0,0.25,0.5,0.75.")] = None,
+    value_transforms: Annotated[
+        str | None, typer.Option(help="Of none, binary, log1p, one_plus; default: by the data.")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", help="Cut-off of metrics that name none.", min=1)] = 20,
+    user: shared.User = None,
+    item: shared.Item = None,
+    value: shared.Value = None,
+    timestamp: shared.Timestamp = None,
+    file_format: shared.Format = None,
+    query: shared.Query = None,
+    min_items_per_user: shared.MinItems = 0,
+    min_users_per_item: shared.MinUsers = 0,
+    binarize: shared.Binarize = False,
+    normalize_rows: shared.Normalize = False,
+    method: shared.Method = "per_user_random",
+    test: shared.TestShare = 0.2,
+    validation: shared.ValidationShare = 0.1,
+    seed: shared.Seed = 1024,
+    groups: shared.Groups = "mass",
+    empty: shared.Empty = "nan",
+    cache: shared.Folder = None,
+    as_json: shared.AsJson = False,
+    csv: shared.Csv = None,
+    plot: shared.Plot = None,
+) -> int:
+    """Choose γ, rank, filter, scaling and value transform on validation; score once on test."""
+    from equipoise import evaluation
+
+    grid = {
+        "ranks": None if ranks is None else shared.integers(ranks, "--ranks"),
+        "gammas": None if gammas is None else shared.numbers(gammas, "--gammas"),
+        "filters": None if filters is None else [_filter(f) for f in shared.words(filters)],
+        "user_scalings": None
+        if user_scalings is None
+        else shared.numbers(user_scalings, "--user-scalings"),
+        "value_transforms": None
+        if value_transforms is None
+        else [None if word == "none" else word for word in shared.words(value_transforms)],
+    }
+    limits = dict(_limit(text) for text in subject_to or [])
+    interactions = shared.read(data, user, item, value, timestamp, file_format, query)
+    interactions = shared.prepare(
+        interactions, min_items_per_user, min_users_per_item, binarize, normalize_rows
+    )
+    split = shared.hold_out(interactions, method, test, validation, seed)
+    with shared.progress_bar() as report:
+        tuning = evaluation.tune(
+            split,
+            maximize=maximize,
+            subject_to=limits,
+            trade_off=shared.words(trade_off),
+            k=k,
+            groups=groups,
+            empty=empty,
+            cache=cache,
+            progress=report,
+            **grid,  # type: ignore[arg-type]  # tune checks what the words mean
+        )
+    if csv is not None:
+        tuning.write_csv(csv)
+    if plot is not None:
+        from equipoise.evaluation.plot import plot_tuning
+
+        plot_tuning(tuning, plot)
+    if as_json:
+        console.out.print(tuning.to_json(), highlight=False, soft_wrap=True, markup=False)
+    else:
+        _print(tuning)
+    return 0 if tuning.complete else shared.interrupted(len(tuning.trials), cache)
+
+
+def _print(tuning: Tuning) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    targets = [target.label for target in tuning.goal.targets]
+    table = Table(
+        box=SIMPLE_HEAD,
+        title=f"Best of {len(tuning.trials)} settings on validation, and the frontier",
+    )
+    for name in ("", "γ", "rank", "filter", "scaling", "values", *targets):
+        table.add_column(name, justify="left" if name in ("", "filter", "values") else "right")
+    for mark, trial in [("choice", tuning.choice), *(("", t) for t in tuning.frontier[:10])]:
+        hard = trial.spectral_filter == "hard"
+        filtered = "hard" if hard else f"{trial.spectral_filter} {trial.filter_strength:g}"
+        table.add_row(
+            mark,
+            f"{trial.gamma:g}",
+            str(trial.rank),
+            filtered,
+            f"{trial.user_scaling:g}",
+            trial.value_transform or "as is",
+            *(f"{trial.scores[target]:.4f}" for target in targets),
+        )
+    console.out.print(table)
+    if tuning.test is not None:
+        for row in tuning.test.select(group="all"):
+            name = row.metric if row.k is None else f"{row.metric}@{row.k}"
+            text = f"{row.value:.4f}"
+            if row in tuning.test.per_user and row.n > 1:
+                text = str(tuning.test.interval(row))
+            console.out.print(f"test {name:<14}{text}", highlight=False, markup=False)
+    console.out.print(f"\n{tuning.constructor()}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _filter(text: str) -> Filter:
+    from equipoise.evaluation import Filter
+
+    kind, _, strength = text.partition(":")
+    try:
+        return Filter(kind, float(strength or 0))  # type: ignore[arg-type]  # tune refuses others
+    except ValueError:
+        raise InvalidParameterError(
+            f"--filters takes hard, power:S or ridge:RHO, got {text!r}."
+        ) from None
+
+
+def _limit(text: str) -> tuple[str, tuple[str, float]]:
+    found = _LIMIT.fullmatch(text)
+    try:
+        if found is None:
+            raise ValueError(text)
+        return found[1], (found[2], float(found[3]))
+    except ValueError:
+        raise InvalidParameterError(
+            f"--subject-to takes METRIC>=NUMBER (or <=, >, <), e.g. 'aplt>=0.3', got {text!r}."
+        ) from None

@@ -1,0 +1,185 @@
+"""What a search is after: a metric to maximize, limits on others, and the frontier between them."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from equipoise.evaluation.catalogue import MetricSpec, parse_metrics
+from equipoise.evaluation.measures import ALL, Measure
+from equipoise.exceptions import InvalidParameterError
+
+Limits = Mapping[str, tuple[str, float]]
+
+_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    ">": operator.gt,
+    "<=": operator.le,
+    "<": operator.lt,
+}
+
+
+class Target(NamedTuple):
+    """A number read off a model: a metric, for all items or for one group of them.
+
+    Examples
+    --------
+    >>> Target.parse("ndcg", 20).label, Target.parse("item_auc/low", 20).label
+    ('ndcg@20', 'item_auc/low')
+    """
+
+    spec: MetricSpec
+    group: str = ALL
+
+    @classmethod
+    def parse(cls, text: str, k: int) -> Target:
+        """Read ``name[@k][:convention][/group]``."""
+        metric, _, group = text.partition("/")
+        return cls(parse_metrics([metric], [k])[0], group or ALL)
+
+    @property
+    def label(self) -> str:
+        """The text that `parse` reads."""
+        return self.spec.label + ("" if self.group == ALL else f"/{self.group}")
+
+    def read(self, measures: Sequence[Measure]) -> float:
+        """Find it among the numbers of a model."""
+        for one in measures:
+            if (one.metric, one.k, one.group) == (self.spec.name, self.spec.k, self.group) and (
+                not self.spec.is_ranking or one.convention.partition(",")[0] == self.spec.convention
+            ):
+                return one.value
+        groups = {one.group for one in measures if one.metric == self.spec.name}
+        raise InvalidParameterError(
+            f"{self.label!r} names no number of the model. {self.spec.name} has the groups: "
+            f"{', '.join(sorted(groups))}."
+        )
+
+
+class Limit(NamedTuple):
+    """A bound that the choice must keep."""
+
+    target: Target
+    comparison: str
+    bound: float
+
+    def keeps(self, value: float) -> bool:
+        """Whether a value is within the bound; nan is not."""
+        return not math.isnan(value) and _COMPARISONS[self.comparison](value, self.bound)
+
+    @property
+    def sign(self) -> float:
+        """1 where more is better, -1 where less is."""
+        return 1.0 if self.comparison.startswith(">") else -1.0
+
+    def __str__(self) -> str:
+        return f"{self.target.label} {self.comparison} {self.bound:g}"
+
+
+class Goal(NamedTuple):
+    """Maximize one target within limits.
+
+    Attributes
+    ----------
+    target : Target
+        What to maximize.
+    sign : float
+        -1 where less is better: ``maximize="-gini"``.
+    limits : tuple of Limit
+        What to keep.
+    against : tuple of Target
+        What the frontier weighs the target against where there are no limits; more is better.
+    """
+
+    target: Target
+    sign: float
+    limits: tuple[Limit, ...]
+    against: tuple[Target, ...]
+
+    @classmethod
+    def parse(
+        cls, maximize: str, subject_to: Limits | None, trade_off: Sequence[str], k: int
+    ) -> Goal:
+        """Read what `tune` was asked for."""
+        sign = -1.0 if maximize.startswith("-") else 1.0
+        limits = tuple(_limit(text, rule, k) for text, rule in (subject_to or {}).items())
+        limited = {limit.target for limit in limits}
+        against = tuple(Target.parse(text, k) for text in trade_off)
+        return cls(
+            Target.parse(maximize.removeprefix("-"), k),
+            sign,
+            limits,
+            tuple(target for target in against if target not in limited),
+        )
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """Every number that has to be measured, each once."""
+        every = [self.target, *(limit.target for limit in self.limits), *self.against]
+        return tuple(dict.fromkeys(every))
+
+    def best(self, table: Sequence[Mapping[str, float]]) -> int:
+        """Return the position of the best of the candidates that keep all limits."""
+        objectives = [self._objective(scores) for scores in table]
+        best = max(range(len(table)), key=objectives.__getitem__)
+        if objectives[best] == -math.inf:
+            raise InvalidParameterError(self._unreachable(table))
+        return best
+
+    def _objective(self, scores: Mapping[str, float]) -> float:
+        value = self.sign * scores[self.target.label]
+        kept = all(limit.keeps(scores[limit.target.label]) for limit in self.limits)
+        return value if kept and not math.isnan(value) else -math.inf
+
+    def _unreachable(self, table: Sequence[Mapping[str, float]]) -> str:
+        if not self.limits:
+            return f"{self.target.label} is nan for every candidate: no user or item has a value."
+        reached = []
+        for limit in self.limits:
+            values = limit.sign * np.array([scores[limit.target.label] for scores in table])
+            best = limit.sign * float(np.fmax.reduce(values))
+            reached.append(f"{limit} (best reached alone: {best:.4g})")
+        return (
+            f"none of the {len(table)} candidates keeps the limits: {'; '.join(reached)}. "
+            "Relax them, or search more gammas and ranks."
+        )
+
+    def frontier(self, table: Sequence[Mapping[str, float]]) -> list[int]:
+        """Return the positions of candidates that no other beats in everything at once.
+
+        Examples
+        --------
+        >>> goal = Goal.parse("ndcg", None, ["aplt"], 20)
+        >>> goal.frontier([{"ndcg@20": 0.3, "aplt@20": 0.1}, {"ndcg@20": 0.2, "aplt@20": 0.4},
+        ...                {"ndcg@20": 0.1, "aplt@20": 0.3}])
+        [0, 1]
+        """
+        axes = [(self.target, self.sign), *((limit.target, limit.sign) for limit in self.limits)]
+        axes += [(target, 1.0) for target in self.against]
+        points = np.array([[sign * scores[t.label] for t, sign in axes] for scores in table])
+        points[np.isnan(points)] = -np.inf
+        order = np.lexsort((*-points.T[:0:-1], -points[:, 0]))
+        kept: list[int] = []
+        for i in order:
+            # only what comes earlier in this order can be at least as good everywhere
+            if not any(np.all(points[j] >= points[i]) for j in kept):
+                kept.append(int(i))
+        return kept
+
+
+def _limit(text: str, rule: tuple[str, float], k: int) -> Limit:
+    try:
+        comparison, bound = rule
+        number = float(bound)
+    except (TypeError, ValueError):
+        comparison, number = "", math.nan
+    if comparison not in _COMPARISONS or math.isnan(number):
+        raise InvalidParameterError(
+            f"subject_to[{text!r}] must be a comparison and a number, e.g. ('>=', 0.2), "
+            f"got {rule!r}."
+        )
+    return Limit(Target.parse(text, k), comparison, number)

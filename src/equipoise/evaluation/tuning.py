@@ -1,0 +1,238 @@
+"""`tune`: find the best Item-Weighted PCA on the validation part, then score it once on test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from equipoise import __version__
+from equipoise.data.interactions import Interactions
+from equipoise.data.split import Split
+from equipoise.evaluation.cache import FORMAT, Cache, number_or_nan, number_or_none
+from equipoise.evaluation.case import Case, as_split
+from equipoise.evaluation.goal import Goal, Limits
+from equipoise.evaluation.grid import Filter, Grid, Place
+from equipoise.evaluation.measures import measure_items, measure_lists
+from equipoise.evaluation.prefixes import Prefixes, top_items_by_rank
+from equipoise.evaluation.runner import Progress, Report, evaluate
+from equipoise.evaluation.trials import Trial, Tuning
+from equipoise.exceptions import InvalidParameterError
+from equipoise.metrics import EMPTY_POLICIES, RANKING_METRICS, ItemGroups
+from equipoise.models import ItemWeightedPCA
+from equipoise.models.item_weighted_pca import SpectralFilter
+from equipoise.models.preference import ValueTransform
+
+# Components to this accuracy rank items as exact ones do but for near-ties; the choice is
+# refitted at the model's own tolerance before it is scored on test.
+_SEARCH_TOLERANCE = 1e-5
+
+Scores = dict[str, float]
+
+
+def tune(
+    data: Interactions | Split,
+    *,
+    maximize: str = "ndcg@20",
+    subject_to: Limits | None = None,
+    trade_off: Sequence[str] = ("aplt",),
+    gammas: Sequence[float] | None = None,
+    ranks: Sequence[int] | None = None,
+    filters: Sequence[Filter | tuple[SpectralFilter, float]] | None = None,
+    user_scalings: Sequence[float] | None = None,
+    value_transforms: Sequence[ValueTransform | None] | None = None,
+    k: int = 20,
+    groups: str | ItemGroups = "mass",
+    empty: str = "nan",
+    cache: str | PathLike[str] | None = None,
+    progress: Report | None = None,
+) -> Tuning:
+    """Search γ, rank, spectral filter, user scaling and value transform on the validation part.
+
+    Models are fitted on train and look for the validation items; the test items are touched
+    once, by the choice, refitted on train + validation. Everything in the grid is tried: one fit
+    at the largest rank serves every rank and every filter, and fits along γ share what they can.
+
+    Parameters
+    ----------
+    data : Split or Interactions
+        Interactions are split as the paper does: see `equipoise.data.holdout`.
+    maximize : str
+        ``name[@k][:convention][/group]``, e.g. ``"recall@10"`` or ``"group_recall/low"``; with a
+        minus in front, less is better.
+    subject_to : mapping of str to (str, float), optional
+        Limits, e.g. ``{"aplt": (">=", 0.3), "item_auc/low": (">=", 0.9)}``.
+    trade_off : sequence of str
+        Metrics (more is better) that the frontier weighs against the objective.
+    gammas, ranks, filters, user_scalings, value_transforms : sequence, optional
+        The grid. By default 8 γ from 0 to -2, ranks 4, 8, …, 128, the hard filter, four powers
+        and three ridges, four scalings; and, where values differ, every value transform.
+    k : int
+        Cut-off of the metrics that name none.
+    groups, empty, cache, progress
+        As in `evaluate`.
+
+    Examples
+    --------
+    >>> from equipoise.data import synthetic
+    >>> tuning = tune(synthetic.scale(200, 40, 1500), maximize="recall@5", ranks=[2, 4, 8],
+    ...               gammas=[0.0, -1.0], user_scalings=[0.0], value_transforms=[None])
+    >>> len(tuning.trials), tuning.test.row("recall@5").n <= 200
+    (48, True)
+    >>> tuning.model().n_components == tuning.choice.rank
+    True
+    """
+    if empty not in EMPTY_POLICIES:
+        raise InvalidParameterError(f"empty must be one of {list(EMPTY_POLICIES)}, got {empty!r}.")
+    split = as_split(data)
+    goal = Goal.parse(maximize, subject_to, trade_off, k)
+    grid = Grid.of(split.train.matrix, gammas, ranks, filters, user_scalings, value_transforms)
+    case = Case.of(split, "validation", groups)
+    trials, complete = _Search(case, goal, grid, empty, cache, progress).run()
+    table = [trial.scores for trial in trials]
+    choice = trials[goal.best(table)]
+    frontier = tuple(trials[i] for i in goal.frontier(table))
+    test = None
+    if complete and split.test.nnz:
+        metrics = [*dict.fromkeys([*RANKING_METRICS, *(t.spec.label for t in goal.targets)])]
+        test = evaluate(
+            split,
+            {"tuned": choice.model()},
+            ranks=[choice.rank],
+            metrics=metrics,
+            k=k,
+            groups=groups,
+            empty=empty,
+            per_user=True,
+        )
+    return Tuning(tuple(trials), choice, frontier, goal, test, complete)
+
+
+@dataclass
+class _Search:
+    """One call of `tune`: what stays the same from fit to fit."""
+
+    case: Case
+    goal: Goal
+    grid: Grid
+    empty: str
+    folder: str | PathLike[str] | None
+    report: Report | None
+
+    def __post_init__(self) -> None:
+        self.cache = None if self.folder is None else Cache(self.folder)
+        self.fingerprint = None if self.cache is None else self.case.fingerprint()
+        self.specs = tuple(dict.fromkeys(target.spec for target in self.goal.targets))
+        self.longest = max((s.k or 0 for s in self.specs if not s.is_item_side), default=0)
+        # scores in float32: half the memory traffic, and ties that it makes are rare
+        self.seen = self.case.seen.astype(np.float32)
+        self.done = 0
+
+    def run(self) -> tuple[list[Trial], bool]:
+        """Try everything, or what there is time for; trials in the order of the grid."""
+        scores: dict[Place, list[Scores]] = {}
+        complete = True
+        try:
+            for (t, a), group in groupby(self.grid.places, key=lambda place: place[:2]):
+                for g, found in self._along_gamma(t, a, [place[2] for place in group]):
+                    scores[t, a, g] = found
+        except KeyboardInterrupt:
+            if not scores:
+                raise
+            complete = False
+        grid = self.grid
+        trials = [
+            Trial(
+                grid.transforms[t],
+                grid.scalings[a],
+                grid.gammas[g],
+                rank,
+                one.kind,
+                one.strength,
+                found,
+            )
+            for t, a, g in sorted(scores)
+            for (one, rank), found in zip(grid.settings, scores[t, a, g], strict=True)
+        ]
+        return trials, complete
+
+    def _along_gamma(
+        self, t: int, a: int, wanted: Sequence[int]
+    ) -> Iterator[tuple[int, list[Scores]]]:
+        """Yield the position of each γ and the scores of all filters and ranks there."""
+        base = ItemWeightedPCA(
+            max(self.grid.ranks),
+            user_scaling=self.grid.scalings[a],
+            value_transform=self.grid.transforms[t],
+            tol=_SEARCH_TOLERANCE,
+        )
+        setting = f"{base.value_transform or 'values as they are'}, a={base.user_scaling:g}"
+        pending = []
+        for g in wanted:
+            stored = self._recall(base, g)
+            if stored is None:
+                pending.append(g)
+            else:
+                self._advance(setting)
+                yield g, stored
+        if not pending:
+            return
+        self._advance(setting, steps=0)
+        path = base.fit_path(self.case.fitted.matrix, [self.grid.gammas[g] for g in pending])
+        for g, model in zip(pending, path, strict=True):
+            found = self._scores(model)
+            self._remember(base, g, found)
+            self._advance(setting)
+            yield g, found
+
+    def _scores(self, model: ItemWeightedPCA) -> list[Scores]:
+        """Every filter at every rank from one fit."""
+        ranks = self.grid.ranks
+        whole = Prefixes.of(model, np.float32)
+        coordinates = whole.coordinates(self.seen)
+        near = None
+        found: list[Scores] = []
+        for one in self.grid.filters:
+            prefixes = whole.graded(one.strengths(model))
+            by_rank = measure_items(prefixes, self.case, ranks, self.specs)
+            if self.longest:
+                near = top_items_by_rank(
+                    prefixes, self.seen, ranks, self.longest, coordinates=coordinates, near=near
+                )
+                for measures, lists in zip(by_rank, near, strict=True):
+                    measures += measure_lists(lists, self.case, self.specs, empty=self.empty)
+            targets = self.goal.targets
+            found += [{t.label: t.read(measures) for t in targets} for measures in by_rank]
+        return found
+
+    def _key(self, base: ItemWeightedPCA, g: int) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": __version__,
+            "tuning": self.fingerprint,
+            "model": base.get_params(deep=False) | {"gamma": self.grid.gammas[g]},
+            "ranks": list(self.grid.ranks),
+            "filters": [list(one) for one in self.grid.filters],
+            "targets": [target.label for target in self.goal.targets],
+            "empty": self.empty,
+        }
+
+    def _recall(self, base: ItemWeightedPCA, g: int) -> list[Scores] | None:
+        stored = None if self.cache is None else self.cache.load(self._key(base, g))
+        if stored is None:
+            return None
+        return [{name: number_or_nan(value) for name, value in one.items()} for one in stored]
+
+    def _remember(self, base: ItemWeightedPCA, g: int, found: list[Scores]) -> None:
+        if self.cache is not None:
+            plain = [{name: number_or_none(v) for name, v in one.items()} for one in found]
+            self.cache.store(self._key(base, g), plain)
+
+    def _advance(self, doing: str, steps: int = 1) -> None:
+        self.done += steps
+        if self.report is not None:
+            self.report(Progress(self.done, len(self.grid.places), doing))

@@ -1,0 +1,124 @@
+"""`equipoise evaluate` as a user types it."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+import typer
+
+from equipoise.cli.evaluate import evaluate
+from equipoise.data.synthetic import scale
+from equipoise.exceptions import InvalidParameterError
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A CSV file of who played what."""
+    plays = scale(120, 40, 1100, seed=2).matrix.tocoo()
+    path = tmp_path_factory.mktemp("data") / "plays.csv"
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["user", "item", "plays"])
+        writer.writerows(zip(plays.row, plays.col, plays.data, strict=True))
+    return path
+
+
+def call(*arguments):
+    """Run the command and return its exit code."""
+    app = typer.Typer()
+    app.command()(evaluate)
+    return app([str(a) for a in arguments], standalone_mode=False)
+
+
+def test_the_table_shows_models_metrics_and_ranks(table, capsys):
+    assert (
+        call(table, "--ranks", "2,4", "--metrics", "recall,mrr:lightgcn,item_auc", "-k", "5") == 0
+    )
+    shown = capsys.readouterr().out
+    for word in ("PCA", "Normalized PCA", "Item-Weighted PCA γ=-1", "recall@5", "item_auc"):
+        assert word in shown
+    assert "mrr@5 (lightgcn)" in shown
+
+
+def test_json_is_alone_on_stdout_and_csv_holds_every_group(table, capsys, tmp_path):
+    path = tmp_path / "out.csv"
+    options = ("--json", "--ranks", "2", "--metrics", "item_auc", "--csv", path, "--models", "pca")
+    assert call(table, *options) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["complete"]
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["group"] for row in rows] == ["all", "high", "medium", "low"]
+    assert [float(row["value"]) for row in rows] == [row["value"] for row in told["rows"]]
+
+
+def test_gammas_and_the_preparation_of_the_data_are_options(table, capsys):
+    options = (
+        "--gammas",
+        "-1,-0.5",
+        "--models",
+        "item-weighted",
+        "--metrics",
+        "recall",
+        "-k",
+        "5,10",
+    )
+    prepared = ("--binarize", "--min-items-per-user", "3", "--min-users-per-item", "3")
+    assert (
+        call(table, "--json", "--ranks", "2", *options, *prepared, "-k", "5,10", "--empty", "zero")
+        == 0
+    )
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["gamma"], row["k"]) for row in rows] == [(-1, 5), (-1, 10), (-0.5, 5), (-0.5, 10)]
+    assert "count 0" in rows[0]["convention"]
+
+
+def test_a_picture_is_drawn(table, tmp_path):
+    pytest.importorskip("matplotlib")
+    options = ("--ranks", "2,4", "--metrics", "recall", "--plot", tmp_path / "out.png")
+    assert call(table, *options) == 0
+    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_interrupted_run_prints_what_it_has_and_says_how_to_go_on(
+    table, capsys, monkeypatch, tmp_path
+):
+    from equipoise.evaluation import runner
+
+    def interrupt(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    done = []
+    original = runner.measure_items
+    monkeypatch.setattr(
+        runner,
+        "measure_items",
+        lambda *a, **k: interrupt() if done else (done.append(1), original(*a, **k))[1],
+    )
+    options = ("--ranks", "2", "--metrics", "recall", "--cache", tmp_path, "--json")
+    assert call(table, *options) == 130
+    said = capsys.readouterr()
+    told = json.loads(said.out)
+    assert not told["complete"]
+    assert {row["model"] for row in told["rows"]} == {"PCA"}
+    assert "interrupted: 1 rows were done" in said.err
+    assert "same --cache" in said.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--models", "svd"),
+            "--models: unknown model 'svd'. Known: pca, normalized",
+        ),
+        (("--ranks", "two"), "--ranks takes whole numbers with commas between them, got 'two'"),
+        (("--gammas", "low"), "--gammas takes numbers with commas between them, got 'low'"),
+        (("--metrics", "beauty"), "unknown metric 'beauty'"),
+    ],
+)
+def test_what_cannot_be_understood_is_refused(table, options, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        call(table, *options)

@@ -1,0 +1,39 @@
+"""Small worlds with known answers, and the paper's data through the public API."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from equipoise.data import Interactions, Split, holdout, synthetic
+
+
+@pytest.fixture(scope="session")
+def world() -> Interactions:
+    """Three hundred users of sixty items, popular ones and rare ones."""
+    return synthetic.scale(300, 60, 4000, seed=5)
+
+
+@pytest.fixture(scope="session")
+def split(world) -> Split:
+    return holdout(world)
+
+
+@pytest.fixture(scope="session")
+def checkerboard() -> Interactions:
+    """Even users like even items, odd users odd ones: the right items are known."""
+    board = (np.add.outer(np.arange(30), np.arange(20)) % 2 == 0).astype(float)
+    return Interactions.from_sparse(sp.csr_array(board))
+
+
+@pytest.fixture(scope="session")
+def lastfm(data_dir) -> Interactions:
+    plays = Interactions.read(data_dir / "lastfm-2k" / "user_artists.dat")
+    return plays.filter(min_users_per_item=10, min_items_per_user=10).normalize_rows()
+
+
+@pytest.fixture(scope="session")
+def movielens(data_dir) -> Interactions:
+    ratings = Interactions.read(data_dir / "ml-1m" / "interactions.csv").binarize()
+    return ratings.filter(min_users_per_item=5).sample_items(1200, seed=2020)

@@ -1,0 +1,125 @@
+"""What a search is after, and where it looks."""
+
+from __future__ import annotations
+
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from equipoise.evaluation.goal import Goal, Target
+from equipoise.evaluation.grid import Filter, Grid
+from equipoise.evaluation.measures import Measure
+from equipoise.exceptions import InvalidParameterError
+
+COUNTS = sp.csr_array([[1.0, 2.0, 0.0], [0.0, 3.0, 1.0]])
+
+
+def table(*points):
+    return [{"ndcg@20": a, "aplt@20": b} for a, b in points]
+
+
+def test_the_best_is_the_highest_that_keeps_the_limits():
+    goal = Goal.parse("ndcg", {"aplt": (">=", 0.3)}, [], 20)
+    scores = table((0.9, 0.1), (0.5, 0.3), (0.6, 0.4), (0.7, float("nan")))
+    assert goal.best(scores) == 2
+
+
+@pytest.mark.parametrize(
+    ("comparison", "bound", "best"), [(">", 0.3, 2), ("<", 0.3, 0), ("<=", 0.3, 1), (">=", 0.3, 1)]
+)
+def test_every_comparison_means_what_it_says(comparison, bound, best):
+    goal = Goal.parse("ndcg", {"aplt": (comparison, bound)}, [], 20)
+    scores = table((0.5, 0.2), (0.6, 0.3), (0.4, 0.4))
+    assert goal.best(scores) == best
+
+
+def test_a_minus_in_front_minimizes():
+    goal = Goal.parse("-gini", None, [], 20)
+    assert goal.best([{"gini@20": 0.9}, {"gini@20": 0.2}]) == 1
+
+
+def test_limits_that_nothing_keeps_are_refused_with_what_was_reached():
+    goal = Goal.parse("ndcg", {"aplt": (">=", 0.9)}, [], 20)
+    with pytest.raises(
+        InvalidParameterError,
+        match=r"none of the 2 candidates keeps .*: aplt@20 >= 0\.9 \(best reached alone: 0\.4",
+    ):
+        goal.best(table((0.5, 0.4), (0.6, 0.2)))
+
+
+def test_an_objective_without_a_value_is_refused():
+    goal = Goal.parse("ndcg", None, [], 20)
+    with pytest.raises(InvalidParameterError, match="ndcg@20 is nan for every candidate"):
+        goal.best(table((float("nan"), 0.1)))
+
+
+@pytest.mark.parametrize("rule", [("=", 1), (">=", "much"), ">=", (">=", float("nan"))])
+def test_a_limit_that_is_none_is_refused(rule):
+    with pytest.raises(InvalidParameterError, match=r"subject_to\['aplt'\] must be a comparison"):
+        Goal.parse("ndcg", {"aplt": rule}, [], 20)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=25))
+def test_the_frontier_is_what_no_other_beats_in_everything(points):
+    goal = Goal.parse("ndcg", None, ["aplt"], 20)
+    kept = goal.frontier(table(*points))
+    at = [points[i] for i in kept]
+    assert len(set(at)) == len(at)
+    dominated = {p for p in points for q in points if q != p and q[0] >= p[0] and q[1] >= p[1]}
+    assert set(at) == set(points) - dominated
+    assert [p[0] for p in at] == sorted((p[0] for p in at), reverse=True)
+
+
+def test_a_limit_from_above_turns_its_axis_of_the_frontier():
+    goal = Goal.parse("ndcg", {"arp": ("<=", 5)}, [], 20)
+    scores = [{"ndcg@20": 0.5, "arp@20": 9.0}, {"ndcg@20": 0.5, "arp@20": 2.0}]
+    assert goal.frontier(scores) == [1]
+
+
+def test_a_target_reads_the_number_of_its_group_and_convention():
+    numbers = [
+        Measure("all", "mrr", 20, "standard, users without held-out items count 0", 0.1, 5),
+        Measure("all", "mrr", 20, "lightgcn, users without held-out items count 0", 0.2, 5),
+        Measure("low", "item_auc", None, "item mean", 0.3, 5),
+    ]
+    assert Target.parse("mrr", 20).read(numbers) == 0.1
+    assert Target.parse("mrr:lightgcn", 20).read(numbers) == 0.2
+    assert Target.parse("item_auc/low", 20).read(numbers) == 0.3
+    with pytest.raises(InvalidParameterError, match=r"'item_auc/tail' names no number.*: low"):
+        Target.parse("item_auc/tail", 20).read(numbers)
+
+
+def grid(**changes):
+    given = {"gammas": [-1.0], "ranks": [1, 2], "filters": None, "scalings": None}
+    return Grid.of(COUNTS, **{**given, "transforms": None, **changes})
+
+
+def test_value_transforms_are_searched_where_values_differ():
+    assert grid().transforms == (None, "binary", "log1p", "one_plus")
+    assert Grid.of(sp.csr_array([[1.0, 1.0]]), None, None, None, None, None).transforms == (None,)
+
+
+def test_ranks_stay_within_the_catalogue():
+    assert Grid.of(COUNTS, None, None, None, None, None).ranks == (3,)
+
+
+def test_axes_are_put_in_order():
+    made = grid(gammas=[-2, 0, -1], ranks=[2, 1, 2], scalings=[0.5, 0.0])
+    assert (made.gammas, made.ranks, made.scalings) == ((0.0, -1.0, -2.0), (1, 2), (0.0, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ranks": [4]}, r"ranks must be whole numbers from 1 to 3, .* got \[4\]"),
+        ({"ranks": [0, 1]}, "ranks must be whole numbers from 1 to 3"),
+        ({"gammas": []}, "the search has no gammas: give at least one"),
+        ({"transforms": ["sqrt"]}, r"value transforms are None and .* got 'sqrt'"),
+        ({"filters": [("soft", 1.0)]}, r"a filter is a pair of one of .* got \('soft', 1.0\)"),
+        ({"filters": [Filter("power", -1.0)]}, "a strength of at least 0"),
+    ],
+)
+def test_a_grid_that_cannot_be_searched_is_refused(changes, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        grid(**changes)

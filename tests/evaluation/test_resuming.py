@@ -1,0 +1,147 @@
+"""Interrupted runs keep what is done; a rerun goes on from the cache, if it may."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from equipoise.data import holdout
+from equipoise.evaluation import evaluate, tune
+from equipoise.evaluation.cache import Cache, packed, unpacked
+from equipoise.models import ItemWeightedPCA, NormalizedPCA, VanillaPCA
+
+THREE = {"pca": VanillaPCA(), "norm": NormalizedPCA(), "iw": ItemWeightedPCA()}
+OPTIONS = {"ranks": [2, 4], "metrics": ["recall", "item_auc"], "k": 5}
+
+
+class InterruptAt:
+    """Press Ctrl-C when so many steps are done."""
+
+    def __init__(self, done):
+        self.done = done
+
+    def __call__(self, step):
+        if step.done >= self.done:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def no_fits(monkeypatch):
+    """Make every fit an error."""
+
+    def refuse(*_args, **_kwargs):
+        raise AssertionError("something was fitted again")
+
+    monkeypatch.setattr("equipoise.models.projection.ProjectionModel._prepare", refuse)
+
+
+def test_what_was_done_before_ctrl_c_is_returned_and_kept(split, tmp_path):
+    whole = evaluate(split, THREE, **OPTIONS)
+    part = evaluate(split, THREE, cache=tmp_path, progress=InterruptAt(4), **OPTIONS)
+    assert not part.complete
+    assert part.rows == whole.select(model="pca").rows
+    fits = []
+    rest = evaluate(
+        split, THREE, cache=tmp_path, progress=lambda step: fits.append(step.doing), **OPTIONS
+    )
+    assert rest.complete
+    assert rest.rows == whole.rows
+    assert "pca: from the cache" in fits
+    assert "pca: fitting" not in fits
+
+
+def test_a_second_run_fits_nothing_and_gives_the_same(split, tmp_path, request):
+    first = evaluate(split, THREE, cache=tmp_path, per_user=True, **OPTIONS)
+    request.getfixturevalue("no_fits")
+    second = evaluate(split, THREE, cache=tmp_path, per_user=True, **OPTIONS)
+    assert second == first
+    for row in first.select("recall"):
+        np.testing.assert_array_equal(second.per_user[row], first.per_user[row])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"k": 6},
+        {"metrics": ["recall"]},
+        {"ranks": [2, 5]},
+        {"empty": "zero"},
+        {"groups": "items"},
+        {"per_user": True},
+        {"item_sample": 10},
+        {"models": {"pca": VanillaPCA(tol=1e-4)}},
+    ],
+    ids=str,
+)
+def test_other_settings_do_not_use_the_cache(split, tmp_path, change):
+    settings = {"models": {"pca": VanillaPCA()}, **OPTIONS}
+    evaluate(split, cache=tmp_path, **settings)
+    before = len(list(tmp_path.iterdir()))
+    evaluate(split, cache=tmp_path, **{**settings, **change})
+    assert len(list(tmp_path.iterdir())) == before + 1
+
+
+def test_other_data_do_not_use_the_cache(world, tmp_path):
+    for seed in (1, 2):
+        evaluate(holdout(world, seed=seed), [VanillaPCA()], cache=tmp_path, **OPTIONS)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda _: "",
+        lambda _: "[]",
+        lambda _: '{"settings": {}, "digest": "", "body": []}',
+        lambda text: text.replace('"value": 0.', '"value": 0.9', 1),
+    ],
+    ids=["truncated", "empty", "a list", "other content", "an edited number"],
+)
+def test_a_damaged_file_is_computed_again(split, tmp_path, damage):
+    good = evaluate(split, [VanillaPCA()], cache=tmp_path, **OPTIONS)
+    (file,) = tmp_path.iterdir()
+    text = file.read_text()
+    file.write_text(damage(text))
+    assert evaluate(split, [VanillaPCA()], cache=tmp_path, **OPTIONS) == good
+    assert file.read_text() == text
+
+
+def test_a_model_with_a_function_among_its_parameters_is_not_cached(split, tmp_path):
+    model = ItemWeightedPCA(item_weights=np.sqrt)
+    results = evaluate(split, {"own": model}, cache=tmp_path, **OPTIONS)
+    assert list(tmp_path.iterdir()) == []
+    assert {row.gamma for row in results} == {None}
+
+
+def test_nan_and_arrays_survive_the_cache(tmp_path):
+    values = np.array([0.1, np.nan, 3.0])
+    np.testing.assert_array_equal(unpacked(packed(values)), values)
+    assert unpacked(packed(None)) is None
+    Cache(tmp_path).store({"a": 1}, [None, 0.1])
+    assert Cache(tmp_path).load({"a": 1}) == [None, 0.1]
+    assert Cache(tmp_path / "nowhere").load({"a": 1}) is None
+
+
+def test_an_interrupted_search_keeps_its_trials_and_goes_on(split, tmp_path):
+    grid = {
+        "ranks": [2, 4],
+        "gammas": [0.0, -1.0],
+        "filters": [("hard", 0.0), ("power", 0.5)],
+        "user_scalings": [0.0, 0.5],
+        "value_transforms": [None],
+    }
+    whole = tune(split, **grid)
+    part = tune(split, cache=tmp_path, progress=InterruptAt(3), **grid)
+    assert not part.complete
+    assert part.test is None
+    assert len(part.trials) == 8  # two of four fits were scored and stored before the third
+    rest = tune(split, cache=tmp_path, **grid)
+    assert rest.complete
+    assert [t.parameters() for t in rest.trials] == [t.parameters() for t in whole.trials]
+    assert rest.choice.parameters() == whole.choice.parameters()
+
+
+def test_a_search_interrupted_before_the_first_score_has_nothing_to_return(split):
+    with pytest.raises(KeyboardInterrupt):
+        tune(split, ranks=[2], gammas=[-1.0], progress=InterruptAt(0))

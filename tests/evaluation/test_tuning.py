@@ -1,0 +1,139 @@
+"""`tune`: everything chosen on validation, the test part touched once."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from equipoise.data import Split, holdout
+from equipoise.evaluation import Filter, evaluate, tune
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.models import ItemWeightedPCA
+
+GRID = {
+    "ranks": [2, 4, 8],
+    "gammas": [0.0, -1.0],
+    "filters": [Filter("hard"), Filter("power", 0.5), ("ridge", 0.1)],
+    "user_scalings": [0.0, 0.5],
+    "value_transforms": [None, "binary"],
+}
+
+
+@pytest.fixture(scope="module")
+def tuning(split):
+    return tune(split, subject_to={"aplt": (">=", 0.05)}, **GRID)
+
+
+def test_every_combination_is_tried_once_in_the_order_of_the_grid(tuning):
+    settings = [tuple(trial.parameters().values()) for trial in tuning.trials]
+    assert len(settings) == len(set(settings)) == 2 * 2 * 2 * 3 * 3
+    assert [t.value_transform for t in tuning.trials[::36]] == [None, "binary"]
+
+
+def test_the_score_of_a_trial_is_that_of_the_model_on_the_validation_part(tuning, split):
+    for trial in tuning.trials[::11]:
+        results = evaluate(
+            split, [trial.model()], ranks=[trial.rank], metrics=["ndcg", "aplt"], part="validation"
+        )
+        # the search scores in float32 and to a tolerance of 1e-5
+        assert trial.scores["ndcg@20"] == pytest.approx(results.value("ndcg"), abs=2e-3)
+        assert trial.scores["aplt@20"] == pytest.approx(results.value("aplt"), abs=2e-3)
+
+
+def test_the_test_score_is_that_of_the_choice_fitted_on_train_and_validation(tuning, split):
+    results = evaluate(
+        split, [tuning.model()], ranks=[tuning.choice.rank], metrics=["ndcg", "recall"]
+    )
+    for metric in ("ndcg@20", "recall@20"):
+        assert tuning.test.value(metric) == results.value(metric)
+        interval = tuning.test.interval(tuning.test.row(metric))
+        assert interval.low < interval.mean < interval.high
+
+
+def test_the_test_items_have_no_say_in_the_choice(tuning, split):
+    others = np.random.default_rng(0).random(split.test.nnz) < 0.5
+    changed = Split(split.train, split.validation, split.test.keep_entries(others))
+    again = tune(changed, subject_to={"aplt": (">=", 0.05)}, **GRID)
+    assert again.trials == tuning.trials
+    assert again.choice == tuning.choice
+    assert again.test != tuning.test
+
+
+def test_without_a_test_part_there_is_no_test_score(split):
+    nothing = split.test.keep_entries(np.zeros(split.test.nnz, dtype=bool))
+    tuning = tune(Split(split.train, split.validation, nothing), **GRID)
+    assert tuning.test is None
+    assert tuning.complete
+
+
+def test_the_choice_keeps_the_limits_and_the_frontier_shows_their_price(split):
+    free = tune(split, **GRID)
+    bound = float(np.median([trial.scores["aplt@20"] for trial in free.trials]))
+    limited = tune(split, subject_to={"aplt": (">=", bound)}, **GRID)
+    assert limited.choice.scores["aplt@20"] >= bound
+    assert limited.choice.scores["ndcg@20"] <= free.choice.scores["ndcg@20"]
+    tails = [trial.scores["aplt@20"] for trial in free.frontier]
+    objectives = [trial.scores["ndcg@20"] for trial in free.frontier]
+    assert objectives == sorted(objectives, reverse=True)
+    assert tails == sorted(tails)
+
+
+def test_metrics_of_items_and_of_groups_can_be_the_goal(split):
+    small = {**GRID, "value_transforms": [None], "user_scalings": [0.0], "ranks": [2, 4]}
+    tuning = tune(split, maximize="item_auc/low", **small)
+    best = max(trial.scores["item_auc/low"] for trial in tuning.trials)
+    assert best <= 1
+    assert set(tuning.trials[0].scores) == {"item_auc/low", "aplt@20"}
+    items_only = tune(split, maximize="-specialization", trade_off=(), **small)
+    assert items_only.choice.rank == 2
+    assert items_only.choice.gamma == -1.0
+
+
+def test_a_search_can_be_read_as_json_csv_and_python(tuning, tmp_path):
+    told = json.loads(tuning.to_json())
+    assert told["maximize"] == "ndcg@20"
+    assert told["subject_to"] == ["aplt@20 >= 0.05"]
+    assert told["n_trials"] == len(tuning.trials)
+    assert told["choice"]["n_components"] == tuning.choice.rank
+    assert {row["metric"] for row in told["test"]} >= {"ndcg", "recall", "aplt"}
+    tuning.write_csv(tmp_path / "trials.csv")
+    with open(tmp_path / "trials.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(tuning.trials)
+    assert float(rows[3]["ndcg@20"]) == tuning.trials[3].scores["ndcg@20"]
+    model = eval(tuning.constructor(), {"ItemWeightedPCA": ItemWeightedPCA})
+    assert model.get_params() == tuning.model().get_params()
+
+
+def test_progress_counts_the_fits(split):
+    steps = []
+    tune(split, progress=steps.append, **GRID)
+    assert steps[0].done == 0
+    assert steps[-1].done == steps[-1].total == 8
+
+
+def test_users_held_out_whole_are_tuned_on_their_history(world):
+    tuning = tune(holdout(world, method="by_user"), **{**GRID, "value_transforms": [None]})
+    assert tuning.test is not None
+    assert 0 < tuning.test.value("recall@20") <= 1
+
+
+def test_what_cannot_be_searched_is_refused(split):
+    nothing = split.validation.keep_entries(np.zeros(split.validation.nnz, dtype=bool))
+    with pytest.raises(InvalidDataError, match="the validation part of the split is empty"):
+        tune(Split(split.train, nothing, split.test))
+    with pytest.raises(InvalidParameterError, match=r"empty must be one of .* got 'drop'"):
+        tune(split, empty="drop")
+    with pytest.raises(InvalidParameterError, match=r"none of the 2 candidates keeps the limits"):
+        tune(
+            split,
+            subject_to={"aplt": (">=", 2.0)},
+            ranks=[2],
+            gammas=[0.0, -1.0],
+            filters=["hard"],
+            user_scalings=[0.0],
+            value_transforms=[None],
+        )
