@@ -15,7 +15,8 @@ from equipoise.metrics import _offdiagonal, item_auc, item_collaboration, item_p
 def path(request, monkeypatch):
     """Run a test on the NumPy and on the compiled loop."""
     large = 2**60 if request.param == "plain" else 0
-    monkeypatch.setattr(_offdiagonal, "_COMPILED_FROM", large)
+    for threshold in ("_COMPILED_FROM", "_COMPILED_FROM_WHEN_LOADED"):
+        monkeypatch.setattr(_offdiagonal, threshold, large)
 
 
 on_both_paths = pytest.mark.usefixtures("path")

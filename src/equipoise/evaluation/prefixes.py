@@ -10,9 +10,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
-from threadpoolctl import threadpool_limits
 
-from equipoise.compiled import thread_count
+from equipoise.compiled import one_blas_thread, thread_count
 from equipoise.evaluation.selection import Lists, top_items
 from equipoise.models.projection import ProjectionModel
 
@@ -144,7 +143,7 @@ def _in_pool(work: Callable[[slice], int], blocks: list[slice], threads: int) ->
     pool = ThreadPoolExecutor(threads)
     # The blocks are shared among our threads, so BLAS gets one: its own would spin between
     # products and take the cores from the selection.
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         try:
             yield from pool.map(work, blocks)
         finally:

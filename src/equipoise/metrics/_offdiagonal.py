@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -9,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from equipoise.compiled import one_blas_thread
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics._checks import check_matrix, check_ranks
 from equipoise.metrics.projection import Basis, weighted_basis
@@ -17,8 +19,9 @@ from equipoise.metrics.results import FloatArray, IntArray
 # A block of scores takes 32 MB: large enough for BLAS, small enough to forget about.
 _SCORES_AT_ONCE = 2**22
 
-# Below this many scores NumPy is done (a quarter of a second) before numba is even imported.
-_COMPILED_FROM = 2**22
+# Below this many scores NumPy is done (a quarter of a second) before numba is even imported; where
+# it is there already, far fewer are worth a compiled loop. The result does not depend on it.
+_COMPILED_FROM, _COMPILED_FROM_WHEN_LOADED = 2**22, 2**18
 
 # A user's score less their own entry's part is a difference. What is left of it below this
 # share is the rounding of its two terms (some tens of eps), and stands for an exact zero:
@@ -135,11 +138,14 @@ def score_labels(
     label_columns = labels.tocsc()
     columns = label_columns if inputs is labels else inputs.tocsc()
     result = ItemScores(*(np.empty((scorer.n_ranks, len(items))) for _ in range(2)))
-    large = labels.shape[0] * len(items) * scorer.n_ranks >= _COMPILED_FROM
+    threshold = _COMPILED_FROM_WHEN_LOADED if "numba" in sys.modules else _COMPILED_FROM
+    large = labels.shape[0] * len(items) * scorer.n_ranks >= threshold
     count = _count_compiled if large else _count_plain
-    for part in scorer.blocks(items):
-        auc, precision = (table[part.rank, part.block] for table in result)
-        count(part, items[part.block], columns, label_columns, k, auc, precision)
+    # the items are shared among our own threads: those of BLAS would spin in between
+    with one_blas_thread():
+        for part in scorer.blocks(items):
+            auc, precision = (table[part.rank, part.block] for table in result)
+            count(part, items[part.block], columns, label_columns, k, auc, precision)
     return result
 
 
