@@ -163,13 +163,13 @@ class TestContract:
     def test_scores_equal_the_dense_reconstruction(self, name, X):
         model = self.model(name).fit(X)
         S = self.similarity(model)
-        expected = model._signal(sp.csr_array(X)).toarray() @ S
+        expected = model.preprocess(sp.csr_array(X)).toarray() @ S
         ids, scores = model.recommend(X, N=14, filter_already_liked_items=False)
         np.testing.assert_allclose(scores, np.take_along_axis(expected, ids, axis=1), atol=1e-10)
 
     def similarity(self, model) -> np.ndarray:
         U = model.components_.T
-        return (U * model._strengths()) @ U.T
+        return (U * model.strengths()) @ U.T
 
     def test_contributions_sum_to_the_score(self, name, plays):
         model = self.model(name).fit(plays)

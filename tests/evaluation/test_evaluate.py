@@ -51,7 +51,7 @@ def test_rows_equal_the_metrics_of_models_fitted_rank_by_rank(split, name):
     groups = m.popularity_groups(X)
     for rank in (3, 6):
         model = type(THREE[name])(rank, tol=1e-9).fit(X)
-        U, inputs = model.components_.T, model._signal(X)
+        U, inputs = model.components_.T, model.preprocess(X)
         lists = model.recommend(X, N=20).ids
         auc = m.mean_by_group(m.item_auc(X, U, inputs=inputs), groups)
         expected = {

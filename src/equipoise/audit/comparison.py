@@ -220,7 +220,7 @@ def _summarize(
         warnings.simplefilter("ignore", SolverWarning)
         deep = model(n_components=min(_DEPTH, train.n_items)).fit(train.matrix)
     fitted = deep.truncate(min(rank, deep.n_components_))
-    inputs = deep._signal(train.matrix)
+    inputs = deep.preprocess(train.matrix)
     errors = item_error(inputs, deep.components_.T)
     halving = components_to_reach(errors, 0.5, unreached=float(deep.n_components_))
     diagonal = fitted.projection_diagonal()

@@ -14,6 +14,7 @@ from equipoise.cli import console
 from equipoise.cli.datasets import datasets
 from equipoise.cli.demo import demo
 from equipoise.cli.evaluate import evaluate
+from equipoise.cli.reproduce import reproduce
 from equipoise.cli.tune import tune
 from equipoise.exceptions import EquipoiseError
 
@@ -55,7 +56,7 @@ def _options(
     console.err.quiet = quiet
 
 
-for command in (demo, evaluate, tune):
+for command in (demo, evaluate, tune, reproduce):
     app.command()(command)
 app.add_typer(datasets)
 

@@ -33,7 +33,7 @@ class Filter(NamedTuple):
         graded = copy.copy(model).set_params(
             spectral_filter=self.kind, filter_strength=self.strength
         )
-        return np.asarray(graded._strengths())
+        return np.asarray(graded.strengths())
 
 
 # Around the paper's choice (γ = -1, hard). Steps are about as wide as the optima on the data sets

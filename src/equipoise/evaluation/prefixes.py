@@ -47,8 +47,8 @@ class Prefixes(NamedTuple):
         """Read a fitted model, as it is or in another precision."""
         return cls(
             model.components_.astype(dtype or model.components_.dtype, copy=False),
-            model._strengths().astype(dtype or model.components_.dtype, copy=False),
-            model._signal,
+            model.strengths().astype(dtype or model.components_.dtype, copy=False),
+            model.preprocess,
         )
 
     def graded(self, strengths: NDArray[Any]) -> Self:

@@ -199,7 +199,7 @@ class ItemWeightedPCA(ProjectionModel):
                 "certify covers fits without a binding error_budget; certificate_ holds the "
                 "dual bound of this one."
             )
-        gram = DenseGram.of(self._signal(self._read(X)))
+        gram = DenseGram.of(self.preprocess(self._read(X)))
         U = self.components_.T.astype(np.float64)
         return certify_rigorously(gram, self.item_weights_, U, self.n_components)
 
@@ -218,7 +218,8 @@ class ItemWeightedPCA(ProjectionModel):
             )
         return super().truncate(n_components)
 
-    def _signal(self, user_items: sp.csr_array) -> sp.csr_array:
+    def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
+        """Return the matrix that is projected: values transformed, rows scaled."""
         return preferences(user_items, self.value_transform, self.user_scaling)
 
     def _solve(self, gram: Gram, start: Floats | None = None) -> Components:
@@ -268,7 +269,8 @@ class ItemWeightedPCA(ProjectionModel):
             )
         return weights
 
-    def _strengths(self) -> NDArray[Any]:
+    def strengths(self) -> NDArray[Any]:
+        """Return f(λ_i), by which component i counts in a score."""
         relative: Floats = self.eigenvalues_ / self.eigenvalues_[0]
         if self.spectral_filter == "power":
             relative = relative**self.filter_strength

@@ -133,9 +133,10 @@ class NormalizedPCA(ProjectionModel):
 
     def _fit_signal(self, user_items: sp.csr_array) -> sp.csr_array:
         self.popularity_ = popularity_of(user_items)
-        return self._signal(user_items)
+        return self.preprocess(user_items)
 
-    def _signal(self, user_items: sp.csr_array) -> sp.csr_array:
+    def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
+        """Return the matrix that is projected: X·diag(1/p)."""
         divisors = np.where(self.popularity_ > 0, self.popularity_, np.inf)
         values = (user_items.data / divisors[user_items.indices]).astype(user_items.dtype)
         return sp.csr_array((values, user_items.indices, user_items.indptr), shape=user_items.shape)

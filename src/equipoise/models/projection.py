@@ -39,8 +39,8 @@ Floats = NDArray[np.float64]
 class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recommender):
     """Base of the models that project users onto leading components.
 
-    A subclass says where it differs from PCA: how it sees the data (`_signal`), which components
-    it wants (`_solve`), how strongly each counts in a score (`_strengths`).
+    A subclass says where it differs from PCA: how it sees the data (`preprocess`), which components
+    it wants (`_solve`), how strongly each counts in a score (`strengths`).
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -95,11 +95,11 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
             start=start,
         )
 
-    def _signal(self, user_items: sp.csr_array) -> sp.csr_array:
+    def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
         """The matrix that is projected; by default the data as they are."""
         return user_items
 
-    def _strengths(self) -> NDArray[Any]:
+    def strengths(self) -> NDArray[Any]:
         """f(λ_i), by which component i counts in a score; the paper's projector has 1."""
         return np.ones(self.n_components_, self.components_.dtype)
 
@@ -121,7 +121,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
     def transform(self, X: Any) -> NDArray[Any]:
         """Return the users' coordinates X U, of shape (n_users, n_components_)."""
         check_is_fitted(self)
-        coordinates: NDArray[Any] = self._signal(self._read(X)) @ self.components_.T
+        coordinates: NDArray[Any] = self.preprocess(self._read(X)) @ self.components_.T
         return coordinates
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
@@ -133,7 +133,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
                 f"inverse_transform takes {self.n_components_} coordinates a user, "
                 f"got {coordinates.shape[1]}. Pass what transform returned."
             )
-        approximation: NDArray[Any] = (coordinates * self._strengths()) @ self.components_
+        approximation: NDArray[Any] = (coordinates * self.strengths()) @ self.components_
         return approximation
 
     def reconstruct(self, X: Any) -> NDArray[Any]:
@@ -213,7 +213,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
 
     def _fit_signal(self, user_items: sp.csr_array) -> sp.csr_array:
         """Learn p_j = ‖X_·j‖₂ of the matrix that is projected, and return that matrix."""
-        signal = self._signal(user_items)
+        signal = self.preprocess(user_items)
         self.popularity_ = popularity_of(signal)
         return signal
 
@@ -272,13 +272,13 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         return np.random.default_rng(0 if self.random_state is None else self.random_state)
 
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
-        coordinates = self._signal(user_items) @ (self.components_.T * self._strengths())
+        coordinates = self.preprocess(user_items) @ (self.components_.T * self.strengths())
         scores: NDArray[Any] = coordinates @ self.components_
         return scores
 
     def _similarities(self, item: int) -> NDArray[Any]:
         """Cosine between the items' rows of U f(Λ)^½; −inf for items with no such row."""
-        factors = self.components_ * np.sqrt(self._strengths())[:, None]
+        factors = self.components_ * np.sqrt(self.strengths())[:, None]
         norms = np.linalg.norm(factors, axis=0)
         products = factors[:, item] @ factors
         # a row this short is rounding: the item takes part in no component
@@ -289,8 +289,8 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         return similarities
 
     def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
-        signal = self._signal(user_items)
-        weighted = self.components_[:, item] * self._strengths()
+        signal = self.preprocess(user_items)
+        weighted = self.components_[:, item] * self.strengths()
         contributions: NDArray[Any] = signal.data * (weighted @ self.components_[:, signal.indices])
         return contributions
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from threadpoolctl import threadpool_limits
-
+from equipoise.compiled import one_blas_thread
 from equipoise.paper.theory import (
     bernoulli,
     diminishing,
@@ -44,7 +43,7 @@ def run_theory(
     """
     done = []
     # One thread: the matrices are small, and sums in another order would change the last digits.
-    with threadpool_limits(1):
+    with one_blas_thread():
         for title, run in _EXPERIMENTS.items():
             if progress is not None:
                 progress(title)

@@ -1,0 +1,103 @@
+"""`equipoise reproduce`: the paper's claims, figures and theorems, with a verdict each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from equipoise.cli import console
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from equipoise.evaluation import Progress
+    from equipoise.paper.report import Reproduction
+
+_FOLDER = Path("reproduction")
+# Exit codes: 1 a claim was lost, 2 something asked for could not be measured.
+_LOST, _INCOMPLETE = 1, 2
+_COLORS = {"REPRODUCED": "green", "BY_CODE_ONLY": "yellow", "NOT_REPRODUCED": "red"}
+_WORDS = {"REPRODUCED": "reproduced", "BY_CODE_ONLY": "by code only", "NOT_REPRODUCED": "not"}
+
+
+def reproduce(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(help="all, fig1 … fig8, tables, theory, claims.", metavar="[WHAT]..."),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for page, figures, tables and cache.")
+    ] = _FOLDER,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer ranks, smaller experiments; the same claims.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the findings as JSON instead of a table.")
+    ] = False,
+) -> None:
+    """Reproduce the paper: every claim beside what is measured, all figures, all theorems."""
+    from equipoise.paper.reproduction import run
+
+    with console.progress() as bar:
+        task = bar.add_task("Starting", total=None)
+
+        def report(progress: Progress) -> None:
+            bar.update(
+                task,
+                description=progress.doing,
+                completed=progress.done,
+                total=progress.total,
+            )
+
+        found = run(targets or ["all"], out, quick=quick, progress=report)
+    if as_json:
+        text = json.dumps({**found.as_dict(), "report": str(out / "index.html")})
+        console.out.print_json(text)
+    else:
+        _print(found, out)
+    for line in found.missing:
+        console.err.print(f"[yellow]left out:[/] {_escaped(line)}", highlight=False, soft_wrap=True)
+    if found.lost:
+        raise typer.Exit(_LOST)
+    if found.missing:
+        raise typer.Exit(_INCOMPLETE)
+
+
+def _print(found: Reproduction, out: Path) -> None:
+    from equipoise.paper.page import headline
+
+    if found.findings:
+        console.out.print(_table(found))
+    for line in (*found.headlines, *found.notes):
+        console.out.print(f"• {_escaped(line)}", highlight=False)
+    console.out.print(f"\n{headline(found)}.", highlight=False)
+    page = (out / "index.html").resolve()
+    console.out.print(f"Report: {page}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _table(found: Reproduction) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from equipoise.paper.judging import show, tell
+
+    table = Table(box=SIMPLE_HEAD)
+    for title in ("claim", "published", "measured", "verdict"):
+        table.add_column(title, overflow="fold")
+    for finding in found.findings:
+        name = finding.verdict.name
+        verdict = f"[{_COLORS[name]}]{_WORDS[name]}[/]" + (
+            " [bold red]LOST[/]" if finding.lost else ""
+        )
+        cells = (finding.claim.what, show(finding.claim.published), tell(finding))
+        table.add_row(*map(_escaped, cells), verdict)
+    return table
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,67 @@
+"""The settings of the published experiments, each written down once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+PCA, NORMALIZED, ITEM_WEIGHTED = "PCA", "Normalized PCA", "Item-Weighted PCA"
+MODELS = (PCA, NORMALIZED, ITEM_WEIGHTED)
+
+#: where the text reads its in-sample numbers off, and where its out-of-sample ones
+ITEM_RANK, USER_RANK = 30, 32
+
+#: out-of-sample metrics in the order of Figure 6, with the published code's convention for MRR
+USER_METRICS = {
+    "recall@20": "Recall@20",
+    "precision@20": "Precision@20",
+    "ndcg@20": "NDCG@20",
+    "mrr@20:lightgcn": "MRR@20",
+}
+ITEM_METRICS = ("specialization", "diagonal", "item_auc", "item_precision@20")
+GROUPS = ("high", "medium", "low")
+
+#: −2, −1.9, …, 0
+GAMMAS = tuple(round(-2 + i / 10, 1) for i in range(21))
+#: the text speaks of Recall@20; the published sweep over γ counts ten items
+GAMMA_METRICS = ("recall@20", "recall@10")
+
+
+class Dataset(NamedTuple):
+    """A data set of the paper: its name in the catalogue, its name in the paper, its sizes."""
+
+    catalogue: str
+    title: str
+    n_users: int
+    n_items: int
+    n_entries: int
+    entry_type: str
+
+
+DATASETS = {
+    "lastfm": Dataset("lastfm-2k", "LastFM", 1867, 1529, 62_975, "(0, 1)"),
+    "movielens": Dataset("ml-1m", "MovieLens", 6040, 1200, 346_918, "{0, 1}"),
+}
+
+
+def user_ranks(n_items: int) -> tuple[int, ...]:
+    """Ranks of Figures 4, 6 and 7: powers of two from 4 to 1024.
+
+    Examples
+    --------
+    >>> user_ranks(1529)
+    (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+    """
+    return tuple(2**i for i in range(2, 11) if 2**i <= n_items)
+
+
+def item_ranks(n_items: int, *, quick: bool = False) -> tuple[int, ...]:
+    """Ranks of Figures 2 and 3: dense where it is interesting, then steps of 150, then m.
+
+    Examples
+    --------
+    >>> len(item_ranks(1529)), len(item_ranks(1200)), item_ranks(1200)[-3:]
+    (24, 22, (1000, 1150, 1200))
+    """
+    low = (1, 4, 10, 30) if quick else (1, 2, 4, 8, *range(10, 100, 10))
+    high = range(100, n_items, 450 if quick else 150)
+    return (*(r for r in (*low, *high) if r < n_items), n_items)
