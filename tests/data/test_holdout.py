@@ -168,6 +168,8 @@ def test_shares_methods_and_n_are_checked():
     for wrong in (
         {"test": 0},
         {"test": 1.0},
+        {"test": "a"},
+        {"validation": None},
         {"validation": -0.1},
         {"test": 0.6, "validation": 0.4},
     ):
@@ -175,8 +177,12 @@ def test_shares_methods_and_n_are_checked():
             data.holdout(**wrong)
     with pytest.raises(InvalidParameterError, match="method='luck' is not known; use one of per"):
         data.holdout(method="luck")
-    with pytest.raises(InvalidParameterError, match="n=0 must be 1 or more"):
+    with pytest.raises(InvalidParameterError, match="n=0 must be a whole number, 1 or more"):
         data.holdout(method="leave_last_n", n=0)
+    with pytest.raises(InvalidParameterError, match=r"n=1\.5 must be a whole number, 1 or more"):
+        data.holdout(method="leave_last_n", n=1.5)
+    with pytest.raises(InvalidParameterError, match="seed='a' must be a whole number, 0 or more"):
+        data.holdout(seed="a")
 
 
 def test_describe_has_a_line_per_part():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
+import pickle
 import uuid
 from dataclasses import FrozenInstanceError
 
@@ -127,6 +129,34 @@ class TestBuilding:
         assert data.matrix.data.tolist() == [2.0, 1.0, 4.0]
 
     @pytest.mark.parametrize(
+        ("policy", "value"), [("sum", 7.0), ("max", 4.0), ("last", 1.0), ("error", None)]
+    )
+    @pytest.mark.parametrize("form", ["coo", "csr", "csc"])
+    def test_entries_stored_twice_follow_the_policy_too(self, form, policy, value):
+        stored = np.array([2.0, 4.0, 1.0, 3.0, 0.0])
+        if form == "coo":
+            matrix = sparse.coo_array((stored, ([1, 1, 1, 0, 1], [0, 0, 0, 1, 0])), shape=(2, 2))
+        elif form == "csr":
+            matrix = sparse.csr_array((stored[[3, 0, 1, 2, 4]], [1, 0, 0, 0, 0], [0, 1, 5]))
+        else:
+            matrix = sparse.csc_array((stored[[0, 1, 2, 4, 3]], [1, 1, 1, 1, 0], [0, 4, 5]))
+        for build in (Interactions.read, Interactions.from_sparse):
+            if value is None:
+                with pytest.raises(
+                    InvalidDataError, match=r"user 1 and item 0 come together .* 2 rows repeat"
+                ):
+                    build(matrix, duplicates=policy)
+            else:
+                merged = build(matrix, duplicates=policy).matrix
+                assert merged.toarray().tolist() == [[0.0, 3.0], [value, 0.0]]
+        assert matrix.nnz == 5
+
+    def test_a_negative_entry_does_not_hide_behind_its_double(self):
+        matrix = sparse.coo_array(([5.0, -2.0], ([0, 0], [0, 0])), shape=(1, 1))
+        with pytest.raises(InvalidDataError, match=r"value -2.0 of user 'a' and item 7 is neg"):
+            Interactions.from_sparse(matrix, ["a"], [7])
+
+    @pytest.mark.parametrize(
         ("given_type", "kept"),
         [
             (np.float32, np.float32),
@@ -161,6 +191,36 @@ class TestBuilding:
         ids[0] = 7
         assert matrix.data[0] == 5.0
 
+    def test_nothing_the_caller_does_later_changes_the_data(self):
+        matrix, ids, times = sparse.csr_array(np.eye(2)), np.array([1, 2]), np.array([5, 6])
+        data = Interactions(matrix, ids, ids, timestamps=times)
+        before = data.fingerprint()
+        matrix.data[0], matrix.indices[0], ids[0], times[0] = 9.0, 1, 7, 8
+        matrix.indptr[1] = 0
+        assert data.fingerprint() == before
+        assert data.timestamps.tolist() == [5, 6]
+
+    def test_read_only_arrays_are_kept_without_a_copy(self):
+        first = plays()
+        again = Interactions(first.matrix, first.user_ids, first.item_ids)
+        assert np.shares_memory(again.matrix.data, first.matrix.data)
+        assert np.shares_memory(again.item_ids, first.item_ids)
+
+    @pytest.mark.parametrize(
+        "duplicate", [copy.deepcopy, copy.copy, lambda data: pickle.loads(pickle.dumps(data))]
+    )
+    def test_a_copy_or_a_pickle_is_equal_and_as_frozen(self, duplicate):
+        data = plays().with_names({10: "ten"})
+        again = duplicate(data)
+        assert again == data
+        assert again.item_index([40]).tolist() == [3]
+        matrix = again.matrix
+        for array in (
+            *(matrix.data, matrix.indices, matrix.indptr),
+            *(again.user_ids, again.item_ids, again.item_names, again.timestamps),
+        ):
+            assert not array.flags.writeable
+
 
 class TestRefusing:
     @pytest.mark.parametrize(
@@ -181,6 +241,20 @@ class TestRefusing:
         place = 0 if isinstance(missing, np.datetime64) else 1
         with pytest.raises(InvalidDataError, match=f"user id number {place} .* is missing"):
             Interactions.from_pairs(column, [1, 2])
+
+    def test_a_missing_item_is_an_item(self):
+        with pytest.raises(InvalidDataError, match=r"every interaction needs an item. Drop or"):
+            Interactions.from_pairs([1], [None])
+
+    @pytest.mark.parametrize("alone", [3, "ann", None, np.int64(3)])
+    def test_one_id_alone_is_no_column(self, alone):
+        complaint = r"user ids must be one flat column; got the single value (3|'ann'|None)\. Put"
+        with pytest.raises(InvalidDataError, match=complaint):
+            plays().select_users(alone)
+        with pytest.raises(InvalidDataError, match=complaint):
+            Interactions.from_pairs(alone, [1])
+        with pytest.raises(InvalidDataError, match="timestamps must be one flat column, not 0-d"):
+            Interactions.from_pairs([1], [1], timestamps=3)
 
     def test_masked_ids_are_missing(self):
         masked = np.ma.MaskedArray([1, 2], mask=[False, True]).astype(float)
@@ -288,8 +362,14 @@ class TestSelecting:
             plays().filter(min_users_per_item=9)
 
     def test_filter_arguments_are_checked(self):
-        with pytest.raises(InvalidParameterError, match="min_items_per_user=-1 must be 0 or more"):
+        with pytest.raises(InvalidParameterError, match="min_items_per_user=-1 must be a whole n"):
             plays().filter(min_items_per_user=-1)
+        for wrong in ("a", 2.5, None, True):
+            with pytest.raises(
+                InvalidParameterError,
+                match=rf"min_users_per_item={wrong!r} must be a whole number, 0 or more",
+            ):
+                plays().filter(min_users_per_item=wrong)
         with pytest.raises(InvalidParameterError, match="order='both' is not known"):
             plays().filter(order="both")
 
@@ -300,6 +380,19 @@ class TestSelecting:
         sums = data.normalize_rows().matrix.sum(axis=1)
         assert np.allclose(sums, 1.0)
         assert data.normalize_rows().timestamps.tolist() == data.timestamps.tolist()
+
+    def test_normalize_rows_survives_values_near_the_largest_float(self):
+        data = Interactions.from_pairs([1, 1, 2, 2], [1, 2, 1, 2], [1e308, 1e308, 5e-324, 5e-324])
+        assert data.normalize_rows().matrix.data.tolist() == [0.5, 0.5, 0.5, 0.5]
+
+    def test_normalize_rows_is_the_plain_quotient_bit_for_bit(self):
+        values = np.random.default_rng(0).lognormal(size=(20, 30)) * 1e3
+        for kind in (np.float64, np.float32):
+            matrix = sparse.csr_array(values.astype(kind))
+            shares = Interactions.from_sparse(matrix).normalize_rows().matrix
+            sums = np.asarray(matrix.sum(axis=1))[:, None]
+            assert np.array_equal(shares.toarray(), matrix.toarray() / sums)
+            assert shares.dtype == kind
 
     def test_sample_items_is_the_documented_draw_in_its_order(self):
         data = plays()
@@ -317,6 +410,12 @@ class TestSelecting:
     def test_sample_items_needs_a_possible_number(self):
         with pytest.raises(InvalidParameterError, match="n=5 must be from 1 to the 4 items"):
             plays().sample_items(5, seed=0)
+        with pytest.raises(
+            InvalidParameterError, match=r"n=2\.0 must be a whole number, 1 or more"
+        ):
+            plays().sample_items(2.0, seed=0)
+        with pytest.raises(InvalidParameterError, match="seed='a' must be a whole number, 0 or"):
+            plays().sample_items(2, seed="a")
 
     def test_select_keeps_what_was_asked_for_in_that_order(self):
         data = plays().select_users(["cat", "ann"]).select_items([10, 30])
@@ -334,7 +433,9 @@ class TestSelecting:
 
     def test_align_items_refuses_items_the_vocabulary_lacks(self):
         with pytest.raises(
-            UnknownIdError, match=r"2 item id\(s\) are not in the vocabulary of 2: "
+            UnknownIdError,
+            match=r"2 item id\(s\) are not in the vocabulary of 2: 30, 40. Leave them out first, "
+            r'with interactions.align_items\(model.item_ids_, unknown="drop"\)',
         ):
             plays().align_items([10, 20])
         with pytest.raises(InvalidParameterError, match="unknown='ignore'"):
@@ -381,6 +482,18 @@ class TestLookingUp:
             UnknownIdError, match=r"item id\(s\): '10'.*look like 10, 20, 30 \(int64\)"
         ):
             plays().item_index(["10"])
+
+    @pytest.mark.parametrize("nothing", [None, float("nan"), np.datetime64("NaT")])
+    def test_a_missing_id_is_an_unknown_one(self, nothing):
+        with pytest.raises(UnknownIdError, match=r"1 unknown item id\(s\): (None|nan|NaT)\. The 4"):
+            plays().item_index([10, nothing] if nothing is None else [nothing])
+        with pytest.raises(UnknownIdError, match=r"1 unknown user id\(s\): (None|nan|NaT)\. The 3"):
+            plays().row(nothing)
+
+    def test_whole_numbers_beyond_64_bits_are_told_apart(self):
+        data = Interactions.from_pairs([2**63, 2**63 + 1, 5], [1, 1, 1])
+        assert data.user_ids.tolist() == [2**63, 2**63 + 1, 5]
+        assert data.user_index([5, 2**63 + 1]).tolist() == [2, 1]
 
     def test_a_date_is_not_found_among_numbers(self):
         with pytest.raises(UnknownIdError, match="2020-01-01"):
@@ -465,6 +578,14 @@ class TestNames:
             InvalidDataError, match=r"none of the 1 names .* like \['20'\].*\[10, 20"
         ):
             plays().with_names({"20": "twenty"})
+
+    @pytest.mark.parametrize("nothing", [None, float("nan")])
+    def test_names_that_are_all_missing_are_refused(self, nothing):
+        data = Interactions.from_pairs([1], ["hit"])
+        with pytest.raises(InvalidDataError, match=r"names of the 1 items are all missing \(None"):
+            data.with_names({"hit": nothing})
+        named = plays().with_names({10: nothing, 20: "twenty"})
+        assert named.item_names.tolist() == ["10", "twenty", "30", "40"]
 
     def test_names_from_something_else_are_refused(self):
         with pytest.raises(InvalidDataError, match="names cannot come from int"):

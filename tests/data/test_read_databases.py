@@ -73,6 +73,11 @@ class TestSqlite:
                 "SELECT user_id, item_id, -rating AS rating FROM ratings",
                 "-4.0 is negative",
             ),
+            (
+                "SELECT user_id, item_id, rating*2 FROM ratings",
+                r"the query on .*shop.db: no column is known .* numbers in 'rating\*2'. Name the "
+                r"value with value='rating\*2' \(--value\)",
+            ),
             ("SELECT user_id, item_id, user_id AS rating FROM ratings", r"'a' is not a number"),
         ],
     )
@@ -123,8 +128,35 @@ class TestUrls:
 
     def test_an_unreachable_server_says_so(self):
         pytest.importorskip("sqlalchemy")
-        with pytest.raises(InvalidDataError, match=r"postgresql database refused: .*credentials"):
-            Interactions.read("postgresql+psycopg://a:b@127.0.0.1:1/x", query="SELECT 1")
+        with pytest.raises(
+            InvalidDataError,
+            match=r"postgresql database refused: .*Connection refused.*credentials",
+        ):
+            Interactions.read("postgresql+psycopg://a:n@127.0.0.1:1/x", query="SELECT 1")
+
+    @pytest.mark.parametrize(
+        ("url", "message", "shown"),
+        [
+            (
+                "postgresql://a:c@host/x",
+                'connection to "host" as a failed for user "a": Connection refused (c)',
+                'connection to "host" as *** failed for user "***": Connection refused (***)',
+            ),
+            (
+                "postgresql://al:p%40ss%2F1@host/x",
+                "al:p@ss/1 also al:p%40ss%2F1@host",
+                "***:*** also ***:***@host",
+            ),
+            (
+                "postgresql://host/x?password=hunter2&password=other&user=al",
+                "hunter2,other;al also",
+                "***,***;*** also",
+            ),
+        ],
+    )
+    def test_secrets_are_masked_as_whole_words(self, url, message, shown):
+        sqlalchemy = pytest.importorskip("sqlalchemy")
+        assert databases._without_secrets(message, sqlalchemy.make_url(url)) == shown
 
     def test_an_unknown_database_says_so(self):
         pytest.importorskip("sqlalchemy")

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from equipoise.data import Interactions
 from equipoise.data.readers import tables
-from equipoise.exceptions import InvalidDataError
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -77,6 +77,44 @@ def test_sparse_matrices_and_interactions_are_read_too():
     assert Interactions.read(EXPECTED) is EXPECTED
 
 
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"user": "a", "value": 2}, "user=, value="),
+        ({"delimiter": ","}, "delimiter="),
+        ({"format": "csv"}, "format="),
+        ({"query": "SELECT 1"}, "query="),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused(options, named):
+    for source, called in ((sparse.coo_array(np.eye(2)), "a sparse matrix"), (EXPECTED, "Interac")):
+        with pytest.raises(
+            InvalidParameterError, match=f"^{named} cannot be used when reading {called}"
+        ):
+            Interactions.read(source, **options)
+    if "user" not in options:
+        for library in (pd.DataFrame, pl.DataFrame, pa.table):
+            with pytest.raises(
+                InvalidParameterError, match=rf"^{named} cannot be used when reading the p\w+ table"
+            ):
+                Interactions.read(library(ROWS), **options)
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table])
+def test_numbers_that_may_be_the_value_are_not_passed_over(library):
+    rows = {"user": [1, 2], "item": [3, 4], "genre_id": [5, 6], "note": ["a", "b"]}
+    assert Interactions.read(library(rows)).matrix.data.tolist() == [1.0, 1.0]
+    table = library(rows | {"bought": [7, 8], "price": [0.5, 1.5]})
+    with pytest.raises(
+        InvalidDataError,
+        match=r"the \w+ table: no column is known .* numbers in 'bought', 'price'. Name the value "
+        r"with value='bought' \(--value\), or say value=\"\" if",
+    ):
+        Interactions.read(table)
+    assert Interactions.read(table, value="price").matrix.data.tolist() == [0.5, 1.5]
+    assert Interactions.read(table, value="").matrix.data.tolist() == [1.0, 1.0]
+
+
 class TestParquet:
     @pytest.fixture
     def folder(self, tmp_path):
@@ -120,6 +158,36 @@ class TestParquet:
             frame.write_parquet(tmp_path / f"{name}.parquet")
         assert Interactions.read(tmp_path).matrix.toarray().tolist() == [[2, 0], [0, 2]]
 
+    def test_numbers_that_may_be_the_value_are_not_passed_over(self, folder):
+        pl.DataFrame({"user": [1], "item": [3], "bought": [2]}).write_parquet(folder / "b.parquet")
+        with pytest.raises(InvalidDataError, match=r"b.parquet: .* value='bought' \(--value\)"):
+            Interactions.read(folder / "b.parquet")
+
+    def test_unsigned_numbers_beside_signed_ones_stay_exact(self, tmp_path):
+        large = pl.Series([2**64 - 1], dtype=pl.UInt64)
+        pl.DataFrame({"user": large, "item": [3]}).write_parquet(tmp_path / "a.parquet")
+        pl.DataFrame({"user": [-1], "item": [3]}).write_parquet(tmp_path / "b.parquet")
+        assert Interactions.read(tmp_path).user_ids.tolist() == [2**64 - 1, -1]
+
+    def test_files_in_folders_are_read_by_a_glob(self, folder):
+        for part in ("0", "1"):
+            (folder / "nested" / part).mkdir(parents=True)
+            (folder / f"part-{part}.parquet").rename(folder / "nested" / part / "rows.parquet")
+        with pytest.raises(
+            InvalidDataError,
+            match=r"holds only folders: 0, 1\. .*a glob such as '.*nested/\*\*/\*.parquet'",
+        ):
+            Interactions.read(folder / "nested")
+        assert Interactions.read(f"{folder}/nested/**/*.parquet") == EXPECTED
+
+    def test_a_repeated_pair_is_refused_with_ids_and_file(self, folder):
+        pl.concat([pl.DataFrame(ROWS)] * 2).write_parquet(folder / "twice.parquet")
+        with pytest.raises(
+            InvalidDataError,
+            match=r"twice.parquet: user 'b' and item 5 come together .* 3 rows repeat a pair",
+        ):
+            Interactions.read(folder / "twice.parquet", duplicates="error")
+
     def test_ids_of_two_types_are_refused(self, tmp_path):
         pl.DataFrame({"user": [1], "item": [3]}).write_parquet(tmp_path / "a.parquet")
         pl.DataFrame({"user": ["1"], "item": [3]}).write_parquet(tmp_path / "b.parquet")
@@ -149,8 +217,47 @@ class TestRefusing:
     def test_empty_tables_are_refused(self):
         with pytest.raises(InvalidDataError, match="the pandas table is empty"):
             Interactions.read(pd.DataFrame(ROWS).iloc[:0])
-        with pytest.raises(InvalidDataError, match="the table holds no interaction"):
+        with pytest.raises(InvalidDataError, match="the polars table holds no interaction"):
             Interactions.read(pl.DataFrame(ROWS).clear())
+
+    @pytest.mark.parametrize(
+        ("column", "called"),
+        [
+            (pd.Series([1, 2]), "pandas Series"),
+            (pl.Series([1, 2]), "polars Series"),
+            (pa.array([1, 2]), "pyarrow Int64Array"),
+            (pa.chunked_array([[1, 2]]), "pyarrow ChunkedArray"),
+        ],
+    )
+    def test_a_column_is_no_table(self, column, called):
+        with pytest.raises(
+            InvalidDataError,
+            match=f"the {called} cannot be read as a table: it is one column. Give",
+        ):
+            Interactions.read(column)
+
+    def test_a_lazy_table_that_fails_is_refused(self):
+        lazy = pl.LazyFrame(ROWS)
+        with pytest.raises(InvalidDataError, match=r'the polars table cannot .* column "nope"'):
+            Interactions.read(lazy.select("nope"))
+        with pytest.raises(InvalidDataError, match=r"the polars table cannot .* conversion from"):
+            Interactions.read(lazy.with_columns(pl.col("user").cast(pl.Int64)))
+        with pytest.raises(InvalidDataError, match=r'polars LazyFrame cannot .* column "nope"'):
+            EXPECTED.with_names(lazy.select("nope"))
+
+    def test_run_end_encoded_columns_are_refused(self):
+        runs = pa.RunEndEncodedArray.from_arrays([2, 3], [7, 8])
+        for column in ("user", "value"):
+            with pytest.raises(
+                InvalidDataError, match=r"the pyarrow Table cannot be read .* each a plain type"
+            ):
+                Interactions.read(pa.table(ROWS | {column: runs}))
+
+    def test_complex_values_are_refused(self):
+        with pytest.raises(
+            InvalidDataError, match=r"column 'value' \(value\): complex numbers cannot be compared"
+        ):
+            Interactions.read(pd.DataFrame(ROWS | {"value": [1 + 2j, 3, 4]}))
 
     def test_values_and_ids_of_unusable_types_are_refused(self):
         with pytest.raises(InvalidDataError, match=r"\(value\) is List\(Int64\), not a number"):
@@ -179,6 +286,14 @@ class TestRefusing:
 def test_rarer_types_of_ids_stay_what_they_are(ids, kept):
     rows = {"user": ids, "item": list(range(len(ids)))}
     assert Interactions.read(pl.DataFrame(rows)).user_ids.tolist() == (kept or ids[:2])
+
+
+def test_whole_numbers_of_128_bits_are_ids():
+    for large, kind in ((2**100, object), (2**62, np.int64)):
+        users = pl.Series([large, 5, large], dtype=pl.Int128)
+        data = Interactions.read(pl.DataFrame({"user": users, "item": [1, 1, 2]}))
+        assert data.user_ids.tolist() == [large, 5]
+        assert data.user_ids.dtype == kind
 
 
 def test_times_with_a_zone_are_kept_as_utc():

@@ -117,6 +117,41 @@ class TestColumns:
         with pytest.raises(InvalidDataError, match=r"the header names \['item'\] more than once"):
             Interactions.read(write("user,item,item\n1,5,6\n"))
 
+    def test_numbers_that_may_be_the_value_are_not_passed_over(self, write):
+        path = write("UserID,ISBN,Book-Rating\n1,5,4\n2,5,2\n2,6,1\n")
+        with pytest.raises(
+            InvalidDataError,
+            match=r"table.csv: no column is known to be the value, but there are numbers in "
+            r"'Book-Rating'. Name the value with value='Book-Rating' \(--value\), or say value=",
+        ):
+            Interactions.read(path)
+        assert Interactions.read(path, value="Book-Rating").matrix.toarray().tolist() == EXPECTED
+        assert Interactions.read(path, value="").matrix.data.tolist() == [1.0, 1.0, 1.0]
+
+    def test_numbers_without_header_are_named_by_position(self, write):
+        path = write("1,x,5,4\n2,x,5,2\n2,x,6,1\n")
+        with pytest.raises(InvalidDataError, match=r"numbers in 3\. .* value=3 \(--value\)"):
+            Interactions.read(path, item=2)
+
+    @pytest.mark.parametrize(
+        ("header", "cells"),
+        [
+            ("user,item,genre_id", "7"),
+            ("user,item,genreId", "7"),
+            ("user,item,", "7"),
+            ("user,item,Unnamed: 0", "7"),
+            ("user,item,time", "7"),
+            ("user,item,note", "word"),
+        ],
+    )
+    def test_other_ids_times_row_numbers_and_words_are_no_values(self, write, header, cells):
+        data = Interactions.read(write(f"{header}\n1,5,{cells}\n2,5,{cells}\n"))
+        assert data.matrix.data.tolist() == [1.0, 1.0]
+
+    def test_a_few_words_do_not_hide_a_column_of_numbers(self, write):
+        with pytest.raises(InvalidDataError, match=r"numbers in 'liked'. Name the value"):
+            Interactions.read(write("user,item,liked\n1,5,1\n2,5,NA\n3,5,2\n4,5,\n"))
+
 
 class TestForms:
     @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|", " ", "::"])
@@ -159,8 +194,16 @@ class TestForms:
     def test_numbers_with_other_spellings_stay_text(self, write):
         assert Interactions.read(write("007,1\n7,2\n")).user_ids.tolist() == ["007", "7"]
         assert Interactions.read(write("0,1\n-7,2\n")).user_ids.tolist() == [0, -7]
+        huge = "9223372036854775808"
+        assert Interactions.read(write(f"{huge},1\n7,2\n")).user_ids.tolist() == [huge, "7"]
         huge = "123456789012345678901234567890"
         assert Interactions.read(write(f"{huge},1\n7,2\n")).user_ids.tolist() == [huge, "7"]
+
+    def test_whole_numbers_up_to_the_range_of_int64_are_numbers(self, write):
+        ends = [2**63 - 1, -(2**63), 1234567890123456789]
+        ids = Interactions.read(write("".join(f"{end},1\n" for end in ends))).user_ids
+        assert ids.dtype == np.int64
+        assert ids.tolist() == ends
 
     def test_ids_turn_to_text_for_all_when_a_late_one_is_no_number(self, write, monkeypatch):
         monkeypatch.setattr(chunks, "CHUNK_BYTES", 8)
@@ -168,6 +211,29 @@ class TestForms:
         assert data.user_ids.tolist() == ["1", "2", "x"]
         assert data.item_ids.tolist() == [5, 6, 7]
         assert data.matrix.toarray().tolist() == [[1, 1, 1], [1, 0, 0], [1, 0, 0]]
+
+    @pytest.mark.parametrize("size", [8, 1 << 20])
+    def test_spaces_around_unquoted_fields_do_not_count(self, write, monkeypatch, size):
+        monkeypatch.setattr(chunks, "CHUNK_BYTES", size)
+        path = write("user , item, value\n 1, a b , 4 \r\n2 ,a b,2\n 2,  c,1  ")
+        data = Interactions.read(path)
+        assert data.user_ids.tolist() == [1, 2]
+        assert data.item_ids.tolist() == ["a b", "c"]
+        assert data.matrix.toarray().tolist() == EXPECTED
+
+    @pytest.mark.parametrize("size", [8, 1 << 20])
+    def test_spaces_inside_quotes_count(self, write, monkeypatch, size):
+        monkeypatch.setattr(chunks, "CHUNK_BYTES", size)
+        path = write('user, "item",value\n1, " a, ""b"" " ,4\n2 ," a, ""b"" ",2\n2, "c\n ",1\n')
+        data = Interactions.read(path)
+        assert data.user_ids.tolist() == [1, 2]
+        assert data.item_ids.tolist() == [' a, "b" ', "c\n "]
+        assert data.matrix.toarray().tolist() == EXPECTED
+
+    def test_names_have_no_outer_spaces_either(self, write):
+        data = Interactions.read(write("1, 5, 4\n2, 5, 2\n2, 6, 1\n"))
+        names = write('item_id, title\n5 , Five\n6, " Six"\n', "names.csv")
+        assert data.with_names(names).item_names.tolist() == ["Five", " Six"]
 
     @pytest.mark.parametrize("ending", ["gz", "zst"])
     def test_compressed_files_read_the_same(self, write, ending):
@@ -286,6 +352,41 @@ class TestRefusing:
         rows = "1,5,4\n\n" * 10 + "2,5,bad\n" + "1,5,4\n" * 10
         with pytest.raises(InvalidDataError, match=r"line 22, .*'bad' is not a number"):
             Interactions.read(write("user,item,rating\n" + rows))
+
+    def test_a_field_of_spaces_is_missing(self, write):
+        with pytest.raises(
+            InvalidDataError, match=r"line 3, column 'item' \(item\): the id is mis"
+        ):
+            Interactions.read(write("user,item,rating\n1, 5, 4\n2,  , 3\n"))
+
+    def test_a_column_without_header_is_named_by_its_position(self, write):
+        with pytest.raises(
+            InvalidDataError, match=r"line 2, column 2, counted from 0 \(value\): 'x' is not a num"
+        ):
+            Interactions.read(write("1,5,4\n2,5,x\n"))
+
+    def test_lines_that_end_in_carriage_returns_are_refused(self, write):
+        path = write("user,item\r1,5\r2,6\r")
+        with pytest.raises(InvalidDataError, match=r"table.csv: its lines end in carriage returns"):
+            Interactions.read(path)
+        with pytest.raises(InvalidDataError, match=r"table.csv: its lines end in carriage returns"):
+            Interactions.from_pairs([1], [5]).with_names(path)
+        with pytest.raises(InvalidDataError, match=r"table.csv: the first lines cannot be split"):
+            Interactions.read(write("user,item\r1,5\r2,6\n"))
+
+    def test_a_repeated_pair_is_refused_with_ids_and_file(self, write):
+        with pytest.raises(
+            InvalidDataError,
+            match=r"table.csv: user 'b' and item 5 come together .*row 2, counted from 0 and with",
+        ):
+            Interactions.read(
+                write("user,item,value\na,5,1\na,6,0\nb,5,1\nb,5,1\n"), duplicates="error"
+            )
+
+    def test_broken_files_of_names_are_refused(self, write):
+        data = Interactions.from_pairs([1], [5])
+        with pytest.raises(InvalidDataError, match=r"n.parquet cannot be read for names; it may"):
+            data.with_names(write(b"PAR1 and no more", "n.parquet"))
 
     def test_a_timestamp_that_is_none_is_refused(self, write):
         with pytest.raises(InvalidDataError, match=r"line 3, column 'time' .*'noon' is no time"):

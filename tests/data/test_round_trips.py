@@ -30,7 +30,7 @@ TEXT = st.text(
     st.characters(blacklist_categories=["Cs"], blacklist_characters="\x00\r"), min_size=1
 )
 IDS = {
-    "whole numbers": st.integers(-(2**62), 2**62),
+    "whole numbers": st.integers(-(2**63), 2**63 - 1),
     "text": TEXT,
     "dates": st.dates(dt.date(1700, 1, 1), dt.date(2200, 1, 1)),
     "times": st.datetimes(dt.datetime(1700, 1, 1), dt.datetime(2200, 1, 1)),

@@ -23,10 +23,12 @@ class CodedPairs(NamedTuple):
     timestamps: NDArray[Any] | None
     user_ids: NDArray[Any]
     item_ids: NDArray[Any]
+    # how an error calls where they come from: a file, a query
+    source: str = ""
 
 
 class Assembled(NamedTuple):
-    """A canonical CSR matrix and the times of its entries."""
+    """A canonical CSR matrix and the times of its entries; nobody can write to them any more."""
 
     matrix: sparse.csr_array
     timestamps: NDArray[Any] | None
@@ -62,17 +64,25 @@ def assemble(pairs: CodedPairs, duplicates: Duplicates) -> Assembled:
     matrix.sum_duplicates()
     unique = matrix.nnz == len(pairs.values)
     if unique and pairs.timestamps is None:
-        return Assembled(matrix, None)
+        return Assembled(sealed(matrix), None)
     if not unique and duplicates == "sum" and pairs.timestamps is None:
-        return Assembled(matrix, None)
+        return Assembled(sealed(matrix), None)
     if not unique and duplicates == "error":
         _refuse_first_duplicate(pairs)
     order, ends = _runs(pairs, shape[1])
     data = _merged(pairs.values[order], ends, duplicates)
     times = None if pairs.timestamps is None else pairs.timestamps[order][ends]
-    return Assembled(
-        sparse.csr_array((data, matrix.indices, matrix.indptr), shape=shape, copy=False), times
-    )
+    if times is not None:
+        times.flags.writeable = False
+    merged = sparse.csr_array((data, matrix.indices, matrix.indptr), shape=shape, copy=False)
+    return Assembled(sealed(merged), times)
+
+
+def sealed(matrix: sparse.csr_array) -> sparse.csr_array:
+    """Make a matrix of our own read-only: `Interactions` keeps such arrays without a copy."""
+    for part in (matrix.data, matrix.indices, matrix.indptr):
+        part.flags.writeable = False
+    return matrix
 
 
 def _runs(pairs: CodedPairs, n_items: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -105,8 +115,10 @@ def _refuse_first_duplicate(pairs: CodedPairs) -> None:
     first = order[repeats].min()
     user = show(pairs.user_ids[pairs.users[first]])
     item = show(pairs.item_ids[pairs.items[first]])
+    source = f"{pairs.source}: " if pairs.source else ""
     raise InvalidDataError(
-        f"user {user} and item {item} come together more than once (again in row {first}, "
-        f"counted from 0), and duplicates='error' forbids it; {int(repeats.sum())} rows repeat a "
-        "pair. Merge them with duplicates='sum', 'max' or 'last'."
+        f"{source}user {user} and item {item} come together more than once (again in row {first}, "
+        "counted from 0 and without rows of value 0), and duplicates='error' forbids it; "
+        f"{int(repeats.sum())} rows repeat a pair. Merge them with duplicates='sum', 'max' or "
+        "'last'."
     )

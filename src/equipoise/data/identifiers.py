@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -44,6 +45,21 @@ def as_id_array(values: Any, role: str) -> NDArray[Any]:
     >>> as_id_array([3, 1], "item")
     array([3, 1])
     """
+    ids = _flat_column(values, role)
+    _refuse_missing(ids, role)
+    return ids
+
+
+def _flat_column(values: Any, role: str) -> NDArray[Any]:
+    """Return ids as an array, missing ones included: to a lookup those are unknown."""
+    alone = isinstance(values, str | bytes | np.generic) or not (
+        isinstance(values, Iterable) or hasattr(values, "__array__")
+    )
+    if alone:
+        raise InvalidDataError(
+            f"{role} ids must be one flat column; got the single value {show(values)}. "
+            f"Put it in a list: [{show(values)}]."
+        )
     ids = _to_numpy(values)
     if ids.ndim != 1:
         raise InvalidDataError(
@@ -55,7 +71,6 @@ def as_id_array(values: Any, role: str) -> NDArray[Any]:
             f"{role} ids of type {ids.dtype} are not scalars equipoise can compare. "
             "Use whole numbers, strings or dates."
         )
-    _refuse_missing(ids, role)
     return ids
 
 
@@ -66,6 +81,9 @@ def _to_numpy(values: Any) -> NDArray[Any]:
     if not isinstance(values, np.ndarray) and not hasattr(values, "__array__"):
         values = list(values)
         if any(isinstance(value, str | bytes) for value in values):
+            return _objects(values)
+        # NumPy turns [2**63, 5] into floats, which cannot tell 2**63 from its neighbours
+        if any(type(value) is int and not -(2**63) <= value < 2**63 for value in values):
             return _objects(values)
     array = np.asarray(values)
     return array if array.dtype.kind in _SORTABLE_KINDS + "V" else _objects(array.tolist(), array)
@@ -116,7 +134,8 @@ def _refuse_missing(ids: NDArray[Any], role: str) -> None:
     if missing is not None:
         raise InvalidDataError(
             f"{role} id number {missing} (counted from 0) is missing ({show(ids[missing])}): every "
-            f"interaction needs a {role}. Drop or fill such rows first."
+            f"interaction needs {'an' if role == 'item' else 'a'} {role}. Drop or fill such rows "
+            "first."
         )
 
 
@@ -127,7 +146,7 @@ def missing_at(ids: NDArray[Any]) -> int | None:
     elif ids.dtype.kind == "O":
         if _types(ids) <= {str, int, bytes}:
             return None
-        mask = np.fromiter((_is_missing(value) for value in ids), bool, len(ids))
+        mask = np.fromiter((is_missing(value) for value in ids), bool, len(ids))
     else:
         return None
     return int(np.argmax(mask)) if mask.any() else None
@@ -137,7 +156,8 @@ def _types(ids: NDArray[Any]) -> set[type]:
     return set(map(type, ids))
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Tell None, NaN, and the missing values of pandas."""
     # pandas.NA and NaT are told by name: comparing NA raises, and pandas may not be installed
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return True
@@ -191,16 +211,20 @@ class Lookup:
         self._vocabulary = vocabulary
         self._role = role
         self._by_hash = vocabulary.dtype.kind == "O"
-        if self._by_hash:
-            self._position = {value: position for position, value in enumerate(vocabulary)}
-        else:
+        if not self._by_hash:
             self._order = np.argsort(vocabulary, kind="stable")
             self._sorted = vocabulary[self._order]
 
+    @cached_property
+    def _position(self) -> dict[Any, int]:
+        return {value: position for position, value in enumerate(self._vocabulary.tolist())}
+
     def find(self, ids: Any) -> NDArray[np.intp]:
         """Return positions, -1 for an id that is not there."""
-        asked = as_id_array(ids, self._role)
-        if self._by_hash:
+        asked = _flat_column(ids, self._role)
+        # a mixture such as [10, None] is asked one by one of numbers too
+        mixed = asked.dtype.kind == "O" and self._vocabulary.dtype.kind in "biuf"
+        if self._by_hash or mixed:
             return np.fromiter((self._position.get(i, -1) for i in asked), np.intp, len(asked))
         if not _comparable(asked.dtype, self._vocabulary.dtype):
             return np.full(len(asked), -1, dtype=np.intp)
@@ -211,7 +235,7 @@ class Lookup:
         """Return positions; refuse ids that are not there, naming a few."""
         positions = self.find(ids)
         if np.any(positions < 0):
-            unknown = as_id_array(ids, self._role)[positions < 0]
+            unknown = _flat_column(ids, self._role)[positions < 0]
             raise UnknownIdError(self._complaint(unknown))
         return positions
 

@@ -28,7 +28,7 @@ class Interactions(InteractionTable):
     Rows are users, everywhere. Build it with `read`, `from_pairs` or `from_sparse`, which also
     refuse data without any interaction; the bare constructor takes the parts as they are and does
     not, because one part of a split may be empty. Every method returns a new object, and the
-    arrays cannot be written to.
+    arrays cannot be written to: those that the caller still could change are copied.
 
     Attributes
     ----------
@@ -74,8 +74,9 @@ class Interactions(InteractionTable):
             pandas, polars, Arrow; SciPy sparse; a SQLite file or database URL with `query`.
         user, item, value, timestamp : str or int, optional
             Name (or position from 0) of a column; found by common names when not given, by
-            position in a file without header. Without a value column every row counts 1. An empty
-            name ``""`` says that there is no such column.
+            position in a file without header. An empty name ``""`` says that there is no such
+            column. Without a value column every row counts 1; if there are other columns of
+            numbers, one of them must be named, or ``value=""`` said.
         delimiter : str, optional
             Told from the first lines of a text file when not given.
         duplicates : {"sum", "last", "max", "error"}
@@ -147,19 +148,22 @@ class Interactions(InteractionTable):
         user_ids: ArrayLike | None = None,
         item_ids: ArrayLike | None = None,
         item_names: ArrayLike | None = None,
+        duplicates: Duplicates = "sum",
     ) -> Interactions:
         """Build from a SciPy sparse matrix or array of any format; rows are users.
 
         Ids default to 0, 1, 2 … Values keep float32 or float64; other types become float64.
-        Rows and columns without entries are kept. `X` is copied, never changed.
+        Rows and columns without entries are kept. Entries stored more than once (COO may hold
+        them) are merged or refused like rows in `from_pairs`. `X` is copied, never changed.
         """
-        matrix = validation.canonical_copy(X)
-        users = np.arange(matrix.shape[0]) if user_ids is None else user_ids
-        items = np.arange(matrix.shape[1]) if item_ids is None else item_ids
+        check_duplicates_policy(duplicates)
+        n, m = validation.sparse_shape(X)
+        users = as_id_array(np.arange(n) if user_ids is None else user_ids, "user")
+        items = as_id_array(np.arange(m) if item_ids is None else item_ids, "item")
         return cls(
-            matrix,
-            as_id_array(users, "user"),
-            as_id_array(items, "item"),
+            validation.canonical_copy(X, users, items, duplicates),
+            users,
+            items,
             None if item_names is None else validation.as_names(item_names),
         )._not_empty()
 
@@ -202,9 +206,13 @@ class Interactions(InteractionTable):
 
     def normalize_rows(self) -> Interactions:
         """Divide each row by its sum, so that every user weighs the same."""
-        totals = np.asarray(self.matrix.sum(axis=1)).ravel()
-        per_entry = np.repeat(totals, np.diff(self.matrix.indptr)).astype(self.matrix.dtype)
-        return self._with_data(self.matrix.data / per_entry)
+        # a power of two brings each row's maximum to about 1: exact, and no sum can overflow
+        _, exponents = np.frexp(self.matrix.max(axis=1).toarray().ravel())
+        counts = np.diff(self.matrix.indptr)
+        scaled = np.ldexp(self.matrix.data, -np.repeat(exponents, counts))
+        totals = np.asarray(self._pattern(scaled).sum(axis=1)).ravel()
+        per_entry = np.repeat(totals, counts).astype(self.matrix.dtype)
+        return self._with_data(scaled / per_entry)
 
     def sample_items(self, n: int, seed: int) -> Interactions:
         """Keep `n` items drawn without replacement, in the order drawn.
@@ -212,7 +220,9 @@ class Interactions(InteractionTable):
         The columns are ``numpy.random.default_rng(seed).choice(n_items, n, replace=False)``.
         Users left with nothing are kept, as empty rows: the users of the data stay the same.
         """
-        if not 1 <= n <= self.n_items:
+        validation.check_whole_number("n", n, 1)
+        validation.check_whole_number("seed", seed)
+        if n > self.n_items:
             raise InvalidParameterError(f"n={n} must be from 1 to the {self.n_items} items here.")
         drawn = np.random.default_rng(seed).choice(self.n_items, n, replace=False)
         return self._take(items=drawn)._not_empty()
@@ -241,7 +251,8 @@ class Interactions(InteractionTable):
         if unknown == "error" and len(strangers):
             raise UnknownIdError(
                 f"{len(strangers)} item id(s) are not in the vocabulary of {len(vocabulary)}: "
-                f"{name_a_few(strangers)}. Leave them out with unknown='drop'."
+                f"{name_a_few(strangers)}. Leave them out first, with "
+                'interactions.align_items(model.item_ids_, unknown="drop").'
             )
         taken = selection.take_or_leave_empty(self.matrix, column)
         names = None
@@ -290,5 +301,9 @@ class Interactions(InteractionTable):
         )
 
     def _with_data(self, data: NDArray[np.floating[Any]]) -> Interactions:
-        pattern = (data, self.matrix.indices, self.matrix.indptr)
-        return replace(self, matrix=sparse.csr_array(pattern, shape=self.matrix.shape))
+        return replace(self, matrix=self._pattern(data))
+
+    def _pattern(self, data: NDArray[np.floating[Any]]) -> sparse.csr_array:
+        """Return the matrix with other numbers in its entries."""
+        parts = (data, self.matrix.indices, self.matrix.indptr)
+        return sparse.csr_array(parts, shape=self.matrix.shape)

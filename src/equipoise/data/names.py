@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.data.identifiers import is_missing
 from equipoise.exceptions import InvalidDataError
 
 _NAME_COLUMNS = ("name", "title", "itemname", "label", "artistname", "movietitle", "description")
@@ -30,14 +32,19 @@ def names_for(item_ids: NDArray[Any], source: Any) -> NDArray[Any]:
     # a file knows ids as text only; a mapping or a table knows them as they are
     keys = [str(item) for item in item_ids.tolist()] if by_text else item_ids.tolist()
     found = [known.get(key) for key in keys]
-    if not any(name is not None for name in found):
+    if all(map(is_missing, found)):
+        if any(key in known for key in keys):
+            raise InvalidDataError(
+                f"the names of the {len(keys)} items are all missing (None or NaN). Give at least "
+                "one, or leave the names out."
+            )
         raise InvalidDataError(
             f"none of the {len(known)} names belongs to one of the {len(keys)} items: the names "
             f"are for ids like {list(known)[:3]!r}, the items are like {keys[:3]!r}."
         )
     names = np.empty(len(keys), dtype=object)
     names[:] = [
-        str(item) if name is None else str(name)
+        str(item) if is_missing(name) else str(name)
         for item, name in zip(item_ids.tolist(), found, strict=True)
     ]
     return names
@@ -53,14 +60,10 @@ def _from_memory(source: Any) -> dict[Any, Any]:
             f"names cannot come from {type(source).__name__}: give {{id: name}}, a table with an "
             "id and a name column, or the path of one."
         )
-    import polars as pl
-
-    if isinstance(source, pl.LazyFrame):
-        source = source.collect()
     if tables.is_pandas(source):
         columns = {str(name): source[name].tolist() for name in source.columns}
     else:
-        columns = pl.DataFrame(source).to_dict(as_series=False)
+        columns = tables.frame_of(source).to_dict(as_series=False)
     id_column, name_column = _two_columns(list(columns), "the table of names")
     return dict(zip(columns[id_column], columns[name_column], strict=True))
 
@@ -82,6 +85,18 @@ def _two_columns(header: Sequence[str], source: str) -> tuple[str, str]:
 def _from_file(path: Path) -> dict[Any, Any]:
     import polars as pl
 
+    try:
+        return _rows_of_file(path)
+    except (OSError, EOFError, zlib.error, pl.exceptions.PolarsError) as error:
+        raise InvalidDataError(
+            f"{path} cannot be read for names; it may be broken or cut off. "
+            f"({str(error).splitlines()[0]})"
+        ) from error
+
+
+def _rows_of_file(path: Path) -> dict[Any, Any]:
+    import polars as pl
+
     from equipoise.data.readers import delimited, files
     from equipoise.data.readers.chunks import open_text
     from equipoise.data.readers.columns import Columns
@@ -98,9 +113,9 @@ def _from_file(path: Path) -> dict[Any, Any]:
     quoted = found.format == "csv" and path.suffix != ".dat"
     form = delimited.layout(path, None, Columns(), quoted=quoted)
     with open_text(path) as file:
-        text = _decoded(file.read())
+        text = _decoded(file.read()).replace(form.delimiter, form.byte).encode()
     rows = pl.read_csv(
-        io.BytesIO(text.replace(form.delimiter, form.byte).encode()),
+        io.BytesIO(delimited.without_outer_spaces(text, form)),
         separator=form.byte,
         quote_char='"' if quoted else None,
         has_header=form.names is not None,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from equipoise.data.validation import check_whole_number
 from equipoise.exceptions import InvalidParameterError
 
 FilterOrder = Literal["users_first", "items_first"]
@@ -97,8 +98,7 @@ def _check_thresholds(min_items_per_user: int, min_users_per_item: int, order: s
         "min_items_per_user": min_items_per_user,
         "min_users_per_item": min_users_per_item,
     }.items():
-        if value < 0:
-            raise InvalidParameterError(f"{name}={value} must be 0 or more.")
+        check_whole_number(name, value)
     if order not in get_args(FilterOrder):
         raise InvalidParameterError(
             f"order={order!r} is not known; use 'users_first' (the paper's) or 'items_first'."

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from equipoise.data.assembly import CodedPairs, assemble
 from equipoise.data.interactions import Interactions
+from equipoise.data.validation import check_whole_number
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 Method = Literal["per_user_random", "leave_last_n", "temporal", "by_user"]
 # The seed of the published experiments
 PAPER_SEED = 1024
+_NUMBER = (int, float, np.integer, np.floating)
 _TRAIN, _VALIDATION, _TEST, _HISTORY = range(4)
 
 
@@ -119,7 +121,7 @@ def holdout(
     validation            1 interactions (10.0%) of 1 users
     test                  2 interactions (20.0%) of 1 users
     """
-    _check(test, validation, n, method)
+    _check(test, validation, n, seed, method)
     assign = _METHODS[method]
     part = assign(interactions, _Plan(test, validation, seed, n))
     _refuse_empty(part, method)
@@ -213,18 +215,19 @@ def _timestamps(data: Interactions, method: str) -> NDArray[np.generic]:
     return data.timestamps
 
 
-def _check(test: float, validation: float, n: int, method: str) -> None:
+def _check(test: float, validation: float, n: int, seed: int, method: str) -> None:
     if method not in get_args(Method):
         raise InvalidParameterError(
             f"method={method!r} is not known; use one of {', '.join(get_args(Method))}."
         )
-    if not (0 < test < 1 and 0 <= validation < 1 and test + validation < 1):
+    shares = isinstance(test, _NUMBER) and isinstance(validation, _NUMBER)
+    if not (shares and 0 < test < 1 and 0 <= validation < 1 and test + validation < 1):
         raise InvalidParameterError(
-            f"test={test} and validation={validation} must be shares: test above 0, validation 0 "
-            "or more, and together below 1."
+            f"test={test!r} and validation={validation!r} must be shares: test above 0, "
+            "validation 0 or more, and together below 1."
         )
-    if n < 1:
-        raise InvalidParameterError(f"n={n} must be 1 or more.")
+    check_whole_number("n", n, 1)
+    check_whole_number("seed", seed)
 
 
 def _refuse_empty(part: NDArray[np.int8], method: str) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +31,10 @@ class InteractionTable:
         )
         for name, part in parts._asdict().items():
             object.__setattr__(self, name, part)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        # through the constructor: arrays that come out of a pickle or a deep copy are writeable
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     @property
     def shape(self) -> tuple[int, int]:

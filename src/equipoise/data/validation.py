@@ -8,9 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from equipoise.data.assembly import invalid_at, value_rule
+from equipoise.data.assembly import (
+    CodedPairs,
+    Duplicates,
+    assemble,
+    invalid_at,
+    sealed,
+    value_rule,
+)
 from equipoise.data.identifiers import as_id_array, dates_of, duplicate_at, show
-from equipoise.exceptions import InvalidDataError
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 
 class Parts(NamedTuple):
@@ -44,7 +51,7 @@ def checked_parts(
                 "timestamps are aligned with matrix.data, so the matrix must already be a sorted "
                 "CSR array without duplicates or stored zeros. Use Interactions.from_pairs."
             )
-        matrix = canonical_copy(matrix)
+        matrix = canonical_copy(matrix, users, items)
     _check_shape(matrix, users, items)
     for ids, role in ((users, "user"), (items, "item")):
         _refuse_repeated(ids, role)
@@ -62,8 +69,24 @@ def checked_parts(
     )
 
 
-def canonical_copy(X: Any) -> sparse.csr_array:
+def canonical_copy(
+    X: Any, users: NDArray[Any], items: NDArray[Any], duplicates: Duplicates = "sum"
+) -> sparse.csr_array:
     """Return a sorted float CSR array without duplicates or stored zeros; `X` stays as it is."""
+    sparse_shape(X)
+    if X.dtype.kind not in "biuf":
+        raise InvalidDataError(f"values of type {X.dtype} are no numbers that can be compared.")
+    _check_shape(X, users, items)
+    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+    if X.format == "csr" and X.has_canonical_format:
+        matrix = sparse.csr_array(X, dtype=dtype, copy=True)
+        matrix.eliminate_zeros()
+        return sealed(matrix)
+    return _merged_entries(sparse.coo_array(X, dtype=dtype), users, items, duplicates)
+
+
+def sparse_shape(X: Any) -> tuple[int, int]:
+    """Return users × items of a sparse matrix; refuse anything else."""
     if not sparse.issparse(X):
         raise InvalidDataError(
             f"expected a SciPy sparse matrix, got {type(X).__name__}. "
@@ -71,13 +94,20 @@ def canonical_copy(X: Any) -> sparse.csr_array:
         )
     if X.ndim != 2:
         raise InvalidDataError(f"the matrix has {X.ndim} dimension(s); it needs users x items.")
-    if X.dtype.kind not in "biuf":
-        raise InvalidDataError(f"values of type {X.dtype} are no numbers that can be compared.")
-    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-    matrix = sparse.csr_array(X, dtype=dtype, copy=True)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    return matrix
+    return int(X.shape[0]), int(X.shape[1])
+
+
+def _merged_entries(
+    X: sparse.coo_array, users: NDArray[Any], items: NDArray[Any], duplicates: Duplicates
+) -> sparse.csr_array:
+    """Treat each stored entry as a row of a table: refused, left out or merged by its rules."""
+    row, column = X.coords
+    bad = invalid_at(X.data)
+    if bad is not None:
+        _refuse_value(X.data[bad], users[row[bad]], items[column[bad]])
+    there = X.data > 0
+    pairs = CodedPairs(row[there], column[there], X.data[there], None, users, items)
+    return assemble(pairs, duplicates).matrix
 
 
 def as_names(names: Any) -> NDArray[Any]:
@@ -138,7 +168,11 @@ def _as_values(values: Any, n_rows: int) -> NDArray[np.float64]:
 
 def _as_times(timestamps: Any) -> NDArray[Any]:
     column = np.asarray(timestamps)
-    dates = dates_of(column.tolist()) if column.dtype.kind == "O" and column.ndim == 1 else None
+    if column.ndim != 1:
+        raise InvalidDataError(
+            f"timestamps must be one flat column, not {column.ndim}-dimensional."
+        )
+    dates = dates_of(column.tolist()) if column.dtype.kind == "O" else None
     return column if dates is None else dates
 
 
@@ -202,6 +236,13 @@ def _refuse_bad_entry(matrix: sparse.csr_array, users: NDArray[Any], items: NDAr
         _refuse_value(matrix.data[bad], users[row], items[matrix.indices[bad]])
 
 
+def check_whole_number(name: str, value: Any, least: int = 0) -> None:
+    """Refuse an argument that is no whole number, or below `least`."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise InvalidParameterError(f"{name}={value!r} must be a whole number, {least} or more.")
+
+
 def _check_length(column: NDArray[Any] | None, length: int, name: str, of: str) -> None:
     if column is not None and column.shape != (length,):
         raise InvalidDataError(
@@ -210,10 +251,12 @@ def _check_length(column: NDArray[Any] | None, length: int, name: str, of: str) 
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view nobody can write through; the caller's own array stays writeable."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    """Return an array nobody can write to: a copy of one that its owner still can."""
+    if not array.flags.writeable:
+        return array.view()
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
 
 
 def _frozen_matrix(matrix: sparse.csr_array) -> sparse.csr_array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +23,7 @@ from equipoise.data.readers.vocabulary import (
     TextVocabulary,
     Vocabulary,
 )
-from equipoise.exceptions import InvalidDataError
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 __all__ = ["Columns", "Options", "read"]
 
@@ -40,14 +41,18 @@ class Options(NamedTuple):
 def read(source: Any, options: Options) -> Interactions:
     """Read from whatever `source` is."""
     if sparse.issparse(source):
-        return Interactions.from_sparse(source)
+        _refuse_idle_options(options, "a sparse matrix", has_columns=False)
+        return Interactions.from_sparse(source, duplicates=options.duplicates)
     if isinstance(source, Interactions):
+        _refuse_idle_options(options, "Interactions", has_columns=False)
         return source
+    if tables.is_pandas(source) or tables.is_table(source):
+        _refuse_idle_options(options, tables.called(source), has_columns=True)
     if tables.is_pandas(source):
         return tables.from_pandas(source, options.columns, options.duplicates)
     if tables.is_table(source):
         batches = tables.batches(source, options.columns)
-        return _encode(batches, ColumnVocabulary, options, "the table")
+        return _encode(batches, ColumnVocabulary, options, tables.called(source))
     if isinstance(source, str) and databases.is_url(source):
         return _read_database(source, options)
     if isinstance(source, str | os.PathLike):
@@ -77,7 +82,7 @@ def _readable(path: Path, kind: str, options: Options) -> Iterator[Batch]:
     """Yield batches; say which file it was if the system or the packing fails."""
     try:
         yield from _text_batches(path, kind, options)
-    except (OSError, EOFError, zlib.error, pl.exceptions.PolarsError) as error:
+    except (OSError, EOFError, csv.Error, zlib.error, pl.exceptions.PolarsError) as error:
         raise InvalidDataError(
             f"{path} cannot be read to its end; it may be broken or cut off. ({error})"
         ) from error
@@ -97,6 +102,17 @@ def _read_database(source: str, options: Options) -> Interactions:
     return _encode(batches, ObjectVocabulary, options, "the query")
 
 
+def _refuse_idle_options(options: Options, source: str, *, has_columns: bool) -> None:
+    """Refuse what would change nothing: the caller expects that it does."""
+    given = {} if has_columns else options.columns._asdict()
+    given |= {"delimiter": options.delimiter, "format": options.format, "query": options.query}
+    idle = [f"{name}=" for name, value in given.items() if value is not None]
+    if idle:
+        raise InvalidParameterError(
+            f"{', '.join(idle)} cannot be used when reading {source}. Leave it out."
+        )
+
+
 def _refuse_query(options: Options, source: Any) -> None:
     if options.query is not None:
         raise InvalidDataError(
@@ -109,6 +125,9 @@ def _encode(
     batches: Iterable[Batch], vocabulary: Callable[[str], Vocabulary], options: Options, source: str
 ) -> Interactions:
     encoder = Encoder(vocabulary("user"), vocabulary("item"))
-    for batch in batches:
-        encoder.add(batch)
-    return encoder.finish(options.duplicates, source)
+    try:
+        for batch in batches:
+            encoder.add(batch)
+        return encoder.finish(options.duplicates, source)
+    except pl.exceptions.PolarsError as error:
+        raise InvalidDataError(f"{source} cannot be read: {str(error).splitlines()[0]}.") from error

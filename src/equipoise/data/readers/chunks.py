@@ -45,6 +45,11 @@ def head(path: Path, n_bytes: int = 1 << 16) -> bytes:
         start = file.read(n_bytes)
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise InvalidDataError(f"{path} is UTF-16 text. Save it as UTF-8 and read that.")
+    if b"\r" in start and b"\n" not in start:
+        raise InvalidDataError(
+            f"{path}: its lines end in carriage returns alone, as on old Macs. Turn them into "
+            "newlines (tr '\\r' '\\n') and read that."
+        )
     start = start.removeprefix(_BOM)
     return start if len(start) < n_bytes - len(_BOM) else start[: start.rfind(b"\n") + 1]
 
@@ -88,7 +93,7 @@ def _last_record_end(text: bytes, quoted: bool) -> int:
 def csv_reader(lines: Iterable[str], delimiter: str, *, quoted: bool) -> Any:
     """Return the standard library's reader, which counts lines, with or without quoting."""
     if quoted:
-        return csv.reader(lines, delimiter=delimiter)
+        return csv.reader(lines, delimiter=delimiter, skipinitialspace=delimiter != " ")
     return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
 
 

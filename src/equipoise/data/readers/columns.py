@@ -76,6 +76,8 @@ _MEANINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
 }
 _REQUIRED = ("user", "item")
+# "genre_id", "genreId", and the row numbers that pandas writes: numbers, but never a value
+_ID_NAME = re.compile(r"(?:^|[\W_])[iI][dD]$|[a-z]I[dD]$|^$|^Unnamed: \d+$")
 
 
 def normalized(name: str) -> str:
@@ -138,6 +140,41 @@ def resolve(names: Sequence[str] | None, n_columns: int, asked: Columns, source:
     resolved = Resolved(**places)  # type: ignore[arg-type]
     _refuse_shared_column(resolved, names, source)
     return resolved
+
+
+def refuse_idle_numbers(
+    found: Resolved,
+    names: Sequence[str] | None,
+    asked: Columns,
+    numeric: Sequence[int],
+    source: str,
+) -> None:
+    """Refuse to count every row 1 while a column of numbers lies idle: it may be the value.
+
+    Parameters
+    ----------
+    found, names, asked, source
+        As in `resolve`.
+    numeric : sequence of int
+        Positions of the columns that hold numbers.
+    """
+    if found.value is not None or asked.value is not None:
+        return
+    idle = [place for place in numeric if place not in found.taken().values()]
+    if names is not None:
+        idle = [place for place in idle if not _names_an_id_or_time(names[place])]
+    if idle:
+        called = [repr(place if names is None else names[place]) for place in idle]
+        raise InvalidDataError(
+            f"{source}: no column is known to be the value, but there are numbers in "
+            f"{', '.join(called)}. Name the value with value={called[0]} (--value), or say "
+            'value="" if there is none and every row counts 1.'
+        )
+
+
+def _names_an_id_or_time(name: str) -> bool:
+    # a column of a known name that plays no role is another user, item or time
+    return is_known_name(name) or _ID_NAME.search(name) is not None
 
 
 def _asked_position(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 import polars as pl
 
-from equipoise.data.readers.columns import Columns, resolve
+from equipoise.data.readers.columns import Columns, refuse_idle_numbers, resolve
 from equipoise.data.readers.encoder import Batch
 from equipoise.exceptions import InvalidDataError, require_extra
 
@@ -121,10 +122,17 @@ def _parsed_url(sql: Any, source: str) -> Any:
 
 
 def _without_secrets(message: str, url: Any) -> str:
-    for secret in (url.password, url.username, *url.query.values()):
-        if secret:
-            message = message.replace(str(secret), "***")
+    for secret in filter(None, (url.password, url.username, *_flat(url.query.values()))):
+        # as it is and as the URL writes it; whole words, for a user "a" is not every letter a
+        spellings = "|".join(map(re.escape, {str(secret), quote(str(secret), safe="")}))
+        message = re.sub(rf"(?<!\w)(?:{spellings})(?!\w)", "***", message)
     return " ".join(message.split())
+
+
+def _flat(values: Iterable[str | tuple[str, ...]]) -> Iterator[str]:
+    """Yield the values of a URL's options, of which one may come several times."""
+    for value in values:
+        yield from (value,) if isinstance(value, str) else value
 
 
 def _batches_of_rows(
@@ -136,12 +144,22 @@ def _batches_of_rows(
     start = 0
     for rows in parts:
         columns = list(zip(*rows, strict=True))
+        if not start:
+            numeric = [place for place, column in enumerate(columns) if _all_numbers(column)]
+            refuse_idle_numbers(found, names, asked, numeric, source)
         frame = pl.DataFrame(
             {role: _series(columns[place], role) for role, place in found.taken().items()}
         )
-        called = {role: names[place] for role, place in found.taken().items()}
+        called = {role: repr(names[place]) for role, place in found.taken().items()}
         yield Batch(frame, source, _row_after(start), called)
         start += len(rows)
+
+
+def _all_numbers(values: Sequence[Any]) -> bool:
+    there = [value for value in values if value is not None]
+    return bool(there) and all(
+        isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in there
+    )
 
 
 def _row_after(start: int) -> Any:

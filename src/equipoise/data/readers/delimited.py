@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +19,7 @@ from equipoise.data.readers.chunks import (
     records,
     refuse_encoding,
 )
-from equipoise.data.readers.columns import Columns, is_known_name, resolve
+from equipoise.data.readers.columns import Columns, is_known_name, refuse_idle_numbers, resolve
 from equipoise.data.readers.encoder import Batch
 from equipoise.exceptions import InvalidDataError
 
@@ -34,6 +36,8 @@ class Layout(NamedTuple):
     quoted: bool
     names: list[str] | None
     n_columns: int
+    # columns whose first cells are mostly numbers
+    numeric: list[int]
 
     @property
     def byte(self) -> str:
@@ -45,29 +49,31 @@ def layout(path: Path, delimiter: str | None, asked: Columns, *, quoted: bool = 
     """Tell delimiter, header and width from the first lines."""
     lines = _first_lines(path)
     delimiter = delimiter or _guess_delimiter(lines, path)
-    rows = _split(lines, delimiter, quoted)
+    rows = _split(lines, delimiter, quoted, path)
     first = [cell.strip() for cell in rows[0]]
     if not _has_header(first, rows[1:], asked):
-        return Layout(delimiter, quoted, None, max(map(len, rows)))
+        n_columns = max(map(len, rows))
+        return Layout(delimiter, quoted, None, n_columns, _numeric(rows, n_columns))
     repeated = {name for name in first if first.count(name) > 1}
     if repeated:
         raise InvalidDataError(
             f"{path}: the header names {sorted(repeated)} more than once. Rename those columns."
         )
-    return Layout(delimiter, quoted, first, len(first))
+    return Layout(delimiter, quoted, first, len(first), _numeric(rows[1:], len(first)))
 
 
 def batches(path: Path, form: Layout, asked: Columns) -> Iterator[Batch]:
     """Yield the rows of a text file, every cell as text."""
     resolved = resolve(form.names, form.n_columns, asked, str(path))
+    refuse_idle_numbers(resolved, form.names, asked, form.numeric, str(path))
     places = resolved.taken()
     called = {
-        role: form.names[place] if form.names else f"number {place}"
+        role: repr(form.names[place]) if form.names else f"{place}, counted from 0"
         for role, place in places.items()
     }
     for chunk in chunks(path, quoted=form.quoted, has_header=form.names is not None):
         chunk = _one_byte_delimiter(chunk, form)
-        rows = _parse(chunk, form, places, str(path))
+        chunk, rows = _parse(chunk, form, places, str(path))
         rows, lines = _without_blank_lines(rows, chunk, form)
         yield Batch(rows, str(path), lines, called)
 
@@ -81,17 +87,23 @@ def _first_lines(path: Path) -> list[str]:
     return lines[: _HEAD_ROWS + 1]
 
 
-def _split(lines: list[str], delimiter: str, quoted: bool) -> list[list[str]]:
+def _split(lines: list[str], delimiter: str, quoted: bool, path: Path) -> list[list[str]]:
     if len(delimiter) > 1:
         return [line.split(delimiter) for line in lines]
-    return [row for row in csv_reader(lines, delimiter, quoted=quoted) if row]
+    try:
+        return [row for row in csv_reader(lines, delimiter, quoted=quoted) if row]
+    except csv.Error as error:
+        raise InvalidDataError(
+            f"{path}: the first lines cannot be split into columns; a carriage return may stand "
+            f"inside a line. Turn carriage returns into newlines, or quote the field. ({error})"
+        ) from error
 
 
 def _guess_delimiter(lines: list[str], path: Path) -> str:
     """Return the delimiter that cuts all first lines into equally many fields."""
     if "::" in lines[0]:
         return "::"
-    widths = {d: [len(row) for row in _split(lines, d, True)] for d in _DELIMITERS}
+    widths = {d: [len(row) for row in _split(lines, d, True, path)] for d in _DELIMITERS}
     for delimiter, counts in widths.items():
         if counts[0] > 1 and len(set(counts)) == 1:
             return delimiter
@@ -116,6 +128,19 @@ def _has_header(first: list[str], rest: list[list[str]], asked: Columns) -> bool
     return above_numbers or any(map(is_known_name, first))
 
 
+def _numeric(rows: list[list[str]], n_columns: int) -> list[int]:
+    cells = [
+        [row[place] for row in rows if place < len(row) and row[place].strip()]
+        for place in range(n_columns)
+    ]
+    # mostly: a few wrong or missing cells do not make a column of numbers one of words
+    return [
+        place
+        for place, column in enumerate(cells)
+        if 2 * sum(map(_is_number, column)) > len(column)
+    ]
+
+
 def _is_number(cell: str) -> bool:
     try:
         float(cell)
@@ -130,18 +155,32 @@ def _one_byte_delimiter(chunk: Chunk, form: Layout) -> Chunk:
     return chunk._replace(text=chunk.text.replace(form.delimiter.encode(), form.byte.encode()))
 
 
-def _parse(chunk: Chunk, form: Layout, places: dict[str, int], source: str) -> pl.DataFrame:
-    names = [f"column_{place}" for place in range(form.n_columns)]
-    # a header of our own: polars takes the width from the first line, which may be a short one
-    header = form.byte.join(names).encode() + b"\n"
+def without_outer_spaces(text: bytes, form: Layout) -> bytes:
+    """Take away the spaces around fields; those inside quotes stay."""
+    if form.delimiter == " " or b" " not in text:
+        return text
+    cut = re.escape(form.byte.encode())
+    # a run of spaces is entered at its start only, so that a long one takes linear time
+    spaces = rb"(?<! ) ++(?=[\r\n" + cut + rb"]|\Z)|(?<![^\n" + cut + rb"]) ++"
+    if not form.quoted:
+        return re.sub(spaces, b"", text)
+    field = rb"((?<![^\n " + cut + rb'])"[^"]*+(?:""[^"]*+)*+")'
+    return re.sub(field + b"|" + spaces, rb"\1", text)
+
+
+def _parse(
+    chunk: Chunk, form: Layout, places: dict[str, int], source: str
+) -> tuple[Chunk, pl.DataFrame]:
+    """Return the cells, and the text they were read from: without outer spaces if it had some."""
     try:
-        rows = pl.read_csv(
-            io.BytesIO(header + chunk.text),
-            infer_schema=False,
-            separator=form.byte,
-            quote_char='"' if form.quoted else None,
-            columns=[names[place] for place in places.values()],
-        )
+        rows = _cells(chunk, form, places)
+        if not rows.select(pl.any_horizontal(pl.all().str.contains("^ | $").any())).item():
+            return chunk, rows
+    except pl.exceptions.PolarsError:
+        pass  # a space before a quote may be the reason: tried again without
+    chunk = chunk._replace(text=without_outer_spaces(chunk.text, form))
+    try:
+        return chunk, _cells(chunk, form, places)
     except pl.exceptions.PolarsError as error:
         refuse_encoding(chunk, source)
         _refuse_wide_record(chunk, form, source)
@@ -149,6 +188,19 @@ def _parse(chunk: Chunk, form: Layout, places: dict[str, int], source: str) -> p
             f"{source}, from line {chunk.first_line} on: the text cannot be split into columns; "
             f"a quote may be open or stand inside a field. ({str(error).splitlines()[0]})"
         ) from error
+
+
+def _cells(chunk: Chunk, form: Layout, places: dict[str, int]) -> pl.DataFrame:
+    names = [f"column_{place}" for place in range(form.n_columns)]
+    # a header of our own: polars takes the width from the first line, which may be a short one
+    header = form.byte.join(names).encode() + b"\n"
+    rows = pl.read_csv(
+        io.BytesIO(header + chunk.text),
+        infer_schema=False,
+        separator=form.byte,
+        quote_char='"' if form.quoted else None,
+        columns=[names[place] for place in places.values()],
+    )
     return rows.select(pl.col(names[place]).alias(role) for role, place in places.items())
 
 

@@ -22,13 +22,13 @@ class Batch(NamedTuple):
     source: str
     # says where row k of this batch is, e.g. "line 17": asked only when something is wrong
     place: Callable[[int], str]
-    # role → what the column is called in the source
+    # role → what an error calls the column: its name in quotes, or its position
     called: dict[str, str]
 
     def refuse(self, role: str, row: int, complaint: str) -> InvalidDataError:
         """Return the error that names source, place and column."""
         return InvalidDataError(
-            f"{self.source}, {self.place(row)}, column {self.called[role]!r} ({role}): {complaint}"
+            f"{self.source}, {self.place(row)}, column {self.called[role]} ({role}): {complaint}"
         )
 
 
@@ -83,6 +83,7 @@ class Encoder:
             timestamps=self._joined("timestamp"),
             user_ids=self._users.ids(),
             item_ids=self._items.ids(),
+            source=source,
         )
         return Interactions.from_codes(pairs, duplicates)
 
@@ -116,7 +117,7 @@ def _numbers(batch: Batch) -> NDArray[np.float64]:
         parsed = column.cast(pl.Float64)
     else:
         raise InvalidDataError(
-            f"{batch.source}: column {batch.called['value']!r} (value) is {column.dtype}, not a "
+            f"{batch.source}: column {batch.called['value']} (value) is {column.dtype}, not a "
             "number. Name another one with value= (--value)."
         )
     if parsed.has_nulls():

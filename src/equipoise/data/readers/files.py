@@ -73,6 +73,12 @@ def _in_folder(folder: Path, asked_format: str | None) -> Files:
         paths = [path for path in there if _BY_ENDING.get(ending(path)) == kind]
         if paths and asked_format in (None, kind):
             return Files(paths, kind)
+    folders = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    if folders and not there:
+        raise InvalidDataError(
+            f"the folder {folder} holds only folders: {', '.join(folders[:8])}. Name one of them, "
+            f"or all files below it with a glob such as {str(folder / '**' / '*.parquet')!r}."
+        )
     raise InvalidDataError(
         f"the folder {folder} has no Parquet or CSV files"
         + (f" to read as {asked_format}" if asked_format else "")

@@ -13,7 +13,7 @@ from equipoise.data.readers.chunks import Chunk, chunks, refuse_encoding
 from equipoise.data.readers.encoder import Batch
 from equipoise.exceptions import InvalidDataError
 
-_CALLED = {"user": "first number", "item": "later number"}
+_CALLED = {"user": "'first number'", "item": "'later number'"}
 
 
 def batches(path: Path) -> Iterator[Batch]:

@@ -11,12 +11,13 @@ import polars as pl
 
 from equipoise.data.assembly import Duplicates
 from equipoise.data.interactions import Interactions
-from equipoise.data.readers.columns import Columns, Resolved, resolve
+from equipoise.data.readers.columns import Columns, Resolved, refuse_idle_numbers, resolve
 from equipoise.data.readers.encoder import Batch, times_of
 from equipoise.exceptions import InvalidDataError
 
 # Rows of a Parquet file held at a time
 _ROWS_AT_A_TIME = 1 << 19
+_ONE_COLUMN = "it is one column"
 
 
 def is_pandas(source: Any) -> bool:
@@ -35,6 +36,8 @@ def from_pandas(table: Any, asked: Columns, duplicates: Duplicates) -> Interacti
     """Read a pandas table; ids of any type stay what they are."""
     names = [str(name) for name in table.columns]
     found = resolve(names, len(names), asked, "the pandas table")
+    numeric = [place for place, kind in enumerate(table.dtypes) if kind.kind in "iufc"]
+    refuse_idle_numbers(found, names, asked, numeric, "the pandas table")
     if not len(table):
         raise InvalidDataError("the pandas table is empty: it has columns but no rows.")
     values = None
@@ -52,6 +55,11 @@ def from_pandas(table: Any, asked: Columns, duplicates: Duplicates) -> Interacti
 
 
 def _pandas_numbers(column: Any) -> Any:
+    if column.dtype.kind == "c":
+        raise InvalidDataError(
+            f"the pandas table, column {column.name!r} (value): complex numbers cannot be "
+            "compared. Values must be numbers; name another column with value= (--value)."
+        )
     try:
         return column.to_numpy(dtype="float64", na_value=float("nan"))
     except (TypeError, ValueError) as error:
@@ -67,7 +75,7 @@ def _pandas_times(column: Any) -> Any:
     if column.dtype.kind in "iufM":
         return column.to_numpy()
     rows = pl.DataFrame({"timestamp": column.tolist()}, strict=False)
-    source, called = "the pandas table", {"timestamp": str(column.name)}
+    source, called = "the pandas table", {"timestamp": repr(str(column.name))}
     return times_of(Batch(rows, source, partial(_row, 0), called))
 
 
@@ -75,15 +83,20 @@ def _row(start: int, row: int) -> str:
     return f"row {start + row} (counted from 0)"
 
 
+def called(table: Any) -> str:
+    """Return how an error names a table: by its library."""
+    return f"the {type(table).__module__.split('.')[0]} table"
+
+
 def batches(table: Any, asked: Columns) -> Iterator[Batch]:
     """Yield the rows of a polars or Arrow table."""
-    source = f"the {type(table).__module__.split('.')[0]} table"
+    source = called(table)
     if isinstance(table, pl.LazyFrame):
         yield from _lazy_batches(table, asked, source)
         return
     start = 0
     for frame in _frames(table):
-        found = resolve(frame.columns, frame.width, asked, source)
+        found = _resolved(frame.schema, asked, source)
         yield _batch(frame, found, source, start)
         start += len(frame)
 
@@ -94,14 +107,45 @@ def _frames(table: Any) -> Iterator[pl.DataFrame]:
     elif hasattr(table, "read_next_batch"):
         # a RecordBatchReader may hold more than memory: one batch at a time
         for part in table:
-            yield pl.DataFrame(part)
+            yield frame_of(part)
     else:
-        yield pl.DataFrame(table)
+        yield frame_of(table)
+
+
+def frame_of(table: Any) -> pl.DataFrame:
+    """Return anything that is a table as a polars one; refuse what is not, or cannot be read."""
+    lazy = isinstance(table, pl.LazyFrame)
+    try:
+        frame: pl.DataFrame = table.collect() if lazy else pl.DataFrame(table)
+    except (pl.exceptions.PolarsError, TypeError, ValueError, OSError) as error:
+        # what Arrow calls a table is a column of structs
+        column = isinstance(error, pl.exceptions.SchemaError) and not lazy
+        raise _unreadable(table, _ONE_COLUMN if column else str(error)) from error
+    if isinstance(table, pl.Series) and table.dtype != pl.Struct:
+        raise _unreadable(table, _ONE_COLUMN)
+    return frame
+
+
+def _unreadable(table: Any, reason: str) -> InvalidDataError:
+    library = type(table).__module__.split(".")[0]
+    return InvalidDataError(
+        f"the {library} {type(table).__name__} cannot be read as a table: "
+        f"{reason.splitlines()[0]}. Give a table with a column of users and one of items, each a "
+        "plain type, or the columns to Interactions.from_pairs."
+    )
+
+
+def _resolved(schema: pl.Schema, asked: Columns, source: str) -> Resolved:
+    names = schema.names()
+    found = resolve(names, len(names), asked, source)
+    numeric = [place for place, kind in enumerate(schema.dtypes()) if kind.is_numeric()]
+    refuse_idle_numbers(found, names, asked, numeric, source)
+    return found
 
 
 def _lazy_batches(table: pl.LazyFrame, asked: Columns, source: str) -> Iterator[Batch]:
-    names = table.collect_schema().names()
-    found = resolve(names, len(names), asked, source)
+    schema = table.collect_schema()
+    names, found = schema.names(), _resolved(schema, asked, source)
     narrow = table.select(names[place] for place in found.taken().values())
     start = 0
     frames = narrow.collect_batches() if hasattr(narrow, "collect_batches") else [narrow.collect()]
@@ -124,8 +168,8 @@ def parquet_batches(paths: Sequence[Path], asked: Columns) -> Iterator[Batch]:
 
 def _one_parquet(path: Path, asked: Columns) -> Iterator[Batch]:
     scan = pl.scan_parquet(path, glob=False)
-    names = scan.collect_schema().names()
-    found = resolve(names, len(names), asked, str(path))
+    schema = scan.collect_schema()
+    names, found = schema.names(), _resolved(schema, asked, str(path))
     narrow = scan.select(names[place] for place in found.taken().values())
     n_rows = scan.select(pl.len()).collect().item()
     for start in range(0, n_rows, _ROWS_AT_A_TIME):
@@ -146,5 +190,5 @@ def _batch(frame: pl.DataFrame, found: Resolved, source: str, start: int) -> Bat
         frame.select(pl.col(names[place]).alias(role) for role, place in places.items()),
         source,
         partial(_row, start),
-        {role: names[place] for role, place in places.items()},
+        {role: repr(names[place]) for role, place in places.items()},
     )

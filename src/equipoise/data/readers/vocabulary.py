@@ -12,7 +12,10 @@ from equipoise.data.identifiers import as_id_array
 from equipoise.exceptions import InvalidDataError
 
 # "12" and "-3" are whole numbers; "012", "+3" and " 3" are spellings that a number would lose
-_WHOLE_NUMBER = r"^(?:0|-?[1-9][0-9]{0,17})$"
+_WHOLE_NUMBER = r"^(?:0|-?[1-9][0-9]{0,18})$"
+# Beside another whole-number type, Int64 may not hold these; old polars lack the last two
+_WIDE = {"UInt64", "Int128", "UInt128"}
+_WIDEST: Any = getattr(pl, "Int128", pl.Int64)
 _NUMPY_TYPES = (pl.Boolean, pl.Date, pl.Duration)
 _NOT_SCALAR = (pl.List, pl.Array, pl.Struct, pl.Object)
 
@@ -66,8 +69,10 @@ class ColumnVocabulary:
         if self._known is None or column.dtype == self._known.dtype:
             return column
         if column.dtype.is_integer() and self._known.dtype.is_integer():
-            self._known = self._known.cast(pl.Int64)
-            return column.cast(pl.Int64)
+            wide = {str(column.dtype), str(self._known.dtype)} & _WIDE
+            kind = _WIDEST if wide else pl.Int64
+            self._known = self._known.cast(kind)
+            return column.cast(kind)
         raise InvalidDataError(
             f"{self._role} ids are {self._known.dtype} in the first part and {column.dtype} in a "
             "later one. Give them one type."
@@ -81,13 +86,13 @@ class ColumnVocabulary:
         plain = (
             kind.is_integer() or kind.is_float() or isinstance(kind, (*_NUMPY_TYPES, pl.Datetime))
         )
-        if plain and not zoned:
+        if plain and not zoned and str(kind) not in ("Int128", "UInt128"):
             return known.to_numpy()
         return as_id_array(known.to_list(), self._role)
 
 
 class TextVocabulary(ColumnVocabulary):
-    """Ids of a text file: whole numbers if every one is written as one, else the text as it is."""
+    """Ids of a text file: int64 if every one is such a number, plainly written, else the text."""
 
     def __init__(self, role: str) -> None:
         super().__init__(role)
@@ -95,7 +100,9 @@ class TextVocabulary(ColumnVocabulary):
 
     def _typed(self, column: pl.Series) -> pl.Series:
         if self._all_numbers and column.str.contains(_WHOLE_NUMBER).all():
-            return column.cast(pl.Int64)
+            numbers = column.cast(pl.Int64, strict=False)
+            if not numbers.has_nulls():
+                return numbers
         if self._all_numbers and self._known is not None:
             self._known = self._known.cast(pl.String)
         self._all_numbers = False
