@@ -1,0 +1,158 @@
+"""Runs in processes of their own: a peak of memory that is the run's alone, and a time limit."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+# ru_maxrss counts kilobytes, on macOS bytes
+_UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+class Outcome(NamedTuple):
+    """What a run apart came to.
+
+    Attributes
+    ----------
+    value : object
+        What the task returned; None if it did not end.
+    peak_mb : float
+        Largest resident memory of the run, above what its process held before it.
+    failure : str
+        Empty, or why there is no value: the time limit, an error, killed by the system.
+    """
+
+    value: Any
+    peak_mb: float
+    failure: str = ""
+
+
+class Apart:
+    """A process that holds the data and forks a child for each run.
+
+    The process is spawned, so that no thread of the caller's is lost in a fork, and it computes
+    nothing itself. A child first warms up on something small, which loads and compiles code.
+    Then the memory that is free goes back to the system, the mark of the highest so far is taken
+    down, and how far the run lifts it again is the run's own.
+
+    Parameters
+    ----------
+    load : callable
+        Returns the data; it, the tasks and warm-ups must be picklable.
+    """
+
+    def __init__(self, load: Callable[[], Any]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._line, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, load), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._line.close()
+        self._process.join()
+
+    def run(
+        self,
+        task: Callable[[Any], Any],
+        *,
+        warm_up: Callable[[Any], Any] | None = None,
+        limit: float | None = None,
+    ) -> Outcome:
+        """Run ``task(data)`` in a fresh child.
+
+        Parameters
+        ----------
+        task : callable
+            Gets the data; what it returns is sent back.
+        warm_up : callable, optional
+            Called first, with the data too, and not counted.
+        limit : float, optional
+            Seconds after which the child is ended.
+        """
+        self._line.send((task, warm_up, limit))
+        outcome: Outcome = self._line.recv()
+        return outcome
+
+
+def _serve(line: Connection, load: Callable[[], Any]) -> None:
+    # children leave by os._exit: locks that they make must not wait for a clean-up to be unlinked
+    multiprocessing.set_start_method("fork", force=True)
+    data = load()
+    while True:
+        try:
+            task, warm_up, limit = line.recv()
+        except EOFError:  # the owner hung up
+            return
+        line.send(_fork(data, task, warm_up, limit))
+
+
+def _fork(
+    data: Any, task: Callable[[Any], Any], warm_up: Callable[[Any], Any] | None, limit: float | None
+) -> Outcome:
+    reader, writer = multiprocessing.Pipe(duplex=False)
+    child = os.fork()
+    if child == 0:
+        reader.close()
+        writer.send(_measure(data, task, warm_up))
+        os._exit(0)  # the parent's clean-up is not ours to do
+    writer.close()
+    try:
+        if not reader.poll(limit):
+            return Outcome(None, 0.0, f"not done after {limit:g} s")
+        outcome: Outcome = reader.recv()
+        return outcome
+    except EOFError:
+        return Outcome(None, 0.0, "killed by the system, most likely for its memory")
+    finally:
+        reader.close()
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _measure(
+    data: Any, task: Callable[[Any], Any], warm_up: Callable[[Any], Any] | None
+) -> Outcome:
+    try:
+        if warm_up is not None:
+            warm_up(data)
+        _forget_peak()
+        baseline = _peak()
+        value = task(data)
+        return Outcome(value, (_peak() - baseline) / 2**20)
+    except Exception as error:  # whatever it is, the benchmark goes on and reports it
+        traceback.print_exc()
+        return Outcome(None, 0.0, f"{type(error).__name__}: {error}")
+
+
+def _forget_peak() -> None:
+    """Let the peak be what is held now, where the system can: without it, a warm-up hides runs."""
+    gc.collect()
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):  # another libc, a locked-down /proc
+            ctypes.CDLL(None).malloc_trim(0)
+            Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak() -> float:
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT)
