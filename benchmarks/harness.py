@@ -34,8 +34,9 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 _PACKAGES = ("equipoise", "numpy", "scipy", "scikit-learn", "numba", "implicit", "cvxpy")
 
-# BLAS workers spin for some 30 ms after a call: they must not spin into somebody else's turn.
-_BREATH = 0.05
+# BLAS workers spin for some 100 ms after a call: they must not spin into somebody else's turn. All
+# threads sleep when the process uses less than this of a core over so many seconds.
+_IDLE, _GLANCE = 0.2, 0.01
 
 
 def _cores() -> int:
@@ -106,10 +107,18 @@ class Timing(NamedTuple):
 def timed(run: Callable[[], Any]) -> Timing:
     """Run once, after the garbage of others is gone and their threads sleep."""
     gc.collect()
-    time.sleep(_BREATH)
+    _settle()
     started = time.perf_counter()
     value = run()
     return Timing([time.perf_counter() - started], value)
+
+
+def _settle() -> None:
+    busy = True
+    while busy:
+        before = time.process_time()
+        time.sleep(_GLANCE)
+        busy = time.process_time() - before > _IDLE * _GLANCE
 
 
 def interleave(
