@@ -31,12 +31,19 @@ class Outcome(NamedTuple):
     peak_mb : float
         Largest resident memory of the run, above what its process held before it.
     failure : str
-        Empty, or why there is no value: the time limit, an error, killed by the system.
+        Empty, or why there is no value: the time limit, an error, out of memory.
     """
 
     value: Any
     peak_mb: float
     failure: str = ""
+
+
+class _Order(NamedTuple):
+    task: Callable[[Any], Any]
+    warm_up: Callable[[Any], Any] | None
+    limit: float | None
+    memory_gb: float | None
 
 
 class Apart:
@@ -78,6 +85,7 @@ class Apart:
         *,
         warm_up: Callable[[Any], Any] | None = None,
         limit: float | None = None,
+        memory_gb: float | None = None,
     ) -> Outcome:
         """Run ``task(data)`` in a fresh child.
 
@@ -89,8 +97,10 @@ class Apart:
             Called first, with the data too, and not counted.
         limit : float, optional
             Seconds after which the child is ended.
+        memory_gb : float, optional
+            Address space that the child may have, so that the machine survives it.
         """
-        self._line.send((task, warm_up, limit))
+        self._line.send(_Order(task, warm_up, limit, memory_gb))
         outcome: Outcome = self._line.recv()
         return outcome
 
@@ -101,44 +111,44 @@ def _serve(line: Connection, load: Callable[[], Any]) -> None:
     data = load()
     while True:
         try:
-            task, warm_up, limit = line.recv()
+            order: _Order = line.recv()
         except EOFError:  # the owner hung up
             return
-        line.send(_fork(data, task, warm_up, limit))
+        line.send(_fork(data, order))
 
 
-def _fork(
-    data: Any, task: Callable[[Any], Any], warm_up: Callable[[Any], Any] | None, limit: float | None
-) -> Outcome:
+def _fork(data: Any, order: _Order) -> Outcome:
     reader, writer = multiprocessing.Pipe(duplex=False)
     child = os.fork()
     if child == 0:
         reader.close()
-        writer.send(_measure(data, task, warm_up))
+        writer.send(_measure(data, order))
         os._exit(0)  # the parent's clean-up is not ours to do
     writer.close()
     try:
-        if not reader.poll(limit):
-            return Outcome(None, 0.0, f"not done after {limit:g} s")
+        if not reader.poll(order.limit):
+            return Outcome(None, 0.0, f"not done after {order.limit:g} s")
         outcome: Outcome = reader.recv()
         return outcome
-    except EOFError:
-        return Outcome(None, 0.0, "killed by the system, most likely for its memory")
+    except EOFError:  # libraries that get no memory abort
+        allowed = f"; it may have {order.memory_gb:g} GB" if order.memory_gb else ""
+        return Outcome(None, 0.0, f"out of memory{allowed}")
     finally:
         reader.close()
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 
 
-def _measure(
-    data: Any, task: Callable[[Any], Any], warm_up: Callable[[Any], Any] | None
-) -> Outcome:
+def _measure(data: Any, order: _Order) -> Outcome:
     try:
-        if warm_up is not None:
-            warm_up(data)
+        if order.memory_gb is not None:
+            allowed = int(order.memory_gb * 2**30)
+            resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
+        if order.warm_up is not None:
+            order.warm_up(data)
         _forget_peak()
         baseline = _peak()
-        value = task(data)
+        value = order.task(data)
         return Outcome(value, (_peak() - baseline) / 2**20)
     except Exception as error:  # whatever it is, the benchmark goes on and reports it
         traceback.print_exc()

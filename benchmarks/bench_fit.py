@@ -44,6 +44,7 @@ SDPSolver = Literal["CLARABEL", "SCS"]
 # Paths that need an m × m matrix are measured up to this many items: 800 MB in float64.
 _DENSE_ITEMS = 10_000
 _SDP_RANK = 16
+_SDP_MEMORY_GB = 8.0
 _SDP_SOLVERS: tuple[SDPSolver, ...] = ("CLARABEL", "SCS")
 
 
@@ -170,7 +171,9 @@ def measure_sdp(plan: Plan, data: DataSet, step: Step) -> list[Cell]:
             for solver in _SDP_SOLVERS:
                 solve = partial(solve_sdp, solver)
                 warm_up = partial(warm_up_sdp, solver)
-                came = apart.run(solve, warm_up=warm_up, limit=plan.sdp_limit)
+                came = apart.run(
+                    solve, warm_up=warm_up, limit=plan.sdp_limit, memory_gb=_SDP_MEMORY_GB
+                )
                 sdp = came.value or {"sdp_s": None, "objective": None}
                 cells.append(
                     {
