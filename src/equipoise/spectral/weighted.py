@@ -6,11 +6,12 @@ unless the catalogue is small: `WeightedGram` answers products MV and counts wha
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from equipoise.spectral.gram import Block, DenseGram, Floats, Gram
+from equipoise.spectral.gram import Block, DenseGram, Floats, Gram, Product
 
 
 class WeightedGram:
@@ -40,8 +41,12 @@ class WeightedGram:
         self.scale = gram.scale * largest
         self.sweeps = 0
         self.columns = 0
+
+    @cached_property
+    def _product(self) -> Product:
+        """Made when first asked for: a dense Gram matrix forms M for it, LAPACK needs none."""
         uniform = bool(np.all(self.weights == 1.0))
-        self._product = gram.product if uniform else gram.weighted_product(self.weights)
+        return self.gram.product if uniform else self.gram.weighted_product(self.weights)
 
     @property
     def working_dtype(self) -> np.dtype[Any]:
