@@ -197,8 +197,6 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -216,34 +214,6 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         signal = self.preprocess(user_items)
         self.popularity_ = popularity_of(signal)
         return signal
-
-    def _validate_params(self) -> None:
-        """Check the constructor's arguments; a complaint is one of ours, like all others."""
-        try:
-            super()._validate_params()
-        except ValueError as error:
-            raise InvalidParameterError(str(error)) from None
-        if not _is_whole(self.n_components):
-            raise InvalidParameterError(
-                f"The 'n_components' parameter of {type(self).__name__} must be a whole number, "
-                f"got {self.n_components!r}."
-            )
-
-    def _accept(self, X: Any) -> sp.csr_array:
-        """Read the training data and refuse what cannot be fitted."""
-        user_items = self._read(X, reset=True)
-        n_users, n_items = user_items.shape
-        if user_items.nnz == 0:
-            raise InvalidDataError(
-                f"the {n_users} × {n_items} matrix passed to {type(self).__name__} holds no "
-                "interaction: every entry is 0. Check which column holds the values."
-            )
-        if self.n_components > n_items:
-            raise InvalidParameterError(
-                f"n_components={self.n_components} must be at most the number of items, "
-                f"{n_items} (n_features={n_items}). Pass a smaller n_components."
-            )
-        return user_items
 
     def _learn(self, found: Components) -> None:
         self.n_components_ = len(found.eigenvalues)
@@ -264,12 +234,6 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         """What the solver takes for no eigenvalue at all, relative to the largest."""
         dense = self.n_features_in_ * float(np.finfo(np.float64).eps)
         return dense if self.solver_ == "dense" else LANCZOS_ZERO
-
-    def _generator(self) -> np.random.Generator:
-        """A fresh generator: None means a fixed seed, so that a fit is the same every time."""
-        if isinstance(self.random_state, np.random.RandomState):
-            return np.random.default_rng(self.random_state.randint(2**31))
-        return np.random.default_rng(0 if self.random_state is None else self.random_state)
 
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
         coordinates = self.preprocess(user_items) @ (self.components_.T * self.strengths())

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils._tags import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from equipoise.data.identifiers import Lookup
@@ -38,7 +39,8 @@ class Explanation(NamedTuple):
     contributions : ndarray
         Preference for the item times its similarity to the explained one.
     rest : float
-        What all other items of the user contribute together.
+        What all other items of the user contribute together, and whatever the model adds to a
+        score whoever asks (the popularity of the item, a user's own part).
     """
 
     score: float
@@ -152,10 +154,11 @@ class Recommender(BaseEstimator, ABC):
             raise InvalidParameterError(
                 f"N must be a whole number of at least 1, or None for all, got {N!r}."
             )
-        parts = self._contributions(row, self._column(item))
+        column = self._column(item)
+        parts = self._contributions(row, column)
         order = np.argsort(-np.abs(parts), kind="stable")[:N]
         listed = parts[order]
-        score = float(parts.sum())
+        score = float(self._scores(row)[0, column])
         return Explanation(
             score, self._named(row.indices[order]), listed, score - float(listed.sum())
         )
@@ -210,6 +213,49 @@ class Recommender(BaseEstimator, ABC):
         if isinstance(plain.get("random_state"), np.random.RandomState):
             plain["random_state"] = None  # a generator's state belongs to the run, not the model
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in plain.items()}, arrays
+
+    def _validate_params(self) -> None:
+        """Check the constructor's arguments; a complaint is one of ours, like all others."""
+        try:
+            super()._validate_params()
+        except ValueError as error:
+            raise InvalidParameterError(str(error)) from None
+        rank = self.get_params(deep=False).get("n_components", 1)
+        if not isinstance(rank, int | np.integer) or isinstance(rank, bool):
+            raise InvalidParameterError(
+                f"The 'n_components' parameter of {type(self).__name__} must be a whole number, "
+                f"got {rank!r}."
+            )
+
+    def _accept(self, X: Any) -> sp.csr_array:
+        """Read the training data and refuse what cannot be fitted."""
+        user_items = self._read(X, reset=True)
+        n_users, n_items = user_items.shape
+        if user_items.nnz == 0:
+            raise InvalidDataError(
+                f"the {n_users} × {n_items} matrix passed to {type(self).__name__} holds no "
+                "interaction: every entry is 0. Check which column holds the values."
+            )
+        rank = self.get_params(deep=False).get("n_components", 1)
+        if rank > n_items:
+            raise InvalidParameterError(
+                f"n_components={rank} must be at most the number of items, "
+                f"{n_items} (n_features={n_items}). Pass a smaller n_components."
+            )
+        return user_items
+
+    def _generator(self) -> np.random.Generator:
+        """A fresh generator: None means a fixed seed, so that a fit is the same every time."""
+        seed = self.get_params(deep=False).get("random_state")
+        if isinstance(seed, np.random.RandomState):
+            return np.random.default_rng(seed.randint(2**31))
+        return np.random.default_rng(0 if seed is None else seed)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        return tags
 
     def _read(self, user_items: Any, *, reset: bool = False) -> sp.csr_array:
         """Check users × items at the door: canonical CSR, finite, non-negative, right columns."""
