@@ -118,7 +118,7 @@ class Variant:
     key : str
         Identifier, e.g. "pca", "item-weighted:-1", "factors:0".
     label : str
-        What people call it, e.g. "Item-Weighted PCA", "als.npz". Not trusted: it may be a file name.
+        What people call it, e.g. "Item-Weighted PCA", "als.npz". Not trusted: may be a path.
     kind : str
         What it is; a full item × item matrix ("scores") has one rank, the number of items.
     gamma : float or None
