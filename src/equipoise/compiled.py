@@ -7,13 +7,14 @@ plain threads give every part of the work a fixed place: same input, same thread
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 
 def compile_loop(loop: Callable[..., Any], *, fastmath: bool = False) -> Callable[..., Any]:
@@ -53,13 +54,15 @@ class _BlasLimit:
         self._lock = threading.Lock()
         self._holders = 0
         self._limits: Any = None
+        self._controller = ThreadpoolController()
+        self._modules = len(sys.modules)
 
     @contextmanager
     def held(self) -> Iterator[None]:
         with self._lock:
             self._holders += 1
             if self._holders == 1:
-                self._limits = threadpool_limits(limits=1, user_api="blas")
+                self._limits = self._libraries().limit(limits=1, user_api="blas")
         try:
             yield
         finally:
@@ -67,6 +70,13 @@ class _BlasLimit:
                 self._holders -= 1
                 if self._holders == 0:
                     self._limits.restore_original_limits()
+
+
+    def _libraries(self) -> ThreadpoolController:
+        """The BLAS libraries of the process; looked for anew (4 ms) after imports alone."""
+        if len(sys.modules) != self._modules:
+            self._controller, self._modules = ThreadpoolController(), len(sys.modules)
+        return self._controller
 
 
 one_blas_thread = _BlasLimit().held
