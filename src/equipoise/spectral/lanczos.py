@@ -251,23 +251,20 @@ class _Deflated:
 class _Pace:
     """When to look whether the pairs have converged: looking costs a small eigenproblem.
 
-    For larger ranks that problem dominates, so the next look is put where the residuals,
-    extrapolated log-linearly over the basis size, should have reached the tolerance.
+    That problem is a quarter of the time of a small fit and dominates at larger ranks, so the
+    next look is put where the residuals, extrapolated log-linearly over the basis size, should
+    have reached the tolerance.
     """
 
     def __init__(self, rank: int, width: int, kept: int = 0) -> None:
         self.width = width
-        self.patient = rank >= 64
-        first = 2 * rank if self.patient and not kept else rank + 2 * width
-        self.next_look = kept + 2 * width if kept else first
+        self.next_look = kept + 2 * width if kept else max(2 * rank, rank + 2 * width)
         self.last: tuple[int, float] | None = None
 
     def due(self, k: int) -> bool:
         return k >= self.next_look
 
     def saw(self, k: int, relative: float, tol: float) -> None:
-        if not self.patient:
-            return
         step = 2 * self.width
         if self.last is not None and k > self.last[0] and relative < self.last[1]:
             slope = np.log(self.last[1] / relative) / (k - self.last[0])
