@@ -39,6 +39,8 @@ class KrylovBasis:
         self.k = 0
         self.last_width = 0
         self.scale = 0.0
+        # how far from orthogonal a new block may be to the basis
+        self._tolerated = 1e-5 if start.dtype == np.float32 else 1e-12
 
     @property
     def full(self) -> bool:
@@ -65,7 +67,7 @@ class KrylovBasis:
         self._project(H, start, stop)
         self.last_width, self.k = stop - start, stop
         if not self.complete:
-            self._follow(W)
+            self._follow(W, float(np.abs(h).max()))
 
     def _project(self, H: Floats, start: int, stop: int) -> None:
         self.T[:stop, start:stop] = H
@@ -73,8 +75,13 @@ class KrylovBasis:
         self.T[start:stop, start:stop] = (H[start:] + H[start:].T) / 2
         self.scale = max(self.scale, float(np.abs(H).max()))
 
-    def _follow(self, W: Block) -> None:
-        """Make the next block and its coupling from what is left of the product."""
+    def _follow(self, W: Block, removed: float) -> None:
+        """Make the next block and its coupling from what is left of the product.
+
+        Taking parts of size `removed` out of W leaves errors of their rounding in it, which grow
+        as W's shortest direction is stretched to unit length; only where they could matter is
+        the next block compared with the whole basis once more.
+        """
         Q = self.Q[:, : self.k]
         spread, Y = np.linalg.eigh((W.T @ W).astype(np.float64))
         norms = np.sqrt(np.maximum(spread, 0.0))
@@ -83,10 +90,11 @@ class KrylovBasis:
             self._refill(W, Y[:, alive] / norms[alive])
             return
         N, B = orthonormalize(W)
-        overlap = Q.T @ N
-        if np.abs(overlap).max() > (1e-5 if W.dtype == np.float32 else 1e-12):
-            N, R = orthonormalize(N - Q @ overlap)
-            B = R @ B
+        if np.finfo(W.dtype).eps * removed > self._tolerated / 10 * norms.min():
+            overlap = Q.T @ N
+            if np.abs(overlap).max() > self._tolerated:
+                N, R = orthonormalize(N - Q @ overlap)
+                B = R @ B
         room = self.size - self.k
         if N.shape[1] > room:  # the last block of a small space
             self._refill(W, Y[:, -room:] / norms[-room:])
