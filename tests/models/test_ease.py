@@ -1,0 +1,190 @@
+"""EASE against its formula, its optimality conditions and regressions solved one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import Ridge
+
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.models import ease
+from equipoise.models.ease import EASE, available_memory
+
+
+@pytest.fixture
+def X() -> np.ndarray:
+    rng = np.random.default_rng(7)
+    return rng.poisson(rng.pareto(1.5, 14) + 0.2, (40, 14)).astype(float)
+
+
+@pytest.mark.parametrize("penalty", [0.1, 5.0, 500.0])
+def test_weights_are_the_published_formula(X, penalty):
+    P = np.linalg.inv(X.T @ X + penalty * np.eye(14))
+    expected = np.eye(14) - P / np.diag(P)
+    B = EASE(penalty).fit(X).item_weights_
+    np.testing.assert_allclose(B, expected, atol=1e-12)
+    np.testing.assert_array_equal(np.diag(B), np.zeros(14))
+    assert B.flags.c_contiguous
+
+
+def test_each_column_is_a_ridge_regression_on_the_other_items(X):
+    B = EASE(regularization=3.0).fit(X).item_weights_
+    for j in range(14):
+        others = np.delete(np.arange(14), j)
+        ridge = Ridge(alpha=3.0, fit_intercept=False).fit(X[:, others], X[:, j])
+        np.testing.assert_allclose(B[others, j], ridge.coef_, atol=1e-10)
+
+
+def test_gradient_vanishes_off_the_diagonal(X):
+    penalty = 20.0
+    B = EASE(penalty).fit(X).item_weights_
+    gradient = penalty * B - X.T @ (X - X @ B)
+    np.fill_diagonal(gradient, 0.0)  # held at zero by the constraint
+    np.testing.assert_allclose(gradient, 0.0, atol=1e-10)
+
+
+def test_no_other_matrix_with_a_zero_diagonal_has_a_smaller_loss(X):
+    B = EASE(regularization=20.0).fit(X).item_weights_
+
+    def loss(B: np.ndarray) -> float:
+        return np.square(X - X @ B).sum() + 20.0 * np.square(B).sum()
+
+    rng = np.random.default_rng(0)
+    for size in (1e-3, 1e-1, 1.0):
+        other = rng.standard_normal(B.shape) * size
+        np.fill_diagonal(other, 0.0)
+        assert loss(B) < loss(B + other)
+
+
+def test_units_do_not_matter_if_the_penalty_follows_them(X):
+    B = EASE(regularization=3.0).fit(X).item_weights_
+    np.testing.assert_allclose(EASE(3e6).fit(X * 1e3).item_weights_, B, atol=1e-12)
+
+
+def test_checkerboard_top_one_is_the_item_left_out():
+    X = (np.add.outer(np.arange(24), np.arange(24)) % 2 == 0).astype(float)
+    np.fill_diagonal(X, 0.0)
+    for penalty in (1.0, 500.0):
+        ids = EASE(penalty).fit(X).recommend(X, N=1).ids[:, 0]
+        np.testing.assert_array_equal(ids, np.arange(24))
+
+
+def test_item_that_nobody_touched_is_similar_to_none_and_scores_zero(X):
+    X[:, 6] = 0
+    model = EASE(regularization=3.0).fit(X)
+    assert not model.item_weights_[6].any()
+    assert not model.item_weights_[:, 6].any()
+    np.testing.assert_array_equal(model.similar_items(6, N=2).ids, [-1, -1])
+    assert 6 not in model.similar_items(3, N=13).ids
+
+
+def test_equal_items_are_each_others_nearest(X):
+    X[:, 3] = X[:, 8]
+    assert EASE(regularization=3.0).fit(X).similar_items(3, N=1).ids[0] == 8
+
+
+def test_contributions_sum_to_the_score(X):
+    model = EASE(regularization=3.0).fit(X)
+    scores = X @ model.item_weights_
+    for item in range(14):
+        whole = model.explain(X[5], item, N=None)
+        assert whole.score == pytest.approx(scores[5, item], abs=1e-12)
+        assert whole.contributions.sum() == pytest.approx(scores[5, item], abs=1e-12)
+        short = model.explain(X[5], item, N=2)
+        assert short.contributions.sum() + short.rest == pytest.approx(scores[5, item], abs=1e-12)
+
+
+def test_sparse_equals_dense_and_float32_stays_float32(X):
+    dense = EASE(3.0).fit(X).item_weights_
+    for same in (sp.csr_array(X), sp.csc_array(X)):
+        np.testing.assert_array_equal(EASE(3.0).fit(same).item_weights_, dense)
+    single = EASE(3.0).fit(X.astype(np.float32))
+    assert single.item_weights_.dtype == np.float32
+    assert single.recommend(X.astype(np.float32), N=2).scores.dtype == np.float32
+    np.testing.assert_allclose(single.item_weights_, dense, atol=1e-6)
+
+
+def test_saved_and_loaded_model_recommends_the_same(X, tmp_path):
+    model = EASE(regularization=3.0).fit(X)
+    loaded = EASE.load(model.save(tmp_path / "ease.eqp"))
+    assert loaded.regularization == 3.0
+    np.testing.assert_array_equal(loaded.recommend(X).scores, model.recommend(X).scores)
+    np.testing.assert_array_equal(loaded.similar_items(3).ids, model.similar_items(3).ids)
+
+
+def test_data_are_left_as_they_were(X):
+    before = X.copy()
+    EASE().fit(X)
+    np.testing.assert_array_equal(X, before)
+
+
+def test_empty_rows_score_zero(X):
+    assert EASE().fit(X).recommend(np.zeros(14), N=3).scores.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_catalogue_that_does_not_fit_is_refused_before_it_is_computed(monkeypatch):
+    monkeypatch.setattr(ease, "available_memory", lambda: 2 * 2**30)
+    monkeypatch.setattr(ease, "DenseGram", None)
+    wide = sp.csr_array(([1.0], ([0], [0])), shape=(1, 20_000))
+    message = (
+        "EASE on 20000 items needs about 8.9 GiB for dense 20000 × 20000 matrices, and "
+        r"2.0 GiB are free\. Leave rare items out, or use a model without such a matrix"
+    )
+    with pytest.raises(InvalidDataError, match=message):
+        EASE().fit(wide)
+
+
+@pytest.mark.parametrize("available", [3 * 8 * 14**2, None])
+def test_catalogue_that_just_fits_or_memory_that_is_unknown_is_no_reason_to_refuse(
+    X, available, monkeypatch
+):
+    monkeypatch.setattr(ease, "available_memory", lambda: available)
+    assert EASE().fit(X).item_weights_.shape == (14, 14)
+    if available is not None:
+        monkeypatch.setattr(ease, "available_memory", lambda: available - 1)
+        with pytest.raises(InvalidDataError, match="EASE on 14 items needs"):
+            EASE().fit(X)
+
+
+def test_available_memory_is_asked_of_the_system(monkeypatch, tmp_path):
+    (tmp_path / "meminfo").write_text("MemTotal:  9000 kB\nMemAvailable:    4096 kB\n")
+    monkeypatch.setattr(ease, "_MEMINFO", tmp_path / "meminfo")
+    assert available_memory() == 4096 * 1024
+    monkeypatch.setattr(ease, "_MEMINFO", tmp_path / "none")
+    pages = {"SC_PHYS_PAGES": 100, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr(ease.os, "sysconf", pages.__getitem__, raising=False)
+    assert available_memory() == 409_600
+    monkeypatch.delattr(ease.os, "sysconf")
+    assert available_memory() is None
+
+
+@pytest.mark.parametrize("penalty", [0.0, -1.0, "much"])
+def test_bad_parameters_are_refused(X, penalty):
+    message = r"'regularization' parameter of EASE must be a float in the range \(0.0, inf\)"
+    with pytest.raises(InvalidParameterError, match=message):
+        EASE(penalty).fit(X)
+
+
+def test_penalty_lost_in_rounding_is_refused():
+    X = np.ones((5, 3))
+    message = "regularization=1e-30 is too small for these data: to rounding, XᵀX . λI is singular"
+    with pytest.raises(InvalidParameterError, match=message):
+        EASE(1e-30).fit(X)
+
+
+def test_values_whose_squares_overflow_are_refused(X):
+    with pytest.raises(InvalidDataError, match="and regularization by its square"):
+        EASE().fit(X * 1e200)
+
+
+@pytest.mark.data
+def test_optimality_holds_on_the_papers_movielens_matrix(data_dir):
+    from equipoise.data.catalog import load_dataset
+
+    X = load_dataset("ml-1m", "paper", data_dir=data_dir).matrix
+    B = EASE(regularization=500.0).fit(X).item_weights_
+    residual = X.T @ (X.toarray() - X @ B)
+    gradient = 500.0 * B - residual
+    np.fill_diagonal(gradient, 0.0)
+    assert np.abs(gradient).max() < 1e-9 * np.abs(residual).max()
