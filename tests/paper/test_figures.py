@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,9 +11,11 @@ import pytest
 import scipy.sparse as sp
 
 from equipoise.data import Interactions
+from equipoise.exceptions import InvalidDataError
 from equipoise.paper import figures, more_figures
 from equipoise.paper.gallery import Gallery
-from equipoise.paper.protocol import MODELS, NORMALIZED, PCA
+from equipoise.paper.protocol import MODELS, NORMALIZED, PCA, USER_METRICS
+from equipoise.paper.recorded import recorded_lightgcn
 from equipoise.paper.tables import data_table, literature_tables
 from equipoise.paper.teaser import measure_teaser
 from equipoise.paper.theory.experiment import Experiment, Panel, Series
@@ -115,6 +118,72 @@ def test_figure_7_says_what_is_left_out(evaluations):
     full = more_figures.figure_7(evaluations, curves)
     assert full.table.where(model="Weighted MF").column("value") == [0.5, 0.25]
     assert full.caption.endswith("LightGCN is left out.")
+    assert full.table.where(model="LightGCN").rows == ()
+
+
+RUN = {
+    "dataset": "movielens",
+    "settings": {"layers": 3},
+    "curves": {metric: {"16": 0.4, "4": 0.2, "8": 0.3} for metric in USER_METRICS},
+}
+
+
+def test_figure_7_shows_a_recorded_run_of_lightgcn(evaluations, tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps(RUN), encoding="utf-8")
+    run = recorded_lightgcn(tmp_path / "run.json")
+    assert run.settings == {"layers": 3}
+    figure = more_figures.figure_7(evaluations, {"lastfm": {"recall@20": {4: 0.5}}}, run)
+    shown = figure.table.where(model="LightGCN", metric="ndcg@20")
+    assert shown.column("dataset") == ["movielens"] * 3
+    assert shown.column("rank") == [4, 8, 16]
+    assert shown.column("value") == [0.2, 0.3, 0.4]
+    assert figure.caption.endswith("MovieLens alone, is from a recorded training run.")
+    assert figure.render("svg") != more_figures.figure_7(evaluations, None, run).render("svg")
+    bare = more_figures.figure_7(evaluations, None, run)
+    assert bare.caption.endswith("recorded training run. Weighted MF is left out.")
+
+
+def test_the_legend_of_figure_7_names_the_curves_of_both_rows(evaluations, tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps(RUN), encoding="utf-8")
+    run = recorded_lightgcn(tmp_path / "run.json")
+    figure = more_figures.figure_7(evaluations, {"lastfm": {"recall@20": {4: 0.5}}}, run)
+    from matplotlib.figure import Figure as Canvas
+
+    canvas = Canvas(figsize=figure.size)
+    figure.draw(canvas, figure.table)
+    [legend] = canvas.legends
+    named = [text.get_text() for text in legend.get_texts()]
+    assert sorted(named) == ["Item-Weighted PCA", "LightGCN", "Weighted MF"]
+
+
+def test_without_a_file_there_is_no_recorded_run(tmp_path):
+    assert recorded_lightgcn(tmp_path / "absent.json") is None
+
+
+def test_the_recorded_run_that_comes_with_the_package_can_be_read():
+    run = recorded_lightgcn()
+    assert run is None or run.dataset == "movielens"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is no recorded run"),
+        ("[]", "is no recorded run"),
+        ('{"dataset": "movielens", "settings": {}}', r"is no recorded run \(KeyError: 'curves'\)"),
+        (json.dumps(RUN | {"curves": {"recall@20": {"four": 1}}}), "is no recorded run"),
+        (json.dumps(RUN | {"dataset": "netflix"}), r"one of \['lastfm', 'movielens'\], got 'netf"),
+        (json.dumps(RUN | {"curves": {}}), r"curves must hold values for each of .*, got \[\]"),
+        (
+            json.dumps(RUN | {"curves": {**RUN["curves"], "ndcg@20": {}}}),
+            r"curves must hold values for each of .*, got \['mrr@20:lightgcn', 'precision@20'",
+        ),
+    ],
+)
+def test_a_recorded_run_of_another_form_is_refused(tmp_path, text, message):
+    (tmp_path / "run.json").write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidDataError, match=message):
+        recorded_lightgcn(tmp_path / "run.json")
 
 
 def test_equal_numbers_give_equal_bytes(figure):

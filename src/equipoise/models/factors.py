@@ -35,7 +35,8 @@ class FactorModel(Recommender):
         """Cosine between the items' vectors; −inf for items without one."""
         norms = np.linalg.norm(self.item_factors_, axis=1)
         present = norms > np.finfo(norms.dtype).eps * norms.max(initial=0)
-        divisors = np.where(present, norms * norms[item], 1.0)
+        known = present & present[item]
+        divisors = np.where(known, norms * norms[item], 1.0)
         products = self.item_factors_ @ self.item_factors_[item]
-        similarities: NDArray[Any] = np.where(present & present[item], products / divisors, -np.inf)
+        similarities: NDArray[Any] = np.where(known, products / divisors, -np.inf)
         return similarities

@@ -60,6 +60,7 @@ LOOKS = {
     NORMALIZED: Look(GREEN, ":", "s"),
     ITEM_WEIGHTED: Look(BLUE, "-", "^"),
     "Weighted MF": Look(PURPLE, "-.", "D"),
+    "LightGCN": Look(ORANGE, "--", "v"),
 }
 
 
@@ -123,10 +124,13 @@ def line(axes: Any, x: Sequence[Any], y: Sequence[Any], label: str, look: Look) 
     axes.plot(x, known, look.line, color=look.color, marker=look.marker, label=label)
 
 
-def legend_below(canvas: Any, axes: Any, *, columns: int = 4) -> None:
-    """One legend for all panels."""
-    handles, labels = axes.get_legend_handles_labels()
-    canvas.legend(handles, labels, loc="outside lower center", ncols=columns)
+def legend_below(canvas: Any, *panels: Any, columns: int = 4) -> None:
+    """One legend for all panels, of the curves that any of these has."""
+    found: dict[str, Any] = {}
+    for axes in panels:
+        handles, labels = axes.get_legend_handles_labels()
+        found = dict(zip(labels, handles, strict=True)) | found
+    canvas.legend(found.values(), found.keys(), loc="outside lower center", ncols=columns)
 
 
 def rank_axis(axes: Any) -> None:

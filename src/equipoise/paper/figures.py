@@ -233,7 +233,7 @@ def draw_users(canvas: Any, table: Tidy, metrics: Sequence[str]) -> None:
             _draw_curves(axes, table.where(dataset=dataset, metric=metric))
             axes.set_title(f"{DATASETS[dataset].title}: {USER_METRICS[metric]}")
             axes.set_ylim(bottom=0)
-    legend_below(canvas, grid[0][0])
+    legend_below(canvas, *grid[:, 0])
 
 
 def _curves(

@@ -9,7 +9,8 @@ from equipoise.paper.baselines import WEIGHTED_MF, Curves
 from equipoise.paper.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, Figure
 from equipoise.paper.figures import draw_users, user_table
 from equipoise.paper.measurements import Evaluation
-from equipoise.paper.protocol import ITEM_WEIGHTED, USER_METRICS
+from equipoise.paper.protocol import DATASETS, ITEM_WEIGHTED, USER_METRICS
+from equipoise.paper.recorded import LIGHTGCN, Recorded
 from equipoise.paper.theory.experiment import Experiment, Panel, Series, Table
 from equipoise.paper.tidy import Tidy
 
@@ -19,28 +20,61 @@ _REFERENCES = (":", "--", "-.")
 _FIGURE_OF = {"figure-5": "fig5"}
 
 
-def figure_7(evaluations: Sequence[Evaluation], curves: dict[str, Curves] | None) -> Figure:
-    """Item-Weighted PCA beside Weighted MF, where `implicit` is installed."""
+def figure_7(
+    evaluations: Sequence[Evaluation],
+    curves: dict[str, Curves] | None,
+    lightgcn: Recorded | None = None,
+) -> Figure:
+    """Item-Weighted PCA beside Weighted MF, where `implicit` is installed, and LightGCN.
+
+    Parameters
+    ----------
+    evaluations : sequence of Evaluation
+        Of both data sets.
+    curves : dict, optional
+        Data set -> metric -> rank -> value of Weighted MF.
+    lightgcn : Recorded, optional
+        A recorded run of LightGCN.
+    """
     metrics = tuple(USER_METRICS)
     table = user_table(evaluations, metrics).where(model=ITEM_WEIGHTED)
     extra = [
-        (dataset, metric, "all", WEIGHTED_MF, rank, value)
-        for dataset, by_metric in (curves or {}).items()
-        for metric, curve in by_metric.items()
-        for rank, value in curve.items()
+        row for name, found in (curves or {}).items() for row in _rows(WEIGHTED_MF, name, found)
     ]
-    left_out = "LightGCN" if curves else "Weighted MF and LightGCN"
-    verb = "is" if curves else "are"
+    if lightgcn is not None:
+        extra += _rows(LIGHTGCN, lightgcn.dataset, lightgcn.curves)
     return Figure(
         "fig7",
         "Figure 7: Item-Weighted PCA and broader baselines",
         "Recall, Precision, NDCG and MRR at 20 on held-out interactions over the rank. Weighted MF "
-        "is implicit's alternating least squares on R + (R > 0) with 50 iterations. "
-        f"{left_out} {verb} left out.",
+        "is implicit's alternating least squares on R + (R > 0) with 50 iterations."
+        f"{_told(curves, lightgcn)}",
         Tidy.of(table.columns, [*table.rows, *extra]),
         lambda canvas, shown: draw_users(canvas, shown, metrics),
         (12.0, 5.0),
     )
+
+
+def _rows(model: str, dataset: str, curves: Curves) -> list[tuple[Any, ...]]:
+    return [
+        (dataset, metric, "all", model, rank, value)
+        for metric, curve in curves.items()
+        for rank, value in curve.items()
+    ]
+
+
+def _told(curves: dict[str, Curves] | None, lightgcn: Recorded | None) -> str:
+    """Which curve was not measured in this run, and which are not there."""
+    told = ""
+    if lightgcn is not None:
+        title = DATASETS[lightgcn.dataset].title
+        told = (
+            f" {LIGHTGCN}, for 0/1 data and so for {title} alone, is from a recorded training run."
+        )
+    left_out = [*([] if curves else [WEIGHTED_MF]), *([] if lightgcn else [LIGHTGCN])]
+    if left_out:
+        told += f" {' and '.join(left_out)} {'is' if len(left_out) == 1 else 'are'} left out."
+    return told
 
 
 def theory_figure(experiment: Experiment) -> Figure:
