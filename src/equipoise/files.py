@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -14,6 +16,9 @@ from equipoise.exceptions import OutputError
 
 def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], None]) -> None:
     """Fill a temporary file beside `path`, flush it to the disk, and only then rename it.
+
+    A link is followed: the file that it leads to is replaced, and the link stays. What is no
+    file (a pipe, ``/dev/stdout``) is written to as it is.
 
     Parameters
     ----------
@@ -27,27 +32,92 @@ def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], None]) -> Non
     OutputError
         If the disk is full, the folder missing or not writable.
     """
-    temporary = path.with_name(f".equipoise-{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            if callable(content):
-                content(file)
-            else:
-                file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException as error:  # Ctrl-C too: half a file must not stay behind
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        if not isinstance(error, OSError):
+    with _explained(path):
+        target = _target(path)
+        if _is_device(target):
+            with target.open("wb") as file:
+                _fill(file, content)
+            return
+        temporary = target.with_name(f".equipoise-{secrets.token_hex(8)}.tmp")
+        try:
+            with temporary.open("xb") as file:
+                _fill(file, content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        except BaseException:  # Ctrl-C too: half a file must not stay behind
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
             raise
+    _sync_folder(target.parent)
+
+
+def require_writable(path: Path) -> None:
+    """Refuse a path that cannot be written, before the hours of work whose result goes there.
+
+    Raises
+    ------
+    OutputError
+        If it is a folder, or its own folder is missing or not writable.
+    """
+    with _explained(path):
+        target = _target(path)
+        if not _is_device(target):
+            with tempfile.TemporaryFile(dir=target.parent, prefix=".equipoise-"):
+                pass
+
+
+@contextlib.contextmanager
+def scratch_folder(path: Path) -> Iterator[Path]:
+    """A folder on the disk of `path` for the pieces of it; gone at the end, whatever happens.
+
+    Raises
+    ------
+    OutputError
+        If there cannot be one, as for `write_whole`.
+    """
+    with _explained(path):
+        target = _target(path)
+        beside = None if _is_device(target) else target.parent
+        folder = tempfile.TemporaryDirectory(prefix=".equipoise-", dir=beside)
+    with folder as name:
+        yield Path(name)
+
+
+def _fill(file: IO[bytes], content: bytes | Callable[[IO[bytes]], None]) -> None:
+    if callable(content):
+        content(file)
+    else:
+        file.write(content)
+
+
+def _target(path: Path) -> Path:
+    """The file itself, where `path` is a link to it; no folder."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    # /dev/stdout leads to a pipe that has no path of its own
+    return path if _is_device(path) else Path(os.path.realpath(path))
+
+
+def _is_device(path: Path) -> bool:
+    """A pipe, a terminal or another thing with a name that must not be renamed away."""
+    return path.exists() and not path.is_file()
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Say of whatever the system refuses which file it was, and what to do."""
+    try:
+        yield
+    except (BrokenPipeError, OutputError):  # a reader that has enough; told already
+        raise
+    except OSError as error:
         message = (
-            f"{path} was not written: {error.strerror}. What was there before is untouched. Free "
-            "space on the disk, check that its folder exists and is yours, or write elsewhere."
+            f"{path} was not written: {error.strerror or error}. What was there before is "
+            "untouched. Free space on the disk, check that its folder exists and is yours, or "
+            "write elsewhere."
         )
         raise OutputError(message) from error
-    _sync_folder(path.parent)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from equipoise.cli.evaluate import evaluate
 from equipoise.data.synthetic import scale
-from equipoise.exceptions import InvalidParameterError
+from equipoise.exceptions import InvalidParameterError, MissingExtraError
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +75,43 @@ def test_gammas_and_the_preparation_of_the_data_are_options(table, capsys):
     assert "count 0" in rows[0]["convention"]
 
 
+def test_any_model_of_the_registry_can_be_named(table, capsys):
+    options = ("--models", "ease,gfcf,popularity", "--ranks", "2,4", "--metrics", "recall")
+    assert call(table, "--json", *options) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [(row["model"], row["rank"]) for row in told["rows"]] == [
+        ("EASE", None),
+        ("GF-CF", 2),
+        ("GF-CF", 4),
+        ("Popularity", None),
+    ]
+    assert "costs" not in told
+
+
+def test_costs_are_shown_when_asked_for(table, capsys):
+    options = ("--models", "ease,pca", "--ranks", "2", "--metrics", "recall", "--costs")
+    assert call(table, *options) == 0
+    shown = capsys.readouterr().out
+    assert "cost of a fit" in shown
+    assert "1,600" in shown  # 40 × 40 weights of EASE
+    assert call(table, "--json", *options) == 0
+    costs = json.loads(capsys.readouterr().out)["costs"]
+    assert [cost["model"] for cost in costs] == ["EASE", "PCA"]
+    assert all(cost["fit_seconds"] > 0 for cost in costs)
+
+
+def test_a_model_whose_extra_is_missing_is_left_out_with_a_note(table, capsys, monkeypatch):
+    missing = property(lambda entry: entry.extra is None)
+    monkeypatch.setattr("equipoise.models.registry.ModelEntry.installed", missing)
+    options = ("--ranks", "2", "--metrics", "recall", "--json")
+    assert call(table, "--models", "weighted-mf,ease", *options) == 0
+    said = capsys.readouterr()
+    assert {row["model"] for row in json.loads(said.out)["rows"]} == {"EASE"}
+    assert 'left out: Weighted MF is not installed: pip install "equipoise[als]"' in said.err
+    with pytest.raises(MissingExtraError, match=r'LightGCN is not.*"equipoise\[lightgcn\]"'):
+        call(table, "--models", "weighted-mf,lightgcn", *options)
+
+
 def test_a_picture_is_drawn(table, tmp_path):
     pytest.importorskip("matplotlib")
     options = ("--ranks", "2,4", "--metrics", "recall", "--plot", tmp_path / "out.png")
@@ -112,7 +149,7 @@ def test_an_interrupted_run_prints_what_it_has_and_says_how_to_go_on(
     [
         (
             ("--models", "svd"),
-            "--models: unknown model 'svd'. Known: pca, normalized",
+            "--models: unknown model 'svd'. Known: item-weighted, pca",
         ),
         (("--ranks", "two"), "--ranks takes whole numbers with commas between them, got 'two'"),
         (("--gammas", "low"), "--gammas takes numbers with commas between them, got 'low'"),

@@ -54,6 +54,28 @@ def test_json_csv_and_picture(table, capsys, tmp_path):
     assert (tmp_path / "search.svg").stat().st_size > 1000
 
 
+def test_any_model_can_be_tuned_over_a_grid(table, capsys):
+    options = ("--model", "item-knn", "--grid", "n_neighbors=5,10", "--grid", "shrinkage=0,0.5")
+    assert call(table, *options, "--maximize", "recall@5") == 0
+    shown = capsys.readouterr().out
+    assert "Best of 4 settings on validation" in shown
+    for word in ("choice", "n_neighbors", "shrinkage", "test recall@5", "ItemKNN("):
+        assert word in shown
+    assert call(table, *options, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["model"] == "ItemKNN"
+    assert told["choice"]["n_neighbors"] in (5, 10)
+
+
+def test_words_of_a_grid_become_what_they_look_like(table, capsys):
+    grid = ("--grid", "value_transform=none,binary", "--grid", "iterations=2")
+    options = ("--model", "ips-mf", "--ranks", "2", *grid, "--json")
+    assert call(table, *options) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["n_trials"] == 2
+    assert told["choice"]["value_transform"] in (None, "binary")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -64,6 +86,10 @@ def test_json_csv_and_picture(table, capsys, tmp_path):
         (("--value-transforms", "sqrt"), "value transforms are None and"),
         (("--ranks", "1.5"), "--ranks takes whole numbers"),
         (("--user-scalings", "half"), "--user-scalings takes numbers"),
+        (("--grid", "shrinkage"), r"--grid takes PARAMETER=VALUE,VALUE.* got 'shrinkage'"),
+        (("--grid", "gamma="), "--grid takes PARAMETER=VALUE"),
+        (("--model", "ease", "--gammas", "-1"), "are the grid of 'item-weighted'"),
+        (("--model", "svd"), "unknown model 'svd'"),
     ],
 )
 def test_what_cannot_be_understood_is_refused(table, options, message):

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
     """Run the command line; the entry point of the `equipoise` script."""
-    from equipoise.cli.app import run
+    for stream in (sys.stdout, sys.stderr):
+        # a terminal that lacks a letter of an artist's name shall not end the programme
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # always of this kind
+    try:
+        from equipoise.cli.app import run
 
-    raise SystemExit(run())
+        code = run()
+    except KeyboardInterrupt:  # while still importing
+        code = 130
+    raise SystemExit(code)

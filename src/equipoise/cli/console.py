@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
-out = Console()
-err = Console(stderr=True)
-failures = Console(stderr=True)  # heard even with --quiet
+# What ends sooner needs no sign of life.
+_PATIENCE_SECONDS = 1.0
+# An id of ten thousand characters must not drown what is wrong with it.
+_LONGEST_LINE = 1200
 
 
-def progress() -> Progress:
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to the error boundary; rich would exit with code 1 from here."""
+        raise BrokenPipeError
+
+
+# No emoji: an item called ":dog:" keeps its name.
+out = _Console(emoji=False)
+err = Console(stderr=True, emoji=False)
+failures = Console(stderr=True, emoji=False)  # heard even with --quiet
+
+
+def progress(*, hidden: bool = False) -> Progress:
     """A progress bar on stderr, gone when it is done; silent where stderr is no terminal."""
     return Progress(
         TextColumn("{task.description}"),
@@ -19,5 +48,93 @@ def progress() -> Progress:
         TimeRemainingColumn(),
         console=err,
         transient=True,
-        disable=not err.is_terminal or err.quiet,
+        disable=hidden or not err.is_terminal or err.quiet,
     )
+
+
+@contextlib.contextmanager
+def waiting(doing: str) -> Iterator[Callable[[str], None]]:
+    """A spinner with the elapsed time, once a second has passed; the callback says how far."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    hidden = not err.is_terminal or err.quiet
+    spinner = Progress(*columns, console=err, transient=True, disable=hidden)
+    task = spinner.add_task(inert(doing), total=None)
+    alarm = threading.Timer(_PATIENCE_SECONDS, spinner.start)
+    alarm.daemon = True
+    alarm.start()
+    try:
+        yield lambda how_far: spinner.update(task, description=inert(f"{doing}: {how_far}"))
+    finally:
+        alarm.cancel()
+        alarm.join()
+        spinner.stop()
+
+
+def inert(text: object) -> str:
+    """Text that neither styles nor steers the terminal, whatever an item is called."""
+    return escape("".join(sign if sign.isprintable() else "\ufffd" for sign in str(text)))
+
+
+def write(text: str) -> None:
+    """Write a result to stdout as it is: JSON, Markdown, a path."""
+    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """Tell the user what goes on: one line on stderr, unless --quiet."""
+    err.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def fail(error: Exception | str) -> None:
+    """Print what went wrong as one line on stderr."""
+    line = " ".join(str(error).split()) or type(error).__name__
+    if len(line) > _LONGEST_LINE:
+        line = f"{line[: _LONGEST_LINE // 2]} … {line[-_LONGEST_LINE // 2 :]}"
+    failures.print(f"[red]error:[/] {inert(line)}", highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def warnings_in_one_line() -> Iterator[None]:
+    """Print a warning without the place in the code that it comes from."""
+
+    def show(message: Warning | str, *_place: Any, **_more: Any) -> None:
+        say(f"warning: {' '.join(str(message).split())}")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], title: str) -> None:
+    """Print rows of the same columns as a table; numbers stand right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    out.print(f"[bold]{inert(title)}", highlight=False, soft_wrap=True)
+    table = Table(box=SIMPLE_HEAD)
+    for name, value in (rows[0] if rows else {}).items():
+        table.add_column(name, justify="right" if isinstance(value, float) else "left")
+    for row in rows:
+        table.add_row(*(inert(_cell(value)) for value in row.values()))
+    out.print(table)
+
+
+def print_facts(facts: Mapping[str, Any], title: str) -> None:
+    """Print names and values, one a line."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    out.print(f"[bold]{inert(title)}", highlight=False, soft_wrap=True)
+    table = Table(box=SIMPLE, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for name, value in facts.items():
+        table.add_row(name, f"{value:,}" if isinstance(value, int) else inert(_cell(value)))
+    out.print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,33 +1,40 @@
-"""`equipoise tune DATA`: the best Item-Weighted PCA for this data, chosen on validation."""
+"""`equipoise tune DATA`: the best setting of a model for this data, chosen on validation."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from equipoise.cli import console
-from equipoise.cli import evaluate as shared
+from equipoise.cli import options as shared
 from equipoise.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
-    from equipoise.evaluation import Filter, Tuning
+    from equipoise.evaluation import Trial, Tuning
 
 _LIMIT = re.compile(r"\s*([^<>=\s]+)\s*(>=|<=|>|<)\s*(\S+)\s*")
 
 
 def tune(
     data: shared.Data,
+    model: Annotated[str, typer.Option(help="As `equipoise models` lists it.")] = "item-weighted",
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(help="What to try, e.g. regularization=100,500; may be repeated."),
+    ] = None,
     maximize: Annotated[
-        str, typer.Option(help="name[@k][:convention][/group]; a leading - minimizes.")
+        str, typer.Option(help=r"name\[@k]\[:convention]\[/group]; a leading - minimizes.")
     ] = "ndcg@20",
     subject_to: Annotated[
         list[str] | None, typer.Option(help="A limit, e.g. 'aplt>=0.3'; may be repeated.")
     ] = None,
     trade_off: Annotated[str, typer.Option(help="What the frontier weighs it against.")] = "aplt",
     ranks: Annotated[str | None, typer.Option(help="Default: 4 to 128.")] = None,
-    gammas: Annotated[str | None, typer.Option(help="Default: 0 to -2.")] = None,
+    gammas: Annotated[
+        str | None, typer.Option(help="Of item-weighted, as the next three; default: 0 to -2.")
+    ] = None,
     filters: Annotated[
         str | None, typer.Option(help="E.g. hard,power:0.25,ridge:0.1.", metavar="LIST")
     ] = None,
@@ -40,6 +47,7 @@ def tune(
     item: shared.Item = None,
     value: shared.Value = None,
     timestamp: shared.Timestamp = None,
+    delimiter: shared.Delimiter = None,
     file_format: shared.Format = None,
     query: shared.Query = None,
     min_items_per_user: shared.MinItems = 0,
@@ -57,13 +65,18 @@ def tune(
     csv: shared.Csv = None,
     plot: shared.Plot = None,
 ) -> int:
-    """Choose γ, rank, filter, scaling and value transform on validation; score once on test."""
+    """Choose the parameters of a model, by default Item-Weighted PCA, on validation.
+
+    The choice is scored once on test.
+    """
     from equipoise import evaluation
 
-    grid = {
+    axes = {
         "ranks": None if ranks is None else shared.integers(ranks, "--ranks"),
         "gammas": None if gammas is None else shared.numbers(gammas, "--gammas"),
-        "filters": None if filters is None else [_filter(f) for f in shared.words(filters)],
+        "filters": None
+        if filters is None
+        else [shared.spectral_filter(f, "--filters") for f in shared.words(filters)],
         "user_scalings": None
         if user_scalings is None
         else shared.numbers(user_scalings, "--user-scalings"),
@@ -72,7 +85,7 @@ def tune(
         else [None if word == "none" else word for word in shared.words(value_transforms)],
     }
     limits = dict(_limit(text) for text in subject_to or [])
-    interactions = shared.read(data, user, item, value, timestamp, file_format, query)
+    interactions = shared.read(data, user, item, value, timestamp, file_format, query, delimiter)
     interactions = shared.prepare(
         interactions, min_items_per_user, min_users_per_item, binarize, normalize_rows
     )
@@ -80,6 +93,8 @@ def tune(
     with shared.progress_bar() as report:
         tuning = evaluation.tune(
             split,
+            model,
+            grid=None if grid is None else dict(_axis(text) for text in grid),
             maximize=maximize,
             subject_to=limits,
             trade_off=shared.words(trade_off),
@@ -88,7 +103,7 @@ def tune(
             empty=empty,
             cache=cache,
             progress=report,
-            **grid,  # type: ignore[arg-type]  # tune checks what the words mean
+            **axes,  # type: ignore[arg-type]  # tune checks what the words mean
         )
     if csv is not None:
         tuning.write_csv(csv)
@@ -112,20 +127,11 @@ def _print(tuning: Tuning) -> None:
         box=SIMPLE_HEAD,
         title=f"Best of {len(tuning.trials)} settings on validation, and the frontier",
     )
-    for name in ("", "γ", "rank", "filter", "scaling", "values", *targets):
+    for name in ("", *_shown(tuning.choice), *targets):
         table.add_column(name, justify="left" if name in ("", "filter", "values") else "right")
     for mark, trial in [("choice", tuning.choice), *(("", t) for t in tuning.frontier[:10])]:
-        hard = trial.spectral_filter == "hard"
-        filtered = "hard" if hard else f"{trial.spectral_filter} {trial.filter_strength:g}"
-        table.add_row(
-            mark,
-            f"{trial.gamma:g}",
-            str(trial.rank),
-            filtered,
-            f"{trial.user_scaling:g}",
-            trial.value_transform or "as is",
-            *(f"{trial.scores[target]:.4f}" for target in targets),
-        )
+        scores = (f"{trial.scores[target]:.4f}" for target in targets)
+        table.add_row(mark, *_shown(trial).values(), *scores)
     console.out.print(table)
     if tuning.test is not None:
         for row in tuning.test.select(group="all"):
@@ -137,16 +143,34 @@ def _print(tuning: Tuning) -> None:
     console.out.print(f"\n{tuning.constructor()}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _filter(text: str) -> Filter:
-    from equipoise.evaluation import Filter
+def _shown(trial: Trial) -> dict[str, str]:
+    """The settings of a trial by the heads of their columns."""
+    shown = {name: _word(value) for name, value in trial.settings.items()}
+    if "spectral_filter" not in shown:
+        return shown
+    hard = shown["spectral_filter"] == "hard"
+    return {
+        "γ": shown["gamma"],
+        "rank": shown["n_components"],
+        "filter": "hard" if hard else f"{shown['spectral_filter']} {shown['filter_strength']}",
+        "scaling": shown["user_scaling"],
+        "values": "as is" if shown["value_transform"] == "none" else shown["value_transform"],
+    }
 
-    kind, _, strength = text.partition(":")
-    try:
-        return Filter(kind, float(strength or 0))  # type: ignore[arg-type]  # tune refuses others
-    except ValueError:
+
+def _word(value: Any) -> str:
+    if value is None:
+        return "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _axis(text: str) -> tuple[str, list[Any]]:
+    name, given, values = text.partition("=")
+    if not given or not name.strip() or not shared.words(values):
         raise InvalidParameterError(
-            f"--filters takes hard, power:S or ridge:RHO, got {text!r}."
-        ) from None
+            f"--grid takes PARAMETER=VALUE,VALUE,…, e.g. regularization=100,500, got {text!r}."
+        )
+    return name.strip(), [shared.plain_value(word) for word in shared.words(values)]
 
 
 def _limit(text: str) -> tuple[str, tuple[str, float]]:

@@ -233,6 +233,7 @@ class ItemWeightedPCA(ProjectionModel):
             tol=self.tol,
             rng=self._generator(),
             start=start,
+            monitor=self.monitor,
         )
         self.error_budget_multiplier_ = found.multiplier
         return found

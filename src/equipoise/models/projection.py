@@ -23,7 +23,7 @@ from equipoise.models.recommender import Recommender
 from equipoise.spectral.certificate import Certificate, certify, suboptimality
 from equipoise.spectral.eigen import Eigenpairs
 from equipoise.spectral.gram import Gram, squared_column_norms
-from equipoise.spectral.lanczos import LANCZOS_ZERO
+from equipoise.spectral.lanczos import LANCZOS_ZERO, Monitor
 from equipoise.spectral.solve import (
     SOLVERS,
     Components,
@@ -67,6 +67,10 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
     solver_: Solver
     _dtype: np.dtype[Any]
 
+    # Told (sweeps, largest relative residual) as a fit goes on; set it before fitting. Neither a
+    # parameter nor learned: clones and saved models are without it.
+    monitor: Monitor | None = None
+
     def __init__(
         self,
         n_components: int = 32,
@@ -93,6 +97,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
             tol=self.tol,
             rng=self._generator(),
             start=start,
+            monitor=self.monitor,
         )
 
     def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:

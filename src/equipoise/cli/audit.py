@@ -1,0 +1,201 @@
+"""`equipoise audit [DATA]`: which items a low-rank model fails or memorises, on one page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from equipoise.cli import console
+from equipoise.cli import options as shared
+from equipoise.exceptions import InvalidParameterError
+
+if TYPE_CHECKING:
+    from equipoise.audit.findings import Findings
+    from equipoise.data import Interactions
+
+EMBEDDED = "embedded data"
+_REPORT = Path("report.html")
+
+Data = Annotated[
+    str | None,
+    typer.Argument(
+        help="File, folder, glob or database URL; without it, the embedded data.",
+        metavar="DATA",
+        show_default=False,
+    ),
+]
+Rank = Annotated[str, typer.Option("--rank", help="Components, or auto.", metavar="N|auto")]
+Gamma = Annotated[float, typer.Option("--gamma", help="Exponent of popularity in the weights.")]
+Groups = Annotated[str, typer.Option("--groups", help="Popularity groups by mass or by items.")]
+Factors = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--factors",
+        help="Audit this model as well: item factors or an item × item matrix in .npy, .npz, "
+        "Parquet or .eqp; may be repeated.",
+        metavar="FILE",
+    ),
+]
+Length = Annotated[int, typer.Option("-k", help="Length of the recommended lists.", min=1)]
+Seed = Annotated[int, typer.Option(help="Seed of the hold-out and of every sample.", min=0)]
+Normalize = Annotated[
+    bool | None,
+    typer.Option(
+        "--normalize-rows/--as-they-are",
+        help="Divide every user's values by their sum, or not; default: where a few users would "
+        "outweigh all others.",
+        rich_help_panel=shared.PREPARING,
+    ),
+]
+Out = Annotated[
+    Path,
+    typer.Option("--out", "-o", help="Where to write the report.", rich_help_panel=shared.OUTPUT),
+]
+AsMarkdown = Annotated[
+    bool,
+    typer.Option("--md", help="Print Markdown instead of a table.", rich_help_panel=shared.OUTPUT),
+]
+Open = Annotated[
+    bool,
+    typer.Option("--open", help="Open the report in the browser.", rich_help_panel=shared.OUTPUT),
+]
+
+
+def audit(
+    data: Data = None,
+    rank: Rank = "32",
+    gamma: Gamma = -1.0,
+    groups: Groups = "mass",
+    factors: Factors = None,
+    names: shared.Names = None,
+    k: Length = 20,
+    seed: Seed = 0,
+    out: Out = _REPORT,
+    as_json: shared.AsJson = False,
+    as_markdown: AsMarkdown = False,
+    open_page: Open = False,
+    user: shared.User = None,
+    item: shared.Item = None,
+    value: shared.Value = None,
+    delimiter: shared.Delimiter = None,
+    file_format: shared.Format = None,
+    query: shared.Query = None,
+    min_items_per_user: shared.MinItems = 0,
+    min_users_per_item: shared.MinUsers = 0,
+    binarize: shared.Binarize = False,
+    normalize_rows: Normalize = None,
+) -> None:
+    """Tell which items a low-rank model fails, which it memorises, and what item weights change.
+
+    Prints a summary, a verdict and the setting to use, and writes one HTML page to open.
+    """
+    from equipoise.files import require_writable
+
+    if as_json and as_markdown:
+        raise InvalidParameterError("--json and --md both say what to print. Give one of them.")
+    asked = _rank(rank)
+    require_writable(out)
+    if data is None:
+        interactions = embedded(0)
+    else:
+        interactions = shared.read(data, user, item, value, None, file_format, query, delimiter)
+    interactions = shared.prepare(
+        interactions, min_items_per_user, min_users_per_item, binarize, False
+    )
+    found = examine(
+        interactions,
+        names=names,
+        rank=asked,
+        gamma=gamma,
+        groups=groups,
+        factors=factors or [],
+        k=k,
+        seed=seed,
+        normalize=normalize_rows,
+        source=EMBEDDED if data is None else data,
+    )
+    publish(found, out, as_json=as_json, as_markdown=as_markdown)
+    if open_page:
+        _open(out)
+
+
+def embedded(seed: int) -> Interactions:
+    """Draw the data that come with the package."""
+    from equipoise.data.synthetic import listening
+
+    plays = listening(seed=seed)
+    console.say(f"Drew {plays.n_users:,} invented listeners of {plays.n_items:,} invented artists.")
+    return plays
+
+
+def examine(interactions: Interactions, **settings: Any) -> Findings:
+    """Run the audit with a progress bar."""
+    from equipoise.audit import audit as run
+
+    with shared.progress_bar() as report:
+        return run(interactions, progress=report, **settings)
+
+
+def publish(found: Findings, out: Path, *, as_json: bool, as_markdown: bool) -> None:
+    """Write the page; print the summary as JSON, as Markdown, or for people."""
+    from equipoise.audit.report import render
+    from equipoise.files import write_whole
+
+    write_whole(out, render(found).encode())
+    if as_json or as_markdown:
+        from equipoise.audit import to_json, to_markdown
+
+        console.write(to_json(found) if as_json else to_markdown(found))
+        console.say(f"Report: {out.resolve()}")
+        return
+    _print(found)
+    console.write(f"\nReport: {out.resolve()}")
+
+
+def _rank(text: str) -> int | Literal["auto"]:
+    if text == "auto":
+        return "auto"
+    if not re.fullmatch(r"0*[1-9][0-9]{0,17}", text):
+        raise InvalidParameterError(
+            f"--rank takes a whole number of at least 1, or auto, got {text!r}."
+        )
+    return int(text)
+
+
+def _print(found: Findings) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from equipoise.audit.record import compared_variants
+    from equipoise.cli.summary import lines, portrait
+
+    for note in found.settings.notes:
+        console.say(f"note: {note}")
+    table = Table(
+        box=SIMPLE_HEAD,
+        title="What the components are spent on",
+        caption=console.inert(portrait(found)),
+        caption_justify="left",
+    )
+    table.add_column("")
+    for variant in compared_variants(found):
+        table.add_column(console.inert(variant.label), justify="right")
+    for line in lines(found):
+        table.add_row(line.title, *line.values)
+    console.out.print(table)
+    verdict = found.verdict
+    for sentence in verdict.sentences:
+        console.out.print(f"• {console.inert(sentence)}", highlight=False)
+    console.out.print(f"\n[bold]Advice[/]  {console.inert(verdict.advice.why)}", highlight=False)
+    for call in (verdict.advice.command, verdict.advice.python):
+        console.out.print(f"  {console.inert(call)}", highlight=False, soft_wrap=True)
+
+
+def _open(page: Path) -> None:
+    import webbrowser
+
+    if not webbrowser.open(page.resolve().as_uri()):
+        console.say(f"There is no browser to be found here: open {page.resolve()} in one yourself.")

@@ -1,0 +1,58 @@
+"""What an audit found, in the few lines that a terminal has room for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from equipoise.audit.findings import Findings, Variant
+
+
+class Line(NamedTuple):
+    """One measure: what it is, and the number of each model."""
+
+    title: str
+    values: tuple[str, ...]
+
+
+def lines(found: Findings) -> list[Line]:
+    """The numbers that matter, at the rank and γ asked for."""
+    from equipoise.audit.measuring import position_of
+    from equipoise.audit.record import compared_variants
+
+    variants, k = compared_variants(found), found.settings.k
+    place = {each.key: position_of(found.settings.rank, each.ranks) for each in variants}
+
+    def line(title: str, form: str, number: Callable[[Variant, int], float]) -> Line:
+        return Line(title, tuple(_shown(form, number(v, place[v.key])) for v in variants))
+
+    groups = [group.name for group in found.portrait.groups]
+    first, last = groups[0], groups[-1]
+    return [
+        line("specialization", "{:.3f}", lambda v, r: v.specialization[r]),
+        line(f"rebuilt from itself, {first}", "{:.3f}", lambda v, r: v.diagonal[first][r]),
+        line(f"rebuilt from itself, {last}", "{:.3f}", lambda v, r: v.diagonal[last][r]),
+        line(f"error halved after, {first}", "{:.0f}", lambda v, _: v.halving[first]),
+        line(f"error halved after, {last}", "{:.0f}", lambda v, _: v.halving[last]),
+        line(f"item AUC from other items, {last}", "{:.3f}", lambda v, r: v.auc[last][r]),
+        line(f"Recall@{k}", "{:.3f}", lambda v, r: v.accuracy["recall"][r]),
+        line(f"NDCG@{k}", "{:.3f}", lambda v, r: v.accuracy["ndcg"][r]),
+        line("components owned by one item", "{:.0f}", lambda v, _: len(v.owned)),
+    ]
+
+
+def portrait(found: Findings) -> str:
+    """What was audited, in one sentence."""
+    data, settings = found.portrait, found.settings
+    groups = ", ".join(f"{group.n_items:,} {group.name}" for group in data.groups)
+    return (
+        f"{data.n_users:,} users × {data.n_items:,} items, {data.n_interactions:,} interactions; "
+        f"rank {settings.rank}, γ = {settings.gamma:g}; popularity groups by {settings.groups}: "
+        f"{groups}."
+    )
+
+
+def _shown(form: str, number: float) -> str:
+    return form.format(number) if math.isfinite(number) else "–"

@@ -1,0 +1,104 @@
+"""`equipoise audit` and `equipoise demo`: findings as a table, JSON, Markdown and a page."""
+
+from __future__ import annotations
+
+import json
+import webbrowser
+
+import numpy as np
+import pytest
+
+from equipoise import Interactions
+from equipoise.audit import audit, to_json, to_markdown
+from equipoise.audit.report import render
+from equipoise.cli.app import run
+from equipoise.cli.summary import lines
+
+
+@pytest.fixture(scope="module")
+def factors(tmp_path_factory):
+    path = tmp_path_factory.mktemp("factors") / "als.npy"
+    np.save(path, np.random.default_rng(0).random((60, 4)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def found(world, factors):
+    """The audit by the Python API."""
+    data = Interactions.read(str(world / "plays.csv"))
+    return audit(
+        data,
+        names=world / "names.csv",
+        rank=4,
+        groups="items",
+        factors=[factors],
+        k=5,
+        source=str(world / "plays.csv"),
+    )
+
+
+@pytest.fixture
+def command(world, factors, tmp_path):
+    options = ["--names", world / "names.csv", "--factors", factors, "--out", tmp_path / "r.html"]
+    settings = ["--rank", "4", "--groups", "items", "-k", "5"]
+    return list(map(str, ["audit", world / "plays.csv", *settings, *options]))
+
+
+def test_the_page_and_the_table_say_what_was_found(command, found, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run(command) == 0
+    shown = capsys.readouterr().out
+    assert (tmp_path / "r.html").read_text() == render(found)
+    said = " ".join(shown.split())
+    for line in lines(found):
+        assert f"{line.title} {' '.join(line.values)}" in said
+    for sentence in found.verdict.sentences:
+        assert sentence in said
+    assert found.verdict.advice.command in said
+    assert "als.npy" in said
+    assert shown.splitlines()[-1] == f"Report: {tmp_path / 'r.html'}"
+
+
+@pytest.mark.parametrize(("flag", "text"), [("--json", to_json), ("--md", to_markdown)])
+def test_json_and_markdown_are_alone_on_stdout(flag, text, command, found, capsys):
+    assert run([*command, flag]) == 0
+    said = capsys.readouterr()
+    assert said.out == text(found)
+    assert "Report: " in said.err
+
+
+@pytest.mark.parametrize("there_is_one", [True, False])
+def test_the_page_is_opened_where_there_is_a_browser(
+    there_is_one, command, tmp_path, monkeypatch, capsys
+):
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) or there_is_one)
+    assert run([*command, "--open"]) == 0
+    assert opened == [(tmp_path / "r.html").as_uri()]
+    assert ("There is no browser" in capsys.readouterr().err) is not there_is_one
+
+
+def test_without_data_the_embedded_are_audited(tmp_path, monkeypatch, capsys):
+    from equipoise.data import synthetic
+
+    small = synthetic.listening(n_users=80, n_items=60)
+    monkeypatch.setattr(synthetic, "listening", lambda **_: small)
+    options = ["--rank", "auto", "--gamma", "-0.5", "--json", "--out", str(tmp_path / "r.html")]
+    assert run(["audit", *options]) == 0
+    said = capsys.readouterr()
+    told = json.loads(said.out)
+    assert told["portrait"]["source"] == "embedded data"
+    assert told["settings"]["rank_chosen_by"] != "given"
+    assert told["settings"]["gamma"] == -0.5
+    assert "Drew 80 invented listeners of 60 invented artists" in said.err
+
+
+def test_the_demo_is_the_audit_of_the_embedded_data(tmp_path, monkeypatch, capsys):
+    from equipoise.data import synthetic
+
+    small = synthetic.listening(n_users=80, n_items=60, seed=2)
+    monkeypatch.setattr(synthetic, "listening", lambda **_: small)
+    page = tmp_path / "new" / "r.html"
+    assert run(["demo", "--rank", "4", "--seed", "2", "--out", str(page), "--json"]) == 0
+    assert capsys.readouterr().out == to_json(audit(small, rank=4, seed=2, source="embedded data"))
+    assert page.read_text().lower().startswith("<!doctype html>")

@@ -1,0 +1,48 @@
+"""`equipoise models` as a user types it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from equipoise.cli import console
+from equipoise.cli.app import run
+from equipoise.models.registry import MODELS, ModelEntry
+
+
+@pytest.fixture
+def wide(monkeypatch):
+    """A terminal with room for every column."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(console.out, "_width", 200)
+    monkeypatch.setattr(console.err, "_width", 200)
+
+
+@pytest.mark.usefixtures("wide")
+def test_the_table_names_every_model_with_its_paper_and_kind(capsys):
+    assert run(["models"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for entry in MODELS.values():
+        (line,) = [line for line in lines if line.split()[:1] == [entry.key]]
+        assert entry.paper in line
+        assert entry.computation in line
+        assert (entry.extra or "–") in line
+
+
+def test_json_tells_everything(capsys):
+    assert run(["models", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [each["key"] for each in listed] == list(MODELS)
+    assert listed == [entry.facts() for entry in MODELS.values()]
+
+
+@pytest.mark.usefixtures("wide")
+def test_what_is_missing_is_named_with_the_command_that_installs_it(capsys, monkeypatch):
+    missing = property(lambda entry: entry.extra != "als")
+    monkeypatch.setattr(ModelEntry, "installed", missing)
+    assert run(["models"]) == 0
+    said = capsys.readouterr()
+    assert "als (missing)" in said.out
+    assert 'Weighted MF is not installed: pip install "equipoise[als]"' in said.err
+    assert "LightGCN" not in said.err

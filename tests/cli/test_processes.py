@@ -1,0 +1,227 @@
+"""Real processes: signals, pipes, full disks, completion; and bad input once more."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from equipoise.cli.app import run
+from tests.cli import test_bad_input as bad
+from tests.cli.conftest import COMMAND, call, snapshot
+from tests.cli.test_bad_input import broken  # noqa: F401 (a fixture)
+
+pytestmark = pytest.mark.slow
+
+AGAIN = [
+    "there is no such file",
+    "a value is NaN",
+    "the text is Latin-1",
+    "the Parquet file is broken",
+    "the rank is text",
+    "γ is NaN",
+    "the disk is full",
+    "tables go to a missing folder",
+    "the model is cut off",
+    "no item is the model's",
+    "the user is unknown",
+    "the item is endless",
+    "the factors are pickled",
+    "the command is unknown",
+]
+
+
+@pytest.mark.parametrize("case", AGAIN)
+def test_a_process_is_refused_like_a_call(case, broken, tmp_path):  # noqa: F811
+    arguments, message = bad.CASES[case]
+    before = snapshot(broken)
+    done = call(*bad.with_folder(arguments, broken), cwd=tmp_path)
+    bad.check_refusal(done.returncode, done.stderr, message)
+    assert done.stdout == ""
+    assert snapshot(broken) == before
+    assert list(tmp_path.iterdir()) == []
+
+
+# Each command, and what to replace by a long sleep so that Ctrl-C comes in the middle of it.
+SLEEPERS = {
+    "fit": (
+        "from equipoise.models.item_weighted_pca import ItemWeightedPCA as owner; name = '_solve'",
+        ["fit", "{w}/plays.csv", "--rank", "2", "--out", "new.eqp"],
+    ),
+    "recommend to a table": (
+        "import equipoise.cli.lists as owner; owner.ROWS_AT_A_TIME = 1; name = '_copy'",
+        ["recommend", "{w}/model.eqp", "{w}/plays.csv", "--out", "new.parquet"],
+    ),
+    "recommend to text": (
+        "import equipoise.cli.lists as owner; name = '_as_csv'",
+        ["recommend", "{w}/model.eqp", "{w}/plays.csv", "--out", "new.csv"],
+    ),
+    "audit": (
+        "import equipoise.audit.engine as owner; name = 'fit_all'",
+        ["audit", "{w}/plays.csv", "--rank", "2", "--out", "new.html"],
+    ),
+}
+PROGRAM = """
+import sys, time
+{patch}
+def sleep(*_, **__):
+    print("ASLEEP", file=sys.stderr, flush=True)
+    time.sleep(100)
+setattr(owner, name, sleep)
+from equipoise.cli import main
+sys.argv = ["equipoise", *{arguments!r}]
+main()
+"""
+
+
+@pytest.mark.parametrize("case", SLEEPERS)
+def test_ctrl_c_leaves_nothing_behind_and_exits_130(case, world, tmp_path):
+    patch, arguments = SLEEPERS[case]
+    arguments = [word.replace("{w}", str(world)) for word in arguments]
+    program = PROGRAM.format(patch=patch, arguments=arguments)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert any("ASLEEP" in line for line in process.stderr)
+    process.send_signal(signal.SIGINT)
+    shown, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == "interrupted\n"
+    assert shown == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "recommend {w}/model.eqp {w}/plays.csv -N 60 --include-seen",
+        "similar {w}/model.eqp artist-0001 -N 50",
+        "datasets",
+        "--help",
+    ],
+)
+@pytest.mark.parametrize("reader", ["head -n 1", "true"])
+def test_a_closed_pipe_is_no_error(command, reader, world, tmp_path):
+    program = f"{sys.executable} -m equipoise {command.replace('{w}', str(world))}"
+    line = f"set -o pipefail; ({program}; echo $? > code) | {reader}"
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=120
+    )
+    assert (tmp_path / "code").read_text() == "0\n"
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+    assert "error" not in done.stderr
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv", ".jsonl"])
+def test_a_disk_that_fills_up_keeps_the_old_file(ending, world, tmp_path):
+    out = tmp_path / f"lists{ending}"
+    out.write_text("the old lists")
+    command = f"ulimit -f 4; exec {sys.executable} -B -m equipoise recommend"
+    line = f"{command} {world / 'model.eqp'} {world / 'plays.csv'} -N 60 --include-seen --out {out}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    bad.check_refusal(done.returncode, done.stderr, f"lists{ending} was not written: .*too large")
+    assert out.read_text() == "the old lists"
+    assert [path.name for path in tmp_path.iterdir()] == [out.name]
+
+
+def test_quiet_and_debug_may_stand_behind_the_command(world, tmp_path):
+    command = ["fit", world / "plays.csv", "--rank", "2", "--out", tmp_path / "m.eqp"]
+    for flag in ("--quiet", "-q"):
+        done = call(*command, flag)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "objective" in done.stdout
+    failed = call("fit", tmp_path / "gone.csv", "--out", tmp_path / "m.eqp", "--debug")
+    assert failed.returncode == 1
+    assert "Traceback" in failed.stderr
+
+
+def test_warnings_are_one_line_on_stderr(tmp_path):
+    (tmp_path / "one.csv").write_text("user,item\nann,x\nann,y\n")
+    command = ["fit", tmp_path / "one.csv", "--rank", "2", "--out", tmp_path / "m.eqp"]
+    done = call(*command)
+    assert done.returncode == 0
+    assert "Warning" not in done.stderr
+    (warning,) = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert warning.startswith("warning: 1 of the 2 components asked for were kept")
+    assert call(*command, "--quiet").stderr == ""
+
+
+def test_results_through_a_device_arrive(world):
+    out = "/dev/stdout"
+    done = call("fit", world / "plays.csv", "--rank", "2", "--out", out, "--json", "-q", text=False)
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"PK")
+
+
+COMMANDS = ["audit", "demo", "fit", "recommend", "similar", "explain", "evaluate", "tune"]
+COMMANDS += ["models", "reproduce", "datasets"]
+
+
+def complete(words: str) -> list[str]:
+    environment = {
+        **os.environ,
+        "_EQUIPOISE_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    done = subprocess.run(COMMAND, capture_output=True, text=True, env=environment, check=False)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_the_shell_completes_commands_and_options():
+    assert complete("equipoise au") == ["audit"]
+    assert complete("equipoise re") == ["recommend", "reproduce"]
+    options = {"--user", "--user-column", "--users", "--users-file"}
+    assert set(complete("equipoise recommend --us")) == options
+
+
+def test_completion_can_be_shown():
+    line = f"{sys.executable} -m equipoise --show-completion bash || true"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert "_EQUIPOISE_COMPLETE=complete_bash" in done.stdout
+    assert "complete -o default -F _equipoise_completion equipoise" in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_every_command_says_what_it_does_and_every_option_what_for(
+    command, capsys, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 200)
+    assert run([command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"Usage: equipoise {command}" in shown
+    lines = [line.strip("│* ") for line in shown.splitlines()]
+    options = [line for line in lines if line.startswith("--")]
+    assert options
+    assert [line for line in options if len(re.split(r"\s{2,}", line)) < 2] == []
+
+
+def test_help_groups_the_commands_and_tells_the_exit_codes(capsys):
+    assert run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    places = [shown.index(f"─ {panel} ─") for panel in ("Audit", "Train and serve", "Evaluate")]
+    assert places == sorted(places)
+    assert "Data and paper" in shown
+    told = " ".join(shown.split())
+    for code in ("0 done", "1 done, and", "2 refused or failed", "130 interrupted"):
+        assert code in told
+
+
+def test_json_is_alone_on_stdout(world, tmp_path):
+    done = call("audit", world / "plays.csv", "--rank", "2", "--json", "--out", tmp_path / "r.html")
+    assert done.returncode == 0
+    assert isinstance(json.loads(done.stdout), dict)
+    assert f"Report: {tmp_path / 'r.html'}" in done.stderr

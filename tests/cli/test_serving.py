@@ -1,0 +1,325 @@
+"""`fit`, `recommend`, `similar` and `explain` say what the Python API says."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from rich.console import Console
+
+import equipoise
+from equipoise import Interactions, ItemWeightedPCA
+from equipoise.cli import console, ids, lists
+from equipoise.cli.app import run
+from tests.cli.conftest import write_table
+
+
+@pytest.fixture(scope="module")
+def data(world):
+    return Interactions.read(str(world / "plays.csv"))
+
+
+@pytest.fixture(scope="module")
+def model(world):
+    return equipoise.load(world / "model.eqp")
+
+
+@pytest.fixture(scope="module")
+def expected(model, data):
+    """The lists by the Python API, as rows."""
+    found = model.recommend(data, N=5)
+    return [
+        (user, rank + 1, item, score)
+        for user, items, scores in zip(data.user_ids, found.ids, found.scores, strict=True)
+        for rank, (item, score) in enumerate(zip(items, scores, strict=True))
+    ]
+
+
+def rows_of(table: pl.DataFrame):
+    return list(table.select("user", "rank", "item", "score").iter_rows())
+
+
+def same(rows, expected):
+    assert [row[:3] for row in rows] == [row[:3] for row in expected]
+    np.testing.assert_allclose([r[3] for r in rows], [r[3] for r in expected], rtol=1e-9)
+
+
+READERS = {".parquet": pl.read_parquet, ".csv": pl.read_csv, ".jsonl": pl.read_ndjson}
+
+
+@pytest.mark.parametrize("ending", READERS)
+def test_lists_in_a_file_are_those_of_the_python_api(ending, world, tmp_path, expected, capsys):
+    out = tmp_path / f"lists{ending}"
+    arguments = ["recommend", world / "model.eqp", world / "plays.csv", "-N", "5", "--out", out]
+    assert run(list(map(str, arguments))) == 0
+    same(rows_of(READERS[ending](out)), expected)
+    assert capsys.readouterr().out == ""
+    assert [path.name for path in tmp_path.iterdir()] == [out.name]
+
+
+def test_lists_into_a_pipe_are_json_lines(world, expected, capsys):
+    assert run(["recommend", str(world / "model.eqp"), str(world / "plays.csv"), "-N", "5"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    same([(row["user"], row["rank"], row["item"], row["score"]) for row in rows], expected)
+
+
+def test_lists_on_a_terminal_are_a_table(world, expected, monkeypatch, capsys):
+    terminal = Console(force_terminal=True, width=100, color_system=None)
+    monkeypatch.setattr(console, "out", terminal)
+    options = ["-N", "2", "--users", "listener-0002", "--explain", "--top", "1"]
+    assert run(["recommend", str(world / "model.eqp"), str(world / "plays.csv"), *options]) == 0
+    shown = capsys.readouterr().out
+    assert "because" in shown
+    second = [row for row in expected if row[0] == "listener-0002"][:2]
+    assert all(item in shown for _, _, item, _ in second)
+    assert "listener-0001" not in shown
+
+
+@pytest.mark.parametrize("ending", READERS)
+def test_blocks_of_any_size_give_the_same_file(ending, model, data, tmp_path, expected):
+    aligned, request = ids.aligned(data, model, False), lists.Request(N=5)
+    for rows_at_a_time in (1, 7, 35, 10_000):
+        path = tmp_path / f"{rows_at_a_time}{ending}"
+        blocks = lists.tables(model, aligned, request, rows_at_a_time=rows_at_a_time)
+        lists.writer(path)(path, blocks)
+        same(rows_of(READERS[ending](path)), expected)
+
+
+@pytest.mark.parametrize("ending", READERS)
+def test_never_more_than_one_block_is_held(ending, model, data, tmp_path):
+    aligned, alive, most = ids.aligned(data, model, False), set(), []
+
+    class Counted(pl.DataFrame):
+        def __del__(self):
+            alive.discard(id(self))
+
+    def blocks():
+        for block in lists.tables(model, aligned, lists.Request(N=5), rows_at_a_time=35):
+            counted = Counted(block)
+            alive.add(id(counted))
+            most.append(len(alive))
+            yield counted
+            del counted
+
+    path = tmp_path / f"lists{ending}"
+    lists.writer(path)(path, blocks())
+    assert len(most) == 12  # 80 users in blocks of seven
+    # the writer may hold the last one while the next is made
+    assert max(most) <= 2
+
+
+def test_blocks_are_bounded_in_rows_and_reported_by_users(model, data):
+    aligned, reported = ids.aligned(data, model, False), []
+    blocks = lists.tables(
+        model, aligned, lists.Request(N=5), rows_at_a_time=50, report=reported.append
+    )
+    assert max(len(block) for block in blocks) == 50
+    assert reported == [10] * 8
+
+
+def test_explained_lists_hold_the_contributions(world, model, data, tmp_path):
+    out = tmp_path / "lists.parquet"
+    options = ["-N", "2", "--explain", "--top", "3", "--users", "listener-0007"]
+    arguments = ["recommend", world / "model.eqp", world / "plays.csv", *options, "--out", out]
+    assert run(list(map(str, arguments))) == 0
+    for row in pl.read_parquet(out).iter_rows(named=True):
+        why = model.explain(data.select_users(["listener-0007"]), row["item"], N=3)
+        assert [each["item"] for each in row["because"]] == why.ids.tolist()
+        parts = [each["contribution"] for each in row["because"]]
+        np.testing.assert_allclose(parts, why.contributions)
+        np.testing.assert_allclose(
+            [e["share"] for e in row["because"]], why.contributions / why.score
+        )
+        assert row["score"] == pytest.approx(why.score)
+
+
+def test_reasons_in_a_cell_of_csv_are_json(world, tmp_path):
+    out = tmp_path / "lists.csv"
+    options = ["-N", "1", "--explain", "--users", "listener-0007", "--out", str(out)]
+    assert run(["recommend", str(world / "model.eqp"), str(world / "plays.csv"), *options]) == 0
+    (cell,) = pl.read_csv(out)["because"].to_list()
+    assert [set(each) for each in json.loads(cell)] == [{"item", "contribution", "share"}] * 3
+
+
+def test_users_candidates_and_exclusions_are_options(world, model, data, tmp_path, capsys):
+    (tmp_path / "users.txt").write_text("\ufefflistener-0009\n\nlistener-0003\n")
+    few = ["artist-0001", "artist-0002", "artist-0003"]
+    options = ["--users-file", str(tmp_path / "users.txt"), "-N", "9", "--include-seen"]
+    options += ["--only-items", ", ".join(few), "--exclude-items", few[1]]
+    assert run(["recommend", str(world / "model.eqp"), str(world / "plays.csv"), *options]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["user"] for row in rows] == ["listener-0009"] * 2 + ["listener-0003"] * 2
+    best = model.recommend(
+        data.select_users(["listener-0009"]),
+        N=2,
+        items=[few[0], few[2]],
+        filter_already_liked_items=False,
+    )
+    assert [row["item"] for row in rows[:2]] == best.ids[0].tolist()
+
+
+def test_names_stand_beside_ids(world, plays, capsys):
+    options = ["--names", str(world / "names.csv"), "--users", "listener-0001", "-N", "3"]
+    options += ["--explain"]
+    assert run(["recommend", str(world / "model.eqp"), str(world / "plays.csv"), *options]) == 0
+    called = dict(zip(plays.item_ids, plays.item_names, strict=True))
+    for line in capsys.readouterr().out.splitlines():
+        row = json.loads(line)
+        assert row["name"] == called[row["item"]]
+        assert [why["name"] for why in row["because"]] == [
+            called[w["item"]] for w in row["because"]
+        ]
+
+
+def test_new_items_are_left_out_on_demand(world, tmp_path, capsys, model):
+    table = write_table(
+        tmp_path / "new.csv", ["user", "item"], [("ann", "artist-0001"), ("ann", "unheard of")]
+    )
+    options = ["--drop-unknown-items", "-N", "2"]
+    assert run(["recommend", str(world / "model.eqp"), str(table), *options]) == 0
+    found = [json.loads(line)["item"] for line in capsys.readouterr().out.splitlines()]
+    alone = Interactions.from_pairs(["ann"], ["artist-0001"])
+    assert found == model.recommend(alone, N=2).ids[0].tolist()
+
+
+def test_a_model_of_a_matrix_takes_ids_for_its_column_numbers(tmp_path, capsys):
+    X = np.array([[5.0, 4, 0, 0], [4, 5, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]])
+    path = ItemWeightedPCA(2).fit(X).save(tmp_path / "matrix.eqp")
+    # not in the order of the columns
+    table = write_table(tmp_path / "t.csv", ["user", "item"], [("ann", 3), ("bob", 1)])
+    assert run(["recommend", str(path), str(table), "-N", "1"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["user"], row["item"]) for row in rows] == [("ann", 2), ("bob", 0)]
+    strange = write_table(tmp_path / "s.csv", ["user", "item"], [("ann", 3), ("bob", 4)])
+    assert run(["recommend", str(path), str(strange)]) == 2
+    assert "1 of the data's 2 items are not known to the model: 4" in capsys.readouterr().err
+
+
+def test_similar_items_are_those_of_the_model(world, model, capsys):
+    options = ["artist-0004", "-N", "3", "--names", str(world / "names.csv")]
+    assert run(["similar", str(world / "model.eqp"), *options, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    found = model.similar_items("artist-0004", N=3)
+    assert [row["item"] for row in rows] == found.ids.tolist()
+    assert [row["similarity"] for row in rows] == found.scores.tolist()
+    assert run(["similar", str(world / "model.eqp"), *options]) == 0
+    shown = capsys.readouterr().out
+    assert "Most similar to artist-0004" in shown
+    assert all(row["name"] in shown for row in rows)
+
+
+def test_an_explanation_sums_to_the_score(world, model, data, capsys):
+    options = ["--user", "listener-0005", "--item", "artist-0006", "-N", "4"]
+    arguments = ["explain", str(world / "model.eqp"), str(world / "plays.csv"), *options]
+    assert run([*arguments, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    why = model.explain(data.select_users(["listener-0005"]), "artist-0006", N=4)
+    assert [each["item"] for each in told["because"]] == why.ids.tolist()
+    total = sum(each["contribution"] for each in told["because"]) + told["rest"]
+    assert total == pytest.approx(told["score"])
+    assert run(arguments) == 0
+    assert "Why artist-0006 scores" in capsys.readouterr().out
+
+
+def test_a_fitted_file_is_the_model_that_python_fits(world, data, tmp_path, capsys):
+    out = tmp_path / "weighted.eqp"
+    options = ["--gamma", "-0.5", "--filter", "ridge:0.1", "--set", "user_scaling=0.25"]
+    command = ["fit", str(world / "plays.csv"), "--rank", "3", "--out", str(out), *options]
+    assert run([*command, "--normalize-rows", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    ours = ItemWeightedPCA(
+        3, gamma=-0.5, spectral_filter="ridge", filter_strength=0.1, user_scaling=0.25
+    ).fit(data.normalize_rows())
+    loaded = equipoise.load(out)
+    assert loaded.get_params() == ours.get_params()
+    np.testing.assert_array_equal(loaded.components_, ours.components_)
+    assert told["objective"] == ours.certificate_.objective
+    assert told["saved"] == str(out)
+
+
+@pytest.mark.parametrize("key", ["pca", "normalized", "ease", "popularity"])
+def test_other_models_are_fitted_and_serve_too(key, world, tmp_path, capsys):
+    out = str(tmp_path / "other.eqp")
+    assert run(["fit", str(world / "plays.csv"), "--model", key, "--out", out]) == 0
+    assert f"Model: {out}" in capsys.readouterr().out
+    options = ["--users", "listener-0001", "-N", "4"]
+    assert run(["recommend", out, str(world / "plays.csv"), *options]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+
+
+def test_the_solver_reports_while_it_works(data):
+    heard = []
+    model = ItemWeightedPCA(3, solver="gram")
+    model.monitor = lambda sweeps, residual: heard.append((sweeps, residual))
+    model.fit(data)
+    assert heard
+    assert heard[-1][1] <= 1e-6
+    assert [sweeps for sweeps, _ in heard] == sorted(sweeps for sweeps, _ in heard)
+
+
+def test_ids_of_other_types_come_back_in_their_type(tmp_path):
+    table = pl.DataFrame(
+        {
+            "user": pl.Series(["2020-01-01", "2020-01-02", "2020-01-02"]).str.to_date(),
+            "item": [10, 10, 20],
+        }
+    )
+    table.write_parquet(tmp_path / "d.parquet")
+    files = str(tmp_path / "d.parquet"), str(tmp_path / "m.eqp"), str(tmp_path / "l.parquet")
+    assert run(["fit", files[0], "--rank", "1", "--out", files[1]]) == 0
+    options = ["--users", "2020-01-01", "--include-seen", "-N", "2", "--out", files[2]]
+    assert run(["recommend", files[1], files[0], *options]) == 0
+    found = pl.read_parquet(files[2])
+    assert found.schema["user"] == pl.Date
+    assert found["item"].sort().to_list() == [10, 20]
+
+
+@pytest.mark.parametrize("ids_", [[2**70, 2**70 + 1], ["x" * 10_000, "y" * 10_000]])
+def test_huge_ids_are_ids_like_any_other(ids_, tmp_path, capsys):
+    table = write_table(
+        tmp_path / "t.csv", ["user", "item"], [("ann", ids_[0]), ("bob", ids_[1]), ("bob", ids_[0])]
+    )
+    out = str(tmp_path / "m.eqp")
+    assert run(["fit", str(table), "--rank", "2", "--out", out]) == 0
+    capsys.readouterr()
+    assert run(["recommend", out, str(table), "--users", "ann", "-N", "1"]) == 0
+    assert json.loads(capsys.readouterr().out)["item"] == str(ids_[1])
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_column(world, tmp_path):
+    marked = tmp_path / "marked.csv"
+    marked.write_bytes(b"\xef\xbb\xbf" + (world / "plays.csv").read_bytes())
+    assert run(["fit", str(marked), "--rank", "2", "--out", str(tmp_path / "m.eqp")]) == 0
+
+
+def test_a_file_that_vanishes_while_it_is_read_is_named(world, tmp_path, monkeypatch, capsys):
+    from equipoise.data.readers import files
+
+    table = tmp_path / "plays.csv"
+    table.write_bytes((world / "plays.csv").read_bytes())
+    guess = files.guess_format
+
+    def guess_and_lose(path):
+        found = guess(path)
+        path.unlink()
+        return found
+
+    monkeypatch.setattr(files, "guess_format", guess_and_lose)
+    assert run(["fit", str(table), "--out", str(tmp_path / "m.eqp")]) == 2
+    assert "plays.csv cannot be read to its end" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_hostile_names_neither_style_nor_steer_the_terminal(tmp_path, capsys):
+    evil = "[red]:dog:\x1b[2J[/red]"
+    rows = [("ann", "a"), ("ann", "b"), ("bob", "b"), ("bob", evil), ("ann", evil)]
+    table = write_table(tmp_path / "t.csv", ["user", "item"], rows)
+    out = str(tmp_path / "m.eqp")
+    assert run(["fit", str(table), "--rank", "2", "--out", out]) == 0
+    capsys.readouterr()
+    assert run(["similar", out, "b"]) == 0
+    shown = capsys.readouterr().out
+    assert "[red]:dog:\ufffd[2J[/red]" in shown
+    assert "\x1b" not in shown
