@@ -7,7 +7,7 @@ own), *rank* the number of leading components that are used, *item* a column of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -102,7 +102,11 @@ class Settings:
 
 @dataclass(frozen=True)
 class OwnedComponent:
-    """A component that one item has for itself: its weight there is at least ½."""
+    """A component (counted from 0) that one item has for itself: its weight there is above ½.
+
+    The weight is the item's share of the component's squared length; `item` is a position in
+    `Items`.
+    """
 
     component: int
     item: int
@@ -145,6 +149,11 @@ class Variant:
         Components until the error is halved; inf where those that were looked at do not suffice.
     neighbours : ndarray of int, shape (items, neighbours)
         Positions in `Items` (−1: none) of the nearest items at `Settings.rank`, nearest first.
+    depth : int
+        How many components were looked at: what `halving` counts up to.
+    not_halved : dict of group to int
+        Items whose error all of them do not halve. They count as `depth` in `halving`, which is
+        then a lower bound.
     """
 
     key: str
@@ -165,6 +174,8 @@ class Variant:
     auc_by_item: Floats
     halving_by_item: Floats
     neighbours: NDArray[np.int32]
+    depth: int = 0
+    not_halved: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -178,9 +189,9 @@ class Items:
     columns : ndarray of int
         Their columns in the data.
     popularity : ndarray of float
-        p_j, the norm of the item's column.
+        p_j, the norm of the item's column in what the models were fitted on.
     n_users : ndarray of int
-        Who touched the item.
+        Who touched the item, held-out interactions included.
     group : ndarray of int
         Position in `Portrait.groups`.
     """

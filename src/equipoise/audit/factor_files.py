@@ -1,0 +1,179 @@
+"""A matrix from a file that somebody's library wrote: .npy, .npz or Parquet, never a pickle."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.data.interactions import Interactions
+from equipoise.exceptions import InvalidDataError
+
+# What libraries call item factors in an .npz: implicit, scikit-learn, and what people write.
+_FACTOR_NAMES = ("item_factors", "components_", "item_embeddings", "item_vectors")
+
+# A Parquet column of this name holds the items' ids, not a factor.
+_ID_COLUMNS = ("item", "itemid", "id")
+
+_ENDINGS = ".npy, .npz, .parquet or .eqp"
+
+
+class Matrix(NamedTuple):
+    """What a file held, and whether its name says that it is factors even if it is square."""
+
+    values: NDArray[Any]
+    as_factors: bool
+
+
+def read_matrix(path: Path, data: Interactions) -> Matrix:
+    """Read item factors or a score matrix.
+
+    Parameters
+    ----------
+    path : Path
+        .npy; .npz of implicit (`item_factors`), with `components_`, of SciPy (a sparse matrix),
+        or with a single matrix; Parquet, one row an item, with or without a column `item`.
+    data : Interactions
+        For the number of items, and their ids.
+    """
+    readers = {".npy": _npy, ".npz": _npz, ".parquet": _parquet, ".pq": _parquet}
+    ending = path.suffix.lower()
+    if ending not in readers:
+        raise InvalidDataError(
+            f"{path}: factors come from {_ENDINGS} files, got {ending or 'no ending'!r}. "
+            "Save the matrix with numpy.save."
+        )
+    if not path.is_file():
+        kind = "is a folder" if path.is_dir() else "does not exist"
+        raise InvalidDataError(f"{path} {kind}: there are no factors to read. Check the path.")
+    return readers[ending](path, data)
+
+
+def _npy(path: Path, data: Interactions) -> Matrix:  # noqa: ARG001
+    return Matrix(_loaded(path), as_factors=False)
+
+
+def _npz(path: Path, data: Interactions) -> Matrix:
+    with _loaded(path) as archive:
+        names = list(archive.files)
+        if {"indptr", "indices", "format", "shape"} <= set(names):
+            return _sparse(path, data)
+        known = [name for name in _FACTOR_NAMES if name in names]
+        if known:
+            return Matrix(_entry(path, archive, known[0]), as_factors=True)
+        shapes = {name: _shape(path, archive, name) for name in names}
+    fitting = [name for name, shape in shapes.items() if _fits(shape, data.n_items)]
+    if len(fitting) != 1:
+        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
+        problem = "none is" if not fitting else f"{', '.join(fitting)} all are"
+        raise InvalidDataError(
+            f"{path} holds {listed}: {problem} a matrix with one row or column for each of the "
+            f"{data.n_items:,} items. Save the one that is meant under the name item_factors."
+        )
+    with _loaded(path) as archive:
+        return Matrix(_entry(path, archive, fitting[0]), as_factors=False)
+
+
+def _fits(shape: tuple[int, ...], n_items: int) -> bool:
+    return len(shape) == 2 and n_items in shape
+
+
+def _loaded(path: Path) -> Any:
+    """Open an .npy or .npz; what is broken or pickled is refused."""
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, MemoryError) as error:
+        raise _broken(path, error) from error
+
+
+def _entry(path: Path, archive: Any, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(archive[name])
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
+        raise _broken(path, error) from error
+
+
+def _shape(path: Path, archive: Any, name: str) -> tuple[int, ...]:
+    return _entry(path, archive, name).shape
+
+
+def _broken(path: Path, error: Exception) -> InvalidDataError:
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return InvalidDataError(
+        f"{path} cannot be read as NumPy arrays: {reason}. Pickled objects are refused; save the "
+        "bare matrix with numpy.save or numpy.savez."
+    )
+
+
+def _sparse(path: Path, data: Interactions) -> Matrix:
+    import scipy.sparse as sp
+
+    try:
+        stored = sp.load_npz(path)
+    except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise _broken(path, error) from error
+    if stored.shape != (data.n_items, data.n_items):
+        raise InvalidDataError(
+            f"{path} holds a sparse {stored.shape[0]:,} × {stored.shape[1]:,} matrix; a sparse "
+            f"one must be item × item, {data.n_items:,} × {data.n_items:,}, in the order of "
+            "interactions.item_ids."
+        )
+    return Matrix(stored.toarray(), as_factors=False)
+
+
+def _parquet(path: Path, data: Interactions) -> Matrix:
+    import polars as pl
+
+    try:
+        table = pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InvalidDataError(
+            f"{path} cannot be read as Parquet: {' '.join(str(error).split())}. Write it anew."
+        ) from error
+    ids = [name for name in table.columns if name.lower().replace("_", "") in _ID_COLUMNS]
+    values = _columns(path, table.drop(ids))
+    if not ids:
+        return Matrix(values, as_factors=False)
+    return Matrix(_in_order(path, values, table[ids[0]], data), as_factors=True)
+
+
+def _columns(path: Path, table: Any) -> NDArray[Any]:
+    """Numbers side by side, or one column of lists of the same length."""
+    import polars as pl
+
+    if table.width == 1 and table.dtypes[0] in (pl.List, pl.Array):
+        rows = table.to_series().to_list()
+        lengths = {-1 if row is None else len(row) for row in rows}
+        if len(lengths) != 1 or -1 in lengths:
+            raise InvalidDataError(
+                f"{path}: the lists in column {table.columns[0]!r} differ in length or are "
+                "missing. Give each item as many factors."
+            )
+        return np.array(rows, dtype=np.float64)
+    other = [name for name, kind in table.schema.items() if not kind.is_numeric()]
+    if other or not table.width:
+        raise InvalidDataError(
+            f"{path}: factors are columns of numbers, and {', '.join(map(repr, other)) or 'there'} "
+            f"{'is' if len(other) == 1 else 'are'} none. Leave other columns out; ids of the items "
+            "go into a column named 'item'."
+        )
+    return np.asarray(table.cast(pl.Float64).to_numpy())
+
+
+def _in_order(path: Path, values: NDArray[Any], ids: Any, data: Interactions) -> NDArray[Any]:
+    """Rows in the order of the data's items, told by their ids."""
+    from equipoise.data.identifiers import Lookup, as_id_array, name_a_few
+
+    vocabulary = as_id_array(ids.to_numpy(), "item")
+    place = Lookup(vocabulary, "item").find(data.item_ids)
+    missing = data.item_ids[place < 0]
+    if len(missing):
+        raise InvalidDataError(
+            f"{path} has no row for {len(missing):,} of the {data.n_items:,} items: "
+            f"{name_a_few(missing)}. Its column {ids.name!r} must hold the ids of the data."
+        )
+    return np.asarray(values[place])

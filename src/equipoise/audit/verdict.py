@@ -1,0 +1,291 @@
+"""What the numbers mean: three headlines, plain sentences, and a setting to use.
+
+Each effect is told as it was measured: an effect that is absent or goes the wrong way is said too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from equipoise.audit.advice import advise
+from equipoise.audit.choice import Choice
+from equipoise.audit.findings import (
+    Floats,
+    Headline,
+    Portrait,
+    Settings,
+    Variant,
+    Verdict,
+)
+from equipoise.audit.fitting import key_of
+from equipoise.audit.measuring import position_of
+
+# Changes of less than this, relatively, are called "about the same".
+_SAME_WITHIN = 0.01
+
+
+class Pair(NamedTuple):
+    """A number under PCA and under Item-Weighted PCA."""
+
+    before: float
+    after: float
+
+
+def judge(
+    portrait: Portrait,
+    settings: Settings,
+    variants: Sequence[Variant],
+    choice: Choice | None,
+    *,
+    normalized: bool,
+) -> Verdict:
+    """Say what was found.
+
+    Parameters
+    ----------
+    portrait : Portrait
+        The data.
+    settings : Settings
+        The rank and γ to speak of.
+    variants : sequence of Variant
+        PCA, Item-Weighted PCA at `settings.gamma`, and the others.
+    choice : Choice or None
+        What validation found best.
+    normalized : bool
+        Whether rows were divided by their sums, which the recommended call then has to do too.
+    """
+    by_key = {variant.key: variant for variant in variants}
+    pca, ours = by_key["pca"], by_key[key_of(settings.gamma)]
+    told = _Told(portrait, settings, pca, ours)
+    others = [
+        variant for variant in variants if variant.kind in ("normalized", "factors", "scores")
+    ]
+    sentences = (
+        told.failing(),
+        told.memorising(),
+        told.owning(),
+        told.changing(),
+        told.collaborating(),
+        told.waiting(),
+        told.accuracy(),
+        *(told.beside(variant) for variant in others),
+    )
+    return Verdict(
+        (told.first(), told.second(), told.third()),
+        tuple(sentence for sentence in sentences if sentence),
+        advise(portrait, settings, choice, normalized=normalized),
+    )
+
+
+class _Told:
+    """Sentences about PCA and Item-Weighted PCA at the rank and γ of the settings."""
+
+    def __init__(self, portrait: Portrait, settings: Settings, pca: Variant, ours: Variant) -> None:
+        self.portrait, self.settings, self.pca, self.ours = portrait, settings, pca, ours
+        self.at = position_of(settings.rank, pca.ranks)
+
+    def pair(self, of: str, group: str = "all") -> Pair:
+        """A number of both models at the rank of the settings."""
+        return Pair(self.value(self.pca, of, group), self.value(self.ours, of, group))
+
+    def value(self, variant: Variant, of: str, group: str = "all") -> float:
+        at = position_of(self.settings.rank, variant.ranks)
+        if of == "specialization":
+            return float(variant.specialization[at])
+        if of == "halving":
+            return float(variant.halving[group])
+        if of in variant.accuracy and group == "accuracy":
+            return float(variant.accuracy[of][at])
+        means: dict[str, Floats] = getattr(variant, of)
+        return float(means[group][at])
+
+    def first(self) -> Headline:
+        """Mechanism 1: who waits."""
+        high, low = (self.value(self.pca, "halving", group) for group in ("high", "low"))
+        if np.isnan(high) or np.isnan(low) or high == 0:
+            number = _count(self.value(self.pca, "halving"), self.pca.not_halved["all"])
+            return Headline(number, "components until PCA has rebuilt half of an average item")
+        at_least = "≥ " if self.pca.not_halved["low"] else ""
+        return Headline(
+            f"{at_least}{low / high:.2g}×" if low / high < 10 else f"{at_least}{low / high:.0f}×",
+            f"as many components until PCA has rebuilt half of a niche item "
+            f"({_count(low, self.pca.not_halved['low'])}) as of a popular one "
+            f"({_count(high, self.pca.not_halved['high'])})",
+        )
+
+    def second(self) -> Headline:
+        """Mechanism 2: who is memorised."""
+        group = "high" if not np.isnan(self.value(self.pca, "diagonal", "high")) else "all"
+        before, after = self.pair("diagonal", group)
+        what = "a popular item" if group == "high" else "an item"
+        return Headline(
+            f"{before:.0%}",
+            f"of {what} is copied from itself by PCA of rank {self.settings.rank}, which says "
+            f"nothing about who else might like it; Item-Weighted PCA: {after:.0%}",
+        )
+
+    def third(self) -> Headline:
+        """What recommendations gain or lose."""
+        before, after = self.pair("ndcg", "accuracy")
+        if np.isnan(before):
+            before, after = self.pair("auc")
+            return Headline(
+                _signed(before, after),
+                "item AUC with Item-Weighted PCA instead of PCA "
+                f"({_three(before)} to {_three(after)}): how well other items tell who likes one",
+            )
+        return Headline(
+            _signed(before, after),
+            f"NDCG@{self.settings.k} on held-out items with Item-Weighted PCA instead of PCA "
+            f"({_three(before)} to {_three(after)})",
+        )
+
+    def failing(self) -> str:
+        rank, pca = self.settings.rank, self.pca
+        high, low = (self.value(pca, "error", group) for group in ("high", "low"))
+        if np.isnan(high) or np.isnan(low):
+            return (
+                f"With {rank} components PCA leaves {self.value(pca, 'error'):.0%} of an average "
+                "item unexplained; there are too few items to tell popular from niche ones."
+            )
+        most, least = max(high, low), min(high, low)
+        if most - least < _SAME_WITHIN:
+            return (
+                f"With {rank} components PCA leaves as much of a niche item unexplained as of a "
+                f"popular one: {low:.0%}."
+            )
+        verb = "fails niche items" if low > high else "fails popular items, not niche ones"
+        return (
+            f"PCA {verb}: with {rank} components {low:.0%} of a niche item is left unexplained, "
+            f"of a popular one {high:.0%}."
+        )
+
+    def memorising(self) -> str:
+        high, low = (self.value(self.pca, "diagonal", group) for group in ("high", "low"))
+        if np.isnan(high) or np.isnan(low):
+            return ""
+        if high <= low:
+            return (
+                f"It does not memorise popular items: {high:.0%} of one is copied from itself, "
+                f"of a niche item {low:.0%}."
+            )
+        return (
+            f"It memorises popular items: {high:.0%} of one is copied from itself, "
+            f"of a niche item {low:.0%}."
+        )
+
+    def owning(self) -> str:
+        rank, owned, kept = self.settings.rank, len(self.pca.owned), len(self.ours.owned)
+        if not owned and not kept:
+            return "No component belongs to a single item, under PCA or Item-Weighted PCA."
+        return (
+            f"Of {rank} components, {owned} belong{'s' * (owned == 1)} to a single item under PCA "
+            f"and {kept} under Item-Weighted PCA."
+        )
+
+    def changing(self) -> str:
+        spec, copied = self.pair("specialization"), self.pair("diagonal", "high")
+        parts = [moves("specialization", spec)]
+        if not np.isnan(copied.before):
+            parts.append(moves("what popular items copy from themselves", copied))
+        return f"Item-Weighted PCA (γ = {self.settings.gamma:g}) {_listed(parts)}."
+
+    def collaborating(self) -> str:
+        auc = {group: self.pair("auc", group) for group in ("all", "low", "high")}
+        if np.isnan(auc["all"].before):
+            return "Item AUC is not defined here: no item has users both with and without it."
+        groups = {"low": "niche items", "high": "popular ones"}
+        parts = [moves("item AUC, how well other items tell who likes one,", auc["all"])]
+        parts += [
+            f"for {name} it {_goes(auc[group])}"
+            for group, name in groups.items()
+            if not np.isnan(auc[group].before)
+        ]
+        return f"It {'; '.join(parts)}."
+
+    def waiting(self) -> str:
+        high, low = self.pair("halving", "high"), self.pair("halving", "low")
+        if np.isnan(low.before) or np.isnan(high.before):
+            return ""
+        missed, still = self.pca.not_halved["low"], self.ours.not_halved["low"]
+        left = self.pair("error", "low")
+        worse = left.after > left.before * (1 + _SAME_WITHIN)
+        remark = ": its weights buy similarity between items, not reconstruction" if worse else ""
+        return (
+            f"Half of a niche item is rebuilt after {_count(low.before, missed)} components of PCA "
+            f"and {_count(low.after, still)} of Item-Weighted PCA, half of a popular one after "
+            f"{_count(high.before, self.pca.not_halved['high'])} and "
+            f"{_count(high.after, self.ours.not_halved['high'])}. Item-Weighted PCA "
+            f"{moves('the share of a niche item that is left unexplained', left)}{remark}."
+        )
+
+    def accuracy(self) -> str:
+        k = self.settings.k
+        recall, ndcg = self.pair("recall", "accuracy"), self.pair("ndcg", "accuracy")
+        if np.isnan(recall.before):
+            return "Nothing could be held out, so that accuracy is not known."
+        coverage, tail = self.pair("coverage", "accuracy"), self.pair("aplt", "accuracy")
+        parts = [
+            moves(f"Recall@{k}", recall),
+            moves(f"NDCG@{k}", ndcg),
+            moves("the share of the catalogue that is recommended to anybody", coverage),
+            moves("the share of long-tail items in the lists", tail),
+        ]
+        return f"On held-out items it {_listed(parts)}."
+
+    def beside(self, variant: Variant) -> str:
+        rank = variant.ranks[position_of(self.settings.rank, variant.ranks)]
+        at_rank = "" if variant.kind == "scores" else f" at rank {rank}"
+        found = [
+            f"specialization {_three(self.value(variant, 'specialization'))}",
+            f"item AUC {_three(self.value(variant, 'auc'))}",
+        ]
+        recall = self.value(variant, "recall", "accuracy")
+        if not np.isnan(recall):
+            found.append(f"Recall@{self.settings.k} {_three(recall)}")
+        return f"{variant.label}{at_rank}: {', '.join(found)}."
+
+
+def moves(what: str, pair: Pair) -> str:
+    """How a number changes, as it was measured.
+
+    Examples
+    --------
+    >>> moves("recall", Pair(0.2, 0.25)), moves("recall", Pair(0.2, 0.2001))
+    ('raises recall from 0.200 to 0.250 (+25%)', 'leaves recall at 0.200')
+    """
+    before, after = pair
+    if _three(before) == _three(after):
+        return f"leaves {what} at {_three(before)}"
+    verb = "raises" if after > before else "lowers"
+    change = f" ({(after - before) / before:+.0%})" if before else ""
+    return f"{verb} {what} from {_three(before)} to {_three(after)}{change}"
+
+
+def _goes(pair: Pair) -> str:
+    before, after = map(_three, pair)
+    return f"stays at {before}" if before == after else f"goes from {before} to {after}"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _count(mean: float, missed: int) -> str:
+    """A mean number of components; at least that many where some items were never halved."""
+    return f"at least {mean:.0f}" if missed else f"{mean:.0f}"
+
+
+def _three(value: float) -> str:
+    return "not defined" if np.isnan(value) else f"{value:.3f}"
+
+
+def _signed(before: float, after: float) -> str:
+    if np.isnan(before) or np.isnan(after):
+        return "n/a"
+    if not before:
+        return f"{after - before:+.3f}"
+    return f"{(after - before) / before:+.0%}"

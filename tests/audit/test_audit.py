@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from equipoise import Interactions, ItemWeightedPCA, NormalizedPCA, VanillaPCA
+from equipoise import metrics as m
+from equipoise.audit import audit, to_json
+from equipoise.data.synthetic import listening
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
+
+SEED, RANK, K = 3, 8, 10
+
+
+@pytest.fixture(scope="module")
+def plays():
+    return listening(n_users=300, n_items=60, seed=SEED)
+
+
+@pytest.fixture(scope="module")
+def found(plays):
+    return audit(plays, rank=RANK, k=K, seed=SEED, normalize=True)
+
+
+@pytest.fixture(scope="module")
+def split(plays):
+    return plays.normalize_rows().holdout(seed=SEED)
+
+
+def variant(found, key):
+    return next(each for each in found.variants if each.key == key)
+
+
+def planted(**more):
+    """Item 0 has fans of its own; items 1, 2 and items 3, 4 are always touched together.
+
+    XᵀX is block-diagonal: 360 | 20 · ones | 10 · ones. So PCA's components are e_0, (e_1 + e_2)/√2
+    and (e_3 + e_4)/√2, in this order, and there are no more. At γ = −2 all blocks are divided by
+    their squared norms: eigenvalues 1 | 2 | 2, and item 0 comes last.
+    """
+    X = np.zeros((70, 5))
+    X[:40, 0] = 3
+    X[40:60, 1:3] = 1
+    X[60:, 3:] = 1
+    return audit(Interactions.from_sparse(sp.csr_array(X)), **more)
+
+
+def test_planted_blocks_give_the_known_diagonals_errors_and_halving_counts():
+    found = planted(rank=2, groups="items")
+    pca = variant(found, "pca")
+    assert pca.ranks == (1, 2)
+    assert pca.depth == 3
+    np.testing.assert_allclose(
+        pca.diagonal_by_item, [[1, 0, 0, 0, 0], [1, 0.5, 0.5, 0, 0]], atol=1e-9
+    )
+    np.testing.assert_allclose(pca.error_by_item, [[0, 1, 1, 1, 1], [0, 0, 0, 1, 1]], atol=1e-9)
+    assert pca.halving_by_item.tolist() == [1, 2, 2, 3, 3]
+    assert pca.halving["all"] == pytest.approx(11 / 5)
+    heavy = variant(found, "item-weighted:-2")
+    assert heavy.halving_by_item[0] == 3
+    assert sorted(heavy.halving_by_item[1:].tolist()) == [1, 1, 2, 2]
+
+
+def test_an_item_with_a_component_of_its_own_is_its_owner_and_nobody_else_is():
+    found = planted(rank=2)
+    owned = variant(found, "pca").owned
+    assert [(each.component, each.item) for each in owned] == [(0, 0)]
+    assert owned[0].weight == pytest.approx(1.0)
+    assert variant(found, "item-weighted:-2").owned == ()
+
+
+def test_items_that_always_come_together_tell_of_each_other_and_a_lonely_one_tells_nothing():
+    pca = variant(planted(rank=2), "pca")
+    np.testing.assert_allclose(pca.auc_by_item[:3], [0.5, 1.0, 1.0])
+    assert pca.neighbours[1, 0] == 2
+    assert pca.neighbours[2, 0] == 1
+    assert set(pca.neighbours[0]) <= {1, 2, -1}
+
+
+def test_numbers_equal_direct_calls_of_the_metrics(found, split):
+    X = split.train_validation.matrix
+    groups = m.popularity_groups(X, "mass")
+    models = {
+        "pca": VanillaPCA(RANK),
+        "normalized": NormalizedPCA(RANK),
+        "item-weighted:-1": ItemWeightedPCA(RANK),
+        "item-weighted:-1.5": ItemWeightedPCA(RANK, gamma=-1.5),
+    }
+    for key, model in models.items():
+        model.fit(X)
+        U, signal = model.components_.T, model.preprocess(X)
+        got = variant(found, key)
+        at = got.ranks.index(RANK)
+        together = m.item_collaboration(X, U, k=K, inputs=signal)
+        error = m.item_error(signal, U)[-1]
+        diagonal = model.projection_diagonal()
+        np.testing.assert_allclose(got.diagonal_by_item[at], diagonal, atol=1e-7)
+        np.testing.assert_allclose(got.error_by_item[at], error, atol=1e-7)
+        np.testing.assert_allclose(got.auc_by_item, together.auc, atol=1e-7)
+        assert got.specialization[at] == pytest.approx(m.specialization(diagonal), abs=1e-7)
+        for of, values in (
+            ("diagonal", diagonal),
+            ("error", error),
+            ("auc", together.auc),
+            ("precision", together.precision),
+        ):
+            mean = m.mean_by_group(values, groups)
+            means = {name: rows[at] for name, rows in getattr(got, of).items()}
+            assert means == pytest.approx({"all": mean.overall, **mean.by_group}, abs=1e-6)
+
+
+def test_accuracy_is_that_of_recommended_lists_on_the_held_out_items(found, split):
+    X, held_out = split.train_validation.matrix, split.test.matrix
+    there = np.flatnonzero(np.diff(held_out.indptr))
+    top = ItemWeightedPCA(RANK).fit(X).recommend(X[there], N=K).ids
+    got = variant(found, "item-weighted:-1")
+    at = got.ranks.index(RANK)
+    table = m.ranking_metrics(top, held_out[there], [K])
+    for name in ("recall", "ndcg", "precision", "mrr"):
+        assert got.accuracy[name][at] == pytest.approx(table[f"{name}@{K}"].value)
+    counts = m.recommendation_counts(top, 60)
+    assert got.accuracy["coverage"][at] == m.catalogue_coverage(counts).value
+    assert got.accuracy["gini"][at] == pytest.approx(m.gini(counts).value)
+    users = np.bincount(X.indices, minlength=60)
+    assert got.accuracy["arp"][at] == pytest.approx(m.average_popularity(top, users).value)
+
+
+def test_neighbours_and_users_views_are_what_the_models_say(found, plays, split):
+    fitted = split.train_validation
+    model = ItemWeightedPCA(RANK).fit(fitted.matrix)
+    got = variant(found, "item-weighted:-1")
+    for item in (0, 7, 31):
+        assert got.neighbours[item].tolist() == model.similar_items(item, N=10).ids.tolist()
+    view = found.users[0]
+    row = fitted.matrix[[plays.user_ids.tolist().index(view.user)]]
+    assert set(view.history) == set(row.indices.tolist())
+    recommended = view.recommended["item-weighted:-1"]
+    ranking = model.recommend(row, N=K)
+    assert [one.item for one in recommended] == ranking.ids[0].tolist()
+    np.testing.assert_allclose([one.score for one in recommended], ranking.scores[0], atol=1e-9)
+    explained = model.explain(row, recommended[0].item, N=None)
+    strongest = explained.ids[np.argsort(-explained.contributions, kind="stable")][:3]
+    assert recommended[0].because == tuple(strongest.tolist())
+    assert set(view.recommended) == {"pca", "normalized", "item-weighted:-1"}
+
+
+def test_gamma_zero_is_pca_and_the_asked_gamma_joins_the_slider():
+    found = audit(listening(n_users=150, n_items=60, seed=1), rank=3, gamma=-0.75)
+    keys = [each.key for each in found.variants]
+    assert keys == ["pca", "normalized"] + [
+        f"item-weighted:{g}" for g in ("0", "-0.5", "-0.75", "-1", "-1.5", "-2")
+    ]
+    pca, zero = variant(found, "pca"), variant(found, "item-weighted:0")
+    np.testing.assert_array_equal(pca.diagonal_by_item, zero.diagonal_by_item)
+    assert found.settings.gamma == -0.75
+    assert set(found.users[0].recommended) == {"pca", "normalized", "item-weighted:-0.75"}
+
+
+def test_gamma_counts_to_six_digits_so_that_keys_stay_different():
+    found = audit(listening(n_users=80, n_items=60, seed=1), rank=2, gamma=-1.00000001)
+    keys = [each.key for each in found.variants]
+    assert len(keys) == len(set(keys)) == 7
+    assert found.settings.gamma == -1.0
+
+
+def test_ranks_are_powers_of_two_up_to_the_depth_and_the_one_asked_for():
+    found = audit(listening(n_users=150, n_items=60, seed=1), rank=5)
+    assert found.variants[0].ranks == (1, 2, 4, 5, 8, 16, 32)
+    assert found.settings.rank == 5
+    assert found.settings.rank_chosen_by == "given"
+
+
+def test_portrait_tells_size_inequality_and_groups(found, plays):
+    mass = plays.normalize_rows().popularity("sum")
+    portrait = found.portrait
+    assert (portrait.n_users, portrait.n_items, portrait.n_interactions) == (300, 60, plays.nnz)
+    assert portrait.gini == pytest.approx(m.gini(mass).value)
+    assert portrait.head_share == pytest.approx(np.sort(mass)[-6:].sum() / mass.sum())
+    assert portrait.popularity_curve[0].tolist() == [0, 0]
+    assert portrait.popularity_curve[-1].tolist() == [1, 1]
+    assert (np.diff(portrait.popularity_curve[:, 1]) >= 0).all()
+    assert sum(group.n_items for group in portrait.groups) == 60
+    assert sum(group.mass for group in portrait.groups) == pytest.approx(1)
+    sizes = np.bincount(found.items.group, minlength=3)
+    assert sizes.tolist() == [group.n_items for group in portrait.groups]
+
+
+def test_equal_input_gives_equal_bytes(found, plays):
+    again = audit(plays, rank=RANK, k=K, seed=SEED, normalize=True)
+    assert to_json(again) == to_json(found)
+    other = audit(plays, rank=RANK, k=K, seed=SEED + 1, normalize=True)
+    assert to_json(other) != to_json(found)
+
+
+def test_rank_auto_takes_the_recommended_rank_and_says_so(plays):
+    auto = audit(plays, rank="auto", k=K, seed=SEED, normalize=True)
+    assert auto.settings.rank == auto.verdict.advice.rank
+    assert "validation" in auto.settings.rank_chosen_by
+    assert auto.settings.rank in auto.variants[0].ranks
+
+
+def test_advice_is_the_best_ndcg_on_validation(found, split):
+    X, held_out = split.train.matrix, split.validation.matrix
+    best = {}
+    for gamma in (0, -0.5, -1, -1.5, -2):
+        deep = ItemWeightedPCA(32, gamma=gamma).fit(X)
+        for rank in (1, 2, 4, 8, 16, 32):
+            top = deep.truncate(rank).recommend(X, N=K).ids
+            best[gamma, rank] = m.ndcg_at_k(top, held_out, K).value
+    advice = found.verdict.advice
+    assert best[advice.gamma, advice.rank] == max(best.values())
+
+
+def test_heavy_users_have_their_rows_divided_unless_told_otherwise():
+    rng = np.random.default_rng(0)
+    X = (rng.random((200, 12)) < 0.4).astype(float)
+    X[0] = 1000.0
+    data = Interactions.from_sparse(sp.csr_array(X))
+    notes = audit(data, rank=2).settings.notes
+    assert any("divided by their sum" in note and "100%" in note for note in notes)
+    assert "--normalize-rows" in audit(data, rank=2).verdict.advice.command
+    as_given = audit(data, rank=2, normalize=False)
+    assert any("taken as given" in note for note in as_given.settings.notes)
+    assert "normalize" not in as_given.verdict.advice.command + as_given.verdict.advice.python
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        [[1.0]],
+        [[1.0], [2.0]],
+        [[1.0, 0.0], [0.0, 1.0]],
+        [[1.0, 1.0, 0.0], [0.0, 1.0, 0.0]],
+        np.ones((6, 7)),
+    ],
+    ids=["one entry", "one item", "two strangers", "an item nobody touched", "all alike"],
+)
+@pytest.mark.parametrize("groups", ["mass", "items"])
+def test_tiny_data_are_audited_with_what_is_defined(X, groups):
+    found = audit(Interactions.from_sparse(sp.csr_array(X)), groups=groups)
+    assert found.settings.rank <= min(np.shape(X))
+    assert len(found.items.ids) == np.shape(X)[1]
+    assert np.isfinite(found.variants[0].specialization).all()
+    assert "nan" not in to_json(found).lower().replace("nannbsp", "")
+    assert all("nan" not in text for text in found.verdict.sentences)
+    assert found.verdict.advice.rank >= 1
+
+
+def test_without_anything_to_hold_out_that_is_said_and_accuracy_is_unknown():
+    found = planted()
+    assert any("nothing could be held out" in note for note in found.settings.notes)
+    assert np.isnan(found.variants[0].accuracy["recall"]).all()
+    assert "no validation part" in found.verdict.advice.why
+    assert found.settings.rank_chosen_by == "given as 32; the data hold no more than 3 components"
+    assert planted(rank="auto").settings.rank_chosen_by.startswith("no validation part")
+
+
+def test_items_that_nobody_touched_in_training_do_not_break_it():
+    X = listening(n_users=300, n_items=60, seed=2).matrix.tolil()
+    X[:, 5] = 0
+    found = audit(Interactions.from_sparse(sp.csr_array(X)), rank=4)
+    ours = variant(found, "item-weighted:-1")
+    assert np.isnan(ours.error_by_item[:, 5]).all()
+    assert ours.neighbours[5].tolist() == [-1] * 10
+    assert np.isfinite(ours.error["all"]).all()
+
+
+def test_names_and_progress_are_passed_on():
+    plays = listening(n_users=100, n_items=60, seed=1)
+    steps = []
+    found = audit(
+        plays,
+        names={"artist-0001": "Velvet Harbour"},
+        rank=2,
+        progress=steps.append,
+        source="p.csv",
+    )
+    assert found.items.names[0] == "Velvet Harbour"
+    assert found.portrait.source == "p.csv"
+    assert [step.done for step in steps] == list(range(len(steps)))
+    assert all(step.total == len(steps) for step in steps)
+    assert steps[0].doing == "Fitting PCA"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rank": 0}, "rank must be a whole number of at least 1 or 'auto', got 0"),
+        ({"rank": 2.5}, "rank must be a whole number"),
+        ({"rank": True}, "rank must be a whole number"),
+        ({"rank": "many"}, "got 'many'"),
+        ({"gamma": float("nan")}, "gamma must be a finite number, got nan"),
+        ({"gamma": "-1"}, "gamma must be a finite number"),
+        ({"groups": "thirds"}, "groups must be 'mass' or 'items', got 'thirds'"),
+        ({"k": 0}, "k must be a whole number of at least 1, got 0"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(plays, options, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        audit(plays, **options)
+
+
+def test_what_is_no_interactions_is_refused():
+    with pytest.raises(InvalidDataError, match="audit takes Interactions, got ndarray"):
+        audit(np.ones((3, 3)))
+    plays = listening(n_users=50, n_items=60)
+    empty = plays.keep_entries(np.zeros(plays.nnz, dtype=bool))
+    with pytest.raises(InvalidDataError, match="there is nothing to audit: 50 users × 60 items"):
+        audit(empty)

@@ -1,0 +1,312 @@
+from __future__ import annotations
+
+import zipfile
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from equipoise import Interactions, ItemWeightedPCA, NormalizedPCA, VanillaPCA
+from equipoise import metrics as m
+from equipoise.audit import audit
+from equipoise.audit.factors import leading_directions, read_subjects
+from equipoise.data.synthetic import listening
+from equipoise.exceptions import EquipoiseError, InvalidDataError, InvalidParameterError
+
+M, RANK = 60, 6
+
+
+@pytest.fixture(scope="module")
+def plays():
+    return listening(n_users=200, n_items=M, seed=5).normalize_rows()
+
+
+@pytest.fixture(scope="module")
+def fitted(plays):
+    """What an audit with seed 0 fits on."""
+    return plays.holdout(seed=0).train_validation
+
+
+def ridge_scores(X, strength=0.1):
+    """EASE: B_ij = −G_ij / G_jj off the diagonal, 0 on it, G the inverse of XᵀX + λI."""
+    C = (X.T @ X).toarray()
+    G = np.linalg.inv(C + strength * np.eye(len(C)))
+    B = -G / np.diag(G)
+    np.fill_diagonal(B, 0)
+    return B
+
+
+def measures(variant, at=-1):
+    return {
+        **{f"diagonal {g}": v[at] for g, v in variant.diagonal.items()},
+        **{f"error {g}": v[at] for g, v in variant.error.items()},
+        **{f"auc {g}": v[at] for g, v in variant.auc.items()},
+        **{name: v[at] for name, v in variant.accuracy.items()},
+        "specialization": variant.specialization[at],
+    }
+
+
+def test_components_of_pca_reproduce_the_pca_column(plays, fitted, tmp_path):
+    model = VanillaPCA(RANK, tol=1e-10).fit(fitted.matrix)
+    np.save(tmp_path / "components.npy", model.components_)
+    np.savez(tmp_path / "sklearn.npz", components_=model.components_, mean_=np.zeros(M))
+    given = {"by hand": model.components_.T.copy(), "npy": tmp_path / "components.npy"}
+    found = audit(plays, rank=RANK, factors={**given, "npz": tmp_path / "sklearn.npz"})
+    pca = found.variants[0]
+    at = pca.ranks.index(RANK)
+    for place, label in enumerate(("by hand", "npy", "npz")):
+        column = found.variants[7 + place]
+        assert (column.key, column.label, column.kind) == (f"factors:{place}", label, "factors")
+        assert column.ranks == (1, 2, 4, 6)
+        assert measures(column) == pytest.approx(measures(pca, at), abs=1e-6)
+        np.testing.assert_allclose(
+            column.diagonal_by_item[1], pca.diagonal_by_item[1], atol=1e-6, err_msg=label
+        )
+        np.testing.assert_array_equal(column.neighbours, pca.neighbours)
+    assert any("fold-in" in note for note in found.settings.notes)
+    assert any("flatters" in note for note in found.settings.notes)
+
+
+def test_factors_are_measured_by_their_span_whatever_their_scale_and_rotation(plays, fitted):
+    rng = np.random.default_rng(0)
+    U = VanillaPCA(RANK).fit(fitted.matrix).components_.T
+    mixed = U @ (rng.normal(size=(RANK, RANK)) * 50)
+    found = audit(plays, rank=RANK, factors=[mixed, np.hstack([mixed, mixed[:, :2]])])
+    pca = found.variants[0]
+    for column in found.variants[-2:]:
+        assert column.ranks[-1] == RANK, "a repeated factor adds no direction"
+        assert measures(column) == pytest.approx(measures(pca, pca.ranks.index(RANK)), abs=1e-6)
+
+
+def test_leading_directions_are_ordered_by_length_and_orthonormal():
+    Y = np.diag([1.0, 5.0, 3.0])[:, :3]
+    A = leading_directions(Y)
+    np.testing.assert_allclose(np.abs(A), np.eye(3)[:, [1, 2, 0]], atol=1e-12)
+    Q = np.eye(4)[:, [2, 0]]
+    np.testing.assert_array_equal(leading_directions(Q), Q)
+
+
+def test_implicit_factors_are_read_from_what_its_save_writes(plays, fitted, tmp_path):
+    als = pytest.importorskip("implicit.cpu.als")
+    model = als.AlternatingLeastSquares(factors=8, random_state=0, num_threads=1)
+    model.fit(sp.csr_matrix(fitted.matrix), show_progress=False)
+    model.save(tmp_path / "als.npz")
+    subjects = read_subjects([tmp_path / "als.npz", model], plays)
+    assert [each.label for each in subjects] == ["als.npz", "AlternatingLeastSquares"]
+    for subject in subjects:
+        Q = np.linalg.qr(model.item_factors.astype(float))[0]
+        np.testing.assert_allclose(subject.diagonal([8])[0], (Q**2).sum(axis=1), atol=1e-6)
+        nearest = subject.similar(np.arange(M), 4, 3)[0]
+        ids, _ = model.similar_items(0, N=4)
+        assert nearest.tolist() == [j for j in ids if j != 0][:3]
+
+
+def test_a_score_matrix_is_taken_as_it_is(plays, fitted, tmp_path):
+    B = ridge_scores(fitted.matrix)
+    np.save(tmp_path / "ease.npy", B)
+    sp.save_npz(tmp_path / "sparse.npz", sp.csr_array(B))
+    found = audit(plays, factors=[tmp_path / "ease.npy", sp.csr_array(B), tmp_path / "sparse.npz"])
+    X, dense = fitted.matrix, fitted.matrix.toarray()
+    expected = ((dense - dense @ B) ** 2).sum(axis=0) / (dense**2).sum(axis=0)
+    split = plays.holdout(seed=0)
+    scores = np.where(dense > 0, -np.inf, dense @ B)
+    top = np.argsort(-scores, axis=1, kind="stable")[:, :20]
+    for column in found.variants[-3:]:
+        assert (column.kind, column.ranks) == ("scores", (M,))
+        np.testing.assert_array_equal(column.diagonal_by_item[0], np.zeros(M))
+        np.testing.assert_allclose(column.error_by_item[0], expected)
+        np.testing.assert_allclose(column.auc_by_item, m.item_auc(X, similarity=B))
+        assert column.accuracy["recall"][0] == pytest.approx(
+            m.recall_at_k(top, split.test.matrix, 20).value
+        )
+        assert np.isnan(column.halving_by_item).all()
+        assert column.owned == ()
+        strongest = np.argsort(-np.where(np.eye(M) > 0, -np.inf, B), axis=1, kind="stable")
+        assert column.neighbours[4].tolist() == strongest[4, :10].tolist()
+    recommended = found.users[0].recommended["factors:0"]
+    user = plays.user_ids.tolist().index(found.users[0].user)
+    assert recommended[0].item == top[user, 0]
+    assert recommended[0].score == pytest.approx((dense @ B)[user, top[user, 0]])
+    assert any("X B" in note for note in found.settings.notes)
+
+
+def test_a_diagonal_in_the_score_matrix_is_told(plays):
+    found = audit(plays, factors=[np.eye(M)])
+    column = found.variants[-1]
+    assert column.diagonal["all"].tolist() == [1.0]
+    np.testing.assert_allclose(column.error["all"], [0.0])
+
+
+def test_saved_models_are_aligned_by_their_item_ids(plays, tmp_path):
+    order = np.random.default_rng(1).permutation(M)
+    shuffled = plays.select_items(plays.item_ids[order])
+    for model in (NormalizedPCA(RANK), ItemWeightedPCA(RANK, user_scaling=0.5)):
+        model.fit(shuffled)
+        path = model.save(tmp_path / f"{type(model).__name__}.eqp")
+        subject = read_subjects([path], plays)[0]
+        twin = type(model)(**model.get_params()).fit(plays)
+        np.testing.assert_allclose(
+            subject.diagonal([RANK])[0], twin.projection_diagonal(), atol=1e-6
+        )
+        lists = subject.lists(plays.matrix, [RANK], 5)[0]
+        np.testing.assert_array_equal(plays.item_ids[lists], twin.recommend(plays, N=5).ids)
+        parts = subject.contributions(plays.matrix[[3]], 7, RANK)
+        explained = twin.explain(plays.select_users([plays.user_ids[3]]), plays.item_ids[7], N=None)
+        assert parts.sum() == pytest.approx(explained.score, abs=1e-7)
+
+
+def test_graded_models_keep_their_grades(plays):
+    model = ItemWeightedPCA(RANK, spectral_filter="ridge", filter_strength=0.5).fit(plays)
+    subject = read_subjects([model], plays)[0]
+    f, U = model.strengths(), model.components_.T
+    np.testing.assert_allclose(subject.diagonal([RANK])[0], (U * U * f).sum(axis=1))
+
+
+def test_parquet_rows_are_found_by_their_ids_or_taken_in_order(plays, tmp_path):
+    import polars as pl
+
+    rng = np.random.default_rng(0)
+    Y = rng.normal(size=(M, 3))
+    order = rng.permutation(M)
+    columns = {f"f{i}": Y[:, i] for i in range(3)}
+    pl.DataFrame(columns).write_parquet(tmp_path / "plain.parquet")
+    pl.DataFrame({"item_id": plays.item_ids.tolist(), **columns})[order.tolist()].write_parquet(
+        tmp_path / "ids.parquet"
+    )
+    pl.DataFrame({"item": plays.item_ids.tolist(), "vector": Y.tolist()}).write_parquet(
+        tmp_path / "lists.parquet"
+    )
+    files = [tmp_path / name for name in ("plain.parquet", "ids.parquet", "lists.parquet")]
+    for subject in read_subjects(files, plays):
+        Q = np.linalg.qr(Y)[0]
+        np.testing.assert_allclose(subject.diagonal([3])[0], (Q**2).sum(axis=1))
+
+
+def test_square_factors_under_a_factors_name_are_factors(plays, tmp_path):
+    np.savez(tmp_path / "square.npz", item_factors=np.eye(M))
+    np.savez(tmp_path / "bare.npz", anything=np.eye(M))
+    named, bare = read_subjects([tmp_path / "square.npz", tmp_path / "bare.npz"], plays)
+    assert (named.kind, bare.kind) == ("factors", "scores")
+
+
+def write(path, content):
+    path.write_bytes(content)
+    return path
+
+
+def bad_files(folder):
+    """Name -> (file, what the error says)."""
+    np.save(folder / "short.npy", np.ones((M - 1, 4)))
+    np.save(folder / "cube.npy", np.ones((M, 2, 2)))
+    np.save(folder / "text.npy", np.full((M, 2), "a"))
+    np.save(folder / "complex.npy", np.ones((M, 2), complex))
+    np.save(folder / "zeros.npy", np.zeros((M, 2)))
+    np.save(folder / "pickle.npy", np.array([[{}]], dtype=object), allow_pickle=True)
+    holes = np.ones((M, 3))
+    holes[4, 1] = np.nan
+    np.save(folder / "nan.npy", holes)
+    np.savez(folder / "two.npz", a=np.ones((M, 2)), b=np.ones((3, M)))
+    np.savez(folder / "none.npz", a=np.ones(3))
+    np.savez(folder / "users.npz", item_factors=np.ones((200, 4)), user_factors=np.ones((M, 4)))
+    sp.save_npz(folder / "thin.npz", sp.csr_array(np.ones((M, 2))))
+    whole = (folder / "two.npz").read_bytes()
+    write(folder / "cut.npz", whole[: len(whole) // 2])
+    write(folder / "cut.npy", (folder / "nan.npy").read_bytes()[:200])
+    write(folder / "noise.npy", b"no array at all")
+    write(folder / "noise.parquet", b"PAR1 no table")
+    write(folder / "model.pkl", b"x")
+    with zipfile.ZipFile(folder / "no-arrays.npz", "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    (folder / "folder.npy").mkdir()
+    return {
+        "short.npy": f"59 × 4 matrix, and neither side is the number of items, {M}",
+        "cube.npy": r"must hold a matrix .* got shape \(60, 2, 2\)",
+        "text.npy": "must hold real numbers, got dtype <U1",
+        "complex.npy": "must hold real numbers, got dtype complex128",
+        "zeros.npy": "holds zeros only",
+        "pickle.npy": "Pickled objects are refused",
+        "nan.npy": "1 NaN or infinite entries, the first in row 4, column 1",
+        "two.npz": r"a, b all are a matrix .* under the name item_factors",
+        "none.npz": "none is a matrix",
+        "users.npz": "200 × 4 matrix, and neither side",
+        "thin.npz": r"sparse 60 × 2 matrix; a sparse one must be item × item",
+        "cut.npz": "cannot be read as NumPy arrays",
+        "cut.npy": "cannot be read as NumPy arrays",
+        "noise.npy": "cannot be read as NumPy arrays",
+        "noise.parquet": "cannot be read as Parquet",
+        "model.pkl": "factors come from .npy, .npz, .parquet or .eqp files, got '.pkl'",
+        "no-arrays.npz": "none is a matrix",
+        "folder.npy": "is a folder",
+        "gone.npy": "does not exist",
+        "gone.eqp": "gone.eqp",
+    }
+
+
+def test_each_bad_file_is_refused_in_one_sentence(plays, tmp_path):
+    for name, message in bad_files(tmp_path).items():
+        with pytest.raises(EquipoiseError, match=message):
+            read_subjects([tmp_path / name], plays)
+
+
+def test_bad_parquet_tables_are_refused(plays, tmp_path):
+    import polars as pl
+
+    numbers = {"f": np.ones(M)}
+    tables = {
+        "words": (pl.DataFrame({**numbers, "genre": ["x"] * M}), "'genre' is none"),
+        "ragged": (pl.DataFrame({"v": [[1.0]] * (M - 1) + [[1.0, 2.0]]}), "differ in length"),
+        "ids": (pl.DataFrame({**numbers, "item": ["a"] * M}), "no row for 60 of the 60 items"),
+        "empty": (pl.DataFrame({"item": ["a"]}), "factors are columns of numbers"),
+    }
+    for name, (table, message) in tables.items():
+        table.write_parquet(tmp_path / f"{name}.parquet")
+        with pytest.raises(InvalidDataError, match=message):
+            read_subjects([tmp_path / f"{name}.parquet"], plays)
+
+
+def test_models_of_other_items_are_refused(plays):
+    other = listening(n_users=80, n_items=70, seed=1)
+    with pytest.raises(InvalidDataError, match=r"fitted on 70 items, the data have 60, of which"):
+        read_subjects([VanillaPCA(2).fit(other)], plays)
+    with pytest.raises(InvalidDataError, match=r"fitted on 70 items, the data have 60\. Audit"):
+        read_subjects([VanillaPCA(2).fit(other.matrix)], plays)
+
+
+def test_what_cannot_be_looked_into_is_refused(plays):
+    from equipoise import Popularity
+
+    with pytest.raises(InvalidParameterError, match="neither item factors nor an item × item"):
+        read_subjects([Popularity().fit(plays)], plays)
+    with pytest.raises(InvalidParameterError, match="takes a list of files or models"):
+        read_subjects("als.npz", plays)
+    with pytest.raises(InvalidDataError, match="must hold real numbers, got dtype object"):
+        read_subjects([object()], plays)
+
+
+def test_score_matrices_have_a_limit(plays, monkeypatch):
+    monkeypatch.setattr("equipoise.audit.factors._MOST_SCORED_ITEMS", 50)
+    with pytest.raises(InvalidDataError, match="60 × 60 score matrix is too large to audit"):
+        read_subjects([np.eye(M)], plays)
+
+
+def test_our_item_item_and_factor_models_are_looked_into(plays):
+    from equipoise import EASE, WeightedMF
+
+    ease = EASE().fit(plays)
+    subject = read_subjects([ease], plays)[0]
+    assert subject.kind == "scores"
+    top = subject.lists(plays.matrix, [M], 5)[0]
+    np.testing.assert_array_equal(plays.item_ids[top], ease.recommend(plays, N=5).ids)
+    mf = WeightedMF(4).fit(plays)
+    factors = read_subjects([mf], plays)[0]
+    Q = np.linalg.qr(np.asarray(mf.item_factors_, dtype=float))[0]
+    np.testing.assert_allclose(factors.diagonal([4])[0], (Q**2).sum(axis=1), atol=1e-6)
+
+
+def test_items_stay_in_the_order_of_the_data(plays):
+    Y = np.zeros((M, 1))
+    Y[11] = 2.0
+    found = audit(plays, factors=[Y])
+    owned = found.variants[-1].owned
+    assert [(each.component, each.item) for each in owned] == [(0, 11)]
+    assert isinstance(plays, Interactions)

@@ -1,0 +1,106 @@
+"""The report on the paper's data finds the paper's numbers; see the paper's Sections 3 and 5."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from equipoise import load_dataset
+from equipoise.audit import audit
+
+pytestmark = pytest.mark.data
+
+# Exact values of the published protocol at r = 30: specialization, item AUC of all and of
+# low-popularity items, item precision@20 of all and of low-popularity items.
+EXPECTED = {
+    "pca": (0.1933, 0.8209, 0.8353, 0.1115, 0.0589),
+    "normalized": (0.0630, 0.8992, 0.9114, 0.2144, 0.1446),
+    "item-weighted:-1": (0.1463, 0.8714, 0.8865, 0.1402, 0.0798),
+}
+# Recall@20 and NDCG@20 at r = 32; there, a user without held-out items counts 0.
+ACCURACY = {
+    "pca": (0.2074, 0.1744),
+    "normalized": (0.2674, 0.2046),
+    "item-weighted:-1": (0.2670, 0.2183),
+}
+USERS, WITHOUT_TEST = 1867, 22
+
+
+@pytest.fixture(scope="module")
+def lastfm(data_dir):
+    return load_dataset("lastfm-2k", preprocessing="paper", data_dir=data_dir)
+
+
+@pytest.fixture(scope="module")
+def files(lastfm, tmp_path_factory):
+    """An implicit ALS model and an EASE matrix, fitted on what the audit fits on."""
+    als = pytest.importorskip("implicit.cpu.als")
+    folder = tmp_path_factory.mktemp("factors")
+    X = lastfm.holdout(seed=1024).train_validation.matrix
+    model = als.AlternatingLeastSquares(factors=32, iterations=5, random_state=0, num_threads=1)
+    model.fit(sp.csr_matrix(X), show_progress=False)
+    model.save(folder / "als.npz")
+    G = np.linalg.inv((X.T @ X).toarray() + 1.0 * np.eye(X.shape[1]))
+    B = -G / np.diag(G)
+    np.fill_diagonal(B, 0)
+    np.save(folder / "ease.npy", B)
+    return [folder / "als.npz", folder / "ease.npy"]
+
+
+@pytest.fixture(scope="module")
+def found(lastfm, files):
+    return audit(lastfm, rank=30, seed=1024, factors=files)
+
+
+def variant(found, key):
+    return next(each for each in found.variants if each.key == key)
+
+
+def test_the_report_has_the_published_numbers_of_both_mechanisms(found):
+    assert [group.n_items for group in found.portrait.groups] == [7, 893, 629]
+    for key, expected in EXPECTED.items():
+        got = variant(found, key)
+        at = got.ranks.index(30)
+        measured = (
+            got.specialization[at],
+            got.auc["all"][at],
+            got.auc["low"][at],
+            got.precision["all"][at],
+            got.precision["low"][at],
+        )
+        assert measured == pytest.approx(expected, abs=6e-5), key
+
+
+def test_the_report_has_the_exact_accuracy_of_the_published_protocol(found):
+    for key, expected in ACCURACY.items():
+        got = variant(found, key)
+        at = got.ranks.index(32)
+        share = (USERS - WITHOUT_TEST) / USERS
+        measured = (got.accuracy["recall"][at] * share, got.accuracy["ndcg"][at] * share)
+        assert measured == pytest.approx(expected, abs=6e-5), key
+
+
+def test_the_verdict_tells_both_mechanisms(found):
+    text = " ".join(found.verdict.sentences)
+    assert "PCA fails niche items" in text
+    assert "It memorises popular items: 96% of one is copied from itself" in text
+    assert "lowers specialization from 0.193 to 0.146 (-24%)" in text
+    pca = variant(found, "pca")
+    assert pca.halving["low"] > 50 * pca.halving["high"]
+    assert len(pca.owned) > 10 > len(variant(found, "item-weighted:-1").owned)
+
+
+def test_als_and_ease_are_audited_beside_ours(found):
+    als, ease = found.variants[-2:]
+    assert (als.label, als.kind) == ("als.npz", "factors")
+    assert als.ranks[-1] == 32
+    assert (ease.label, ease.kind, ease.ranks) == ("ease.npy", "scores", (1529,))
+    assert np.all(ease.diagonal["all"] == 0)
+    for each in (als, ease):
+        assert 0.1 < each.accuracy["recall"][-1] < 0.5
+        assert 0.6 < each.auc["all"][-1] < 1
+    assert {"factors:0", "factors:1"} <= set(found.users[0].recommended)
+    text = " ".join(found.verdict.sentences)
+    assert "als.npz at rank 30: specialization" in text
+    assert "ease.npy: specialization 0.000" in text

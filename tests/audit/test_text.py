@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+
+from equipoise.audit import audit, to_json, to_markdown
+from equipoise.audit.text import escaped
+from equipoise.data.synthetic import listening
+
+HOSTILE = "<script>alert(1)</script> | `x` [a](javascript:b)\n\x1b[31m"
+
+
+@pytest.fixture(scope="module")
+def found():
+    plays = listening(n_users=200, n_items=60, seed=4)
+    named = plays.with_names({plays.item_ids[0]: HOSTILE})
+    return audit(named, rank=4, k=5, factors={HOSTILE: np.eye(60)[:, :2]}, source="plays.csv")
+
+
+@pytest.fixture(scope="module")
+def record(found):
+    return json.loads(to_json(found))
+
+
+def test_json_says_what_the_findings_hold(found, record):
+    assert record["settings"]["rank"] == 4
+    assert record["portrait"]["source"] == "plays.csv"
+    assert [each["key"] for each in record["models"]] == [each.key for each in found.variants]
+    pca = found.variants[0]
+    told = record["models"][0]
+    np.testing.assert_allclose(told["diagonal"]["high"], pca.diagonal["high"], rtol=1e-5)
+    np.testing.assert_allclose(told["accuracy"]["ndcg"], pca.accuracy["ndcg"], rtol=1e-5)
+    assert told["components_to_halve"]["low"] == pytest.approx(pca.halving["low"], rel=1e-5)
+    assert record["verdict"]["advice"]["command"] == found.verdict.advice.command
+    assert len(record["items"]) == 60
+    assert len(record["users"]) == len(found.users)
+
+
+def test_json_of_an_item_has_its_numbers_and_what_changed(found, record):
+    item = record["items"][7]
+    pca, ours = found.variants[0], found.variants[4]
+    at = pca.ranks.index(4)
+    assert item["id"] == found.items.ids[7]
+    assert item["users"] == found.items.n_users[7]
+    assert item["group"] in ("high", "medium", "low")
+    assert ours.key == "item-weighted:-1"
+    change = ours.diagonal_by_item[at, 7] - pca.diagonal_by_item[at, 7]
+    assert item["changed"]["diagonal"] == pytest.approx(change, rel=1e-5)
+    seen = item["models"]["pca"]
+    assert seen["error"] == pytest.approx(pca.error_by_item[at, 7], rel=1e-5)
+    assert seen["neighbours"] == found.items.ids[pca.neighbours[7]].tolist()
+    assert set(item["models"]) == {"pca", "normalized", "item-weighted:-1", "factors:0"}
+
+
+def test_what_is_not_reached_or_not_defined_is_null_and_says_which(found, record):
+    factors = record["items"][30]["models"]["factors:0"]
+    assert np.isinf(found.variants[-1].halving_by_item[30])
+    assert factors["components_to_halve"] is None
+    assert factors["halved"] is False
+    text = to_json(found)
+    assert "NaN" not in text
+    assert "Infinity" not in text
+
+
+def test_json_is_ascii_so_that_any_terminal_takes_it(found):
+    assert to_json(found).isascii()
+
+
+def test_markdown_says_the_same_numbers_as_json(found, record):
+    text = to_markdown(found)
+    for headline in record["verdict"]["headlines"]:
+        assert headline["number"] in text
+        assert headline["says"] in text
+    assert found.verdict.advice.command in text
+    assert found.verdict.advice.python in text
+    at = found.variants[0].ranks.index(4)
+    line = next(row for row in text.splitlines() if row.startswith("| specialization"))
+    assert f"{record['models'][0]['specialization'][at]:.3f}" in line
+    for note in found.settings.notes:
+        assert note.split(":")[0] in text
+    sections = [row for row in text.splitlines() if row.startswith("## ")]
+    assert sections[0] == "## Verdict"
+    assert sections[-1] == "## How this was measured"
+
+
+def test_every_row_of_a_table_has_as_many_cells_as_its_head(found):
+    widths: list[int] = []
+    for line in to_markdown(found).splitlines():
+        if not line.startswith("|"):
+            widths = []
+            continue
+        cells = line.replace("\\|", "").count("|")
+        widths.append(cells)
+        assert cells == widths[0], line
+
+
+def test_hostile_names_are_inert_in_markdown(found):
+    text = to_markdown(found)
+    assert "<script>" not in text
+    assert not re.search(r"(?<!\\)\]\(", text)
+    assert "\x1b" not in text
+    assert escaped(HOSTILE).count("\n") == 0
+    assert escaped("a*b_c") == "a\\*b\\_c"
+
+
+def test_markdown_of_data_without_hold_out_leaves_the_frontier_out():
+    plays = listening(n_users=60, n_items=60, seed=1)
+    few = plays.keep_entries(np.arange(plays.nnz) % 12 == 0)
+    found = audit(few, rank=2)
+    if not math.isnan(found.variants[0].accuracy["ndcg"][0]):
+        pytest.fail("the data were meant to be too thin for a hold-out")
+    text = to_markdown(found)
+    assert "frontier" not in text
+    assert "nan" not in text

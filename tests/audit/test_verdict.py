@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from equipoise.audit import audit
+from equipoise.audit.advice import advise
+from equipoise.audit.choice import Choice
+from equipoise.audit.verdict import judge
+from equipoise.data.synthetic import listening
+
+
+@pytest.fixture(scope="module")
+def found():
+    return audit(listening(n_users=600, n_items=120, seed=3), rank=8, seed=3)
+
+
+def judged(found, **changes):
+    """The verdict if Item-Weighted PCA at γ = −1 had other numbers."""
+    variants = [
+        replace(each, **changes) if each.key == "item-weighted:-1" else each
+        for each in found.variants
+    ]
+    return judge(found.portrait, found.settings, variants, None, normalized=False)
+
+
+def everywhere(means, value):
+    return {name: np.full_like(rows, value) for name, rows in means.items()}
+
+
+def said(verdict):
+    return " ".join(verdict.sentences)
+
+
+def test_both_mechanisms_are_found_in_data_that_have_them_by_construction(found):
+    text = said(found.verdict)
+    pca = found.variants[0]
+    at = pca.ranks.index(8)
+    assert pca.diagonal["high"][at] > 0.9 > 0.1 > pca.diagonal["low"][at]
+    assert pca.halving["low"] > 10 * pca.halving["high"]
+    assert "PCA fails niche items" in text
+    assert "It memorises popular items" in text
+    assert "lowers specialization" in text
+    assert "raises NDCG@20" in text
+
+
+def test_the_three_headlines_are_waiting_copying_and_accuracy(found):
+    first, second, third = found.verdict.headlines
+    pca, ours = found.variants[0], found.variants[4]
+    at = pca.ranks.index(8)
+    ratio = pca.halving["low"] / pca.halving["high"]
+    assert first.number == f"{ratio:.0f}×"
+    assert second.number == f"{pca.diagonal['high'][at]:.0%}"
+    gain = ours.accuracy["ndcg"][at] / pca.accuracy["ndcg"][at] - 1
+    assert third.number == f"{gain:+.0%}"
+
+
+def test_worse_numbers_are_told_as_worse(found):
+    ours = found.variants[4]
+    worse = judged(
+        found,
+        specialization=np.ones_like(ours.specialization),
+        auc=everywhere(ours.auc, 0.4),
+        accuracy=everywhere(ours.accuracy, 0.001),
+    )
+    text = said(worse)
+    assert "raises specialization" in text
+    assert "lowers item AUC" in text
+    assert "lowers NDCG@20" in text
+    assert worse.headlines[2].number.startswith("-")
+
+
+def test_no_change_is_told_as_no_change(found):
+    pca = found.variants[0]
+    same = judged(
+        found,
+        specialization=pca.specialization,
+        diagonal=pca.diagonal,
+        error=pca.error,
+        auc=pca.auc,
+        accuracy=pca.accuracy,
+    )
+    text = said(same)
+    assert "leaves specialization at" in text
+    assert "leaves item AUC" in text
+    assert "leaves NDCG@20 at" in text
+    assert "stays at" in text
+    assert "its weights buy" not in text
+    assert same.headlines[2].number == "+0%"
+
+
+def test_a_model_that_treats_all_alike_is_not_accused(found):
+    pca = found.variants[0]
+    flat = replace(
+        pca, error=everywhere(pca.error, 0.5), diagonal=everywhere(pca.diagonal, 0.1), owned=()
+    )
+    variants = [flat, *found.variants[1:4], replace(found.variants[4], owned=())]
+    text = said(judge(found.portrait, found.settings, variants, None, normalized=False))
+    assert "as much of a niche item unexplained as of a popular one: 50%" in text
+    assert "It does not memorise popular items" in text
+    assert "No component belongs to a single item" in text
+
+
+def test_popular_items_may_be_the_ones_that_fail(found):
+    pca = found.variants[0]
+    error = {**everywhere(pca.error, 0.2), "high": np.full_like(pca.error["high"], 0.9)}
+    variants = [replace(pca, error=error), *found.variants[1:]]
+    text = said(judge(found.portrait, found.settings, variants, None, normalized=False))
+    assert "PCA fails popular items, not niche ones" in text
+
+
+def test_a_lower_bound_is_told_as_one(found):
+    pca = found.variants[0]
+    open_end = replace(pca, not_halved={**pca.not_halved, "low": 3})
+    variants = [open_end, *found.variants[1:]]
+    verdict = judge(found.portrait, found.settings, variants, None, normalized=False)
+    assert verdict.headlines[0].number.startswith("≥ ")
+    assert "at least" in said(verdict)
+
+
+def choice(gamma):
+    ndcg = np.array([[0.1, 0.2], [0.3, 0.15]]) if gamma else np.array([[0.1, 0.4], [0.3, 0.15]])
+    return Choice((0.0, -1.0), (4, 8), ndcg, gamma, 4 if gamma else 8)
+
+
+def test_advice_names_the_setting_the_calls_and_the_reason(found):
+    portrait = replace(found.portrait, source="my plays.csv")
+    advice = advise(portrait, found.settings, choice(-1.0), normalized=True)
+    assert (advice.gamma, advice.rank) == (-1.0, 4)
+    assert advice.python == (
+        "ItemWeightedPCA(n_components=4, gamma=-1).fit(interactions.normalize_rows())"
+    )
+    assert advice.command == (
+        "equipoise fit 'my plays.csv' --rank 4 --gamma -1 --normalize-rows --out model.eqp"
+    )
+    assert "NDCG@20 0.300" in advice.why
+    assert "PCA (γ = 0) reaches 0.200" in advice.why
+
+
+def test_advice_says_when_plain_pca_is_not_beaten(found):
+    advice = advise(found.portrait, found.settings, choice(0.0), normalized=False)
+    assert (advice.gamma, advice.rank) == (0.0, 8)
+    assert "plain PCA (γ = 0) is not beaten" in advice.why
+
+
+def test_the_recommended_python_call_runs(found):
+    from equipoise import ItemWeightedPCA  # noqa: F401
+
+    interactions = listening(n_users=600, n_items=120, seed=3)  # noqa: F841
+    model = eval(found.verdict.advice.python)
+    assert model.n_components_ == found.verdict.advice.rank
+
+
+def test_of_equal_settings_the_smaller_rank_then_the_gamma_nearer_to_zero_is_taken():
+    from equipoise.audit.choice import choose
+    from equipoise.audit.plan import study
+
+    data = listening(n_users=200, n_items=60, seed=1)
+    prepared = study(data, groups="mass", seed=0, normalize=None, n_ranks=1)
+    found = choose(prepared, (0.0, -1e-12), (3,), 10, lambda _: None)
+    assert found is not None
+    assert found.ndcg[0, 0] == found.ndcg[1, 0]
+    assert found.gamma == 0.0
+    assert np.isnan(found.at(-5.0, 3))
