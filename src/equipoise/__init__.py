@@ -16,9 +16,19 @@ if TYPE_CHECKING:
     from equipoise.evaluation import evaluate as evaluate
     from equipoise.evaluation import tune as tune
     from equipoise.exceptions import EquipoiseError as EquipoiseError
+    from equipoise.models import EASE as EASE
+    from equipoise.models import GFCF as GFCF
+    from equipoise.models import IPSMF as IPSMF
+    from equipoise.models import ItemKNN as ItemKNN
     from equipoise.models import ItemWeightedPCA as ItemWeightedPCA
+    from equipoise.models import LightGCN as LightGCN
     from equipoise.models import NormalizedPCA as NormalizedPCA
+    from equipoise.models import Popularity as Popularity
+    from equipoise.models import PopularityWeightedMF as PopularityWeightedMF
+    from equipoise.models import Random as Random
+    from equipoise.models import TraceNormMF as TraceNormMF
     from equipoise.models import VanillaPCA as VanillaPCA
+    from equipoise.models import WeightedMF as WeightedMF
     from equipoise.models import load as load
     from equipoise.models.sdp import solve_sdp as solve_sdp
 
@@ -34,6 +44,16 @@ _HOME = {
     "ItemWeightedPCA": "equipoise.models",
     "VanillaPCA": "equipoise.models",
     "NormalizedPCA": "equipoise.models",
+    "EASE": "equipoise.models",
+    "GFCF": "equipoise.models",
+    "IPSMF": "equipoise.models",
+    "ItemKNN": "equipoise.models",
+    "LightGCN": "equipoise.models",
+    "Popularity": "equipoise.models",
+    "PopularityWeightedMF": "equipoise.models",
+    "Random": "equipoise.models",
+    "TraceNormMF": "equipoise.models",
+    "WeightedMF": "equipoise.models",
     "load": "equipoise.models",
     "solve_sdp": "equipoise.models.sdp",
 }

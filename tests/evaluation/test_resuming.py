@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -104,7 +106,16 @@ def test_a_damaged_file_is_computed_again(split, tmp_path, damage):
     text = file.read_text()
     file.write_text(damage(text))
     assert evaluate(split, [VanillaPCA()], cache=tmp_path, **OPTIONS) == good
-    assert file.read_text() == text
+    assert _all_but_seconds(file.read_text()) == _all_but_seconds(text)
+
+
+def _all_but_seconds(text):
+    """A cache file without what is different in every run."""
+    found = json.loads(text)
+    del found["digest"]
+    for reading in found["body"]:
+        del reading["effort"]
+    return found
 
 
 def test_a_model_with_a_function_among_its_parameters_is_not_cached(split, tmp_path):

@@ -30,7 +30,7 @@ def tuning(split):
 def test_every_combination_is_tried_once_in_the_order_of_the_grid(tuning):
     settings = [tuple(trial.parameters().values()) for trial in tuning.trials]
     assert len(settings) == len(set(settings)) == 2 * 2 * 2 * 3 * 3
-    assert [t.value_transform for t in tuning.trials[::36]] == [None, "binary"]
+    assert [t.settings["value_transform"] for t in tuning.trials[::36]] == [None, "binary"]
 
 
 def test_the_score_of_a_trial_is_that_of_the_model_on_the_validation_part(tuning, split):
@@ -89,7 +89,7 @@ def test_metrics_of_items_and_of_groups_can_be_the_goal(split):
     assert set(tuning.trials[0].scores) == {"item_auc/low", "aplt@20"}
     items_only = tune(split, maximize="-specialization", trade_off=(), **small)
     assert items_only.choice.rank == 2
-    assert items_only.choice.gamma == -1.0
+    assert items_only.choice.settings["gamma"] == -1.0
 
 
 def test_a_search_can_be_read_as_json_csv_and_python(tuning, tmp_path):

@@ -1,6 +1,7 @@
 """Evaluation and tuning: split × models × ranks × gammas → one table, one choice."""
 
 from equipoise.evaluation.catalogue import DEFAULT_METRICS, METRICS
+from equipoise.evaluation.cost import Cost
 from equipoise.evaluation.grid import Filter
 from equipoise.evaluation.intervals import Comparison, Interval, bootstrap_mean, compare
 from equipoise.evaluation.jobs import default_models
@@ -13,6 +14,7 @@ __all__ = [
     "DEFAULT_METRICS",
     "METRICS",
     "Comparison",
+    "Cost",
     "Filter",
     "Interval",
     "Progress",

@@ -18,7 +18,7 @@ from equipoise.files import write_whole
 from equipoise.metrics.results import FloatArray
 
 # Raised when what is stored, or what it means, changes.
-FORMAT = 1
+FORMAT = 2
 
 
 class Cache:

@@ -11,6 +11,7 @@ import numpy as np
 
 from equipoise.evaluation.catalogue import MetricSpec, parse_metrics
 from equipoise.evaluation.measures import ALL, Measure
+from equipoise.evaluation.results import Row
 from equipoise.exceptions import InvalidParameterError
 
 Limits = Mapping[str, tuple[str, float]]
@@ -46,7 +47,7 @@ class Target(NamedTuple):
         """The text that `parse` reads."""
         return self.spec.label + ("" if self.group == ALL else f"/{self.group}")
 
-    def read(self, measures: Sequence[Measure]) -> float:
+    def read(self, measures: Sequence[Measure] | Sequence[Row]) -> float:
         """Find it among the numbers of a model."""
         for one in measures:
             if (one.metric, one.k, one.group) == (self.spec.name, self.spec.k, self.group) and (

@@ -17,6 +17,7 @@ from equipoise.exceptions import InvalidParameterError
 from equipoise.models import ItemWeightedPCA
 from equipoise.models.item_weighted_pca import SPECTRAL_FILTERS, SpectralFilter
 from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform
+from equipoise.models.registry import MODELS
 
 # Positions in the transforms, scalings and gammas of a grid: what one fit is made with.
 Place = tuple[int, ...]
@@ -36,9 +37,9 @@ class Filter(NamedTuple):
         return np.asarray(graded.strengths())
 
 
-# Around the paper's choice (γ = -1, hard). Steps are about as wide as the optima on the data sets
-# of the paper: finer ones would mostly tell the noise of a validation part apart.
-DEFAULT_GAMMAS = (0.0, -0.5, -0.75, -1.0, -1.25, -1.5, -1.75, -2.0)
+# Around the paper's choice (γ = -1, hard).
+DEFAULT_GAMMAS: tuple[float, ...] = MODELS["item-weighted"].search["gamma"]
+DEFAULT_SCALINGS: tuple[float, ...] = MODELS["item-weighted"].search["user_scaling"]
 DEFAULT_FILTERS = (
     Filter("hard"),
     Filter("power", 1 / 8),
@@ -49,7 +50,6 @@ DEFAULT_FILTERS = (
     Filter("ridge", 0.03),
     Filter("ridge", 0.1),
 )
-DEFAULT_SCALINGS = (0.0, 0.25, 0.5, 0.75)
 
 
 @dataclass(frozen=True)
@@ -113,10 +113,20 @@ class Grid:
         lengths = (len(self.transforms), len(self.scalings), len(self.gammas))
         return list(product(*map(range, lengths)))
 
-    @property
-    def settings(self) -> list[tuple[Filter, int]]:
-        """Every filter and rank, as one fit serves them."""
-        return list(product(self.filters, self.ranks))
+    def parameters(self, place: Place) -> list[dict[str, Any]]:
+        """Arguments of `ItemWeightedPCA` for every filter and rank that one fit serves."""
+        t, a, g = place
+        return [
+            {
+                "n_components": rank,
+                "gamma": self.gammas[g],
+                "spectral_filter": one.kind,
+                "filter_strength": one.strength,
+                "user_scaling": self.scalings[a],
+                "value_transform": self.transforms[t],
+            }
+            for one, rank in product(self.filters, self.ranks)
+        ]
 
 
 def default_transforms(train: sp.csr_array) -> tuple[ValueTransform | None, ...]:

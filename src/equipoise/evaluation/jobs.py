@@ -1,10 +1,10 @@
-"""What has to be fitted: models × gammas, each once at its largest rank."""
+"""What has to be fitted: models × gammas, each once at its largest rank where ranks are nested."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from equipoise.data.interactions import Interactions
+from equipoise.evaluation.cost import Effort, Measured
 from equipoise.exceptions import InvalidParameterError
-from equipoise.models import ItemWeightedPCA, NormalizedPCA, Recommender, VanillaPCA
+from equipoise.models import ItemWeightedPCA, Recommender
 from equipoise.models.projection import ProjectionModel
+from equipoise.models.registry import ModelEntry, find_models
 
 Model = Recommender | NDArray[Any]
-Models = Mapping[str, Model] | Sequence[Recommender] | Recommender
+Models = Mapping[str, Model] | Sequence[Recommender | str] | Recommender | str
 
 _DEFAULT_LARGEST_RANK = 128
 
@@ -79,11 +81,23 @@ def _plain(value: Any) -> Any:
 
 def default_models() -> dict[str, Model]:
     """The paper's three."""
-    return {
-        "PCA": VanillaPCA(tol=_TOLERANCE),
-        "Normalized PCA": NormalizedPCA(tol=_TOLERANCE),
-        "Item-Weighted PCA": ItemWeightedPCA(tol=_TOLERANCE),
-    }
+    return models_by_key(["pca", "normalized", "item-weighted"])
+
+
+def models_by_key(keys: Iterable[str]) -> dict[str, Model]:
+    """Models by their names on the command line, with their titles in the registry.
+
+    Examples
+    --------
+    >>> {title: type(model).__name__ for title, model in models_by_key(["pca", "ease"]).items()}
+    {'PCA': 'VanillaPCA', 'EASE': 'EASE'}
+    """
+    return {entry.title: _made(entry) for entry in find_models(keys)}
+
+
+def _made(entry: ModelEntry) -> Recommender:
+    nested = issubclass(entry.load_class(), ProjectionModel)
+    return entry.make(tol=_TOLERANCE) if nested else entry.make()
 
 
 def default_ranks(n_items: int) -> tuple[int, ...]:
@@ -118,7 +132,7 @@ def _jobs(
     name: str, model: Model, ranks: tuple[int, ...], gammas: Sequence[float] | None
 ) -> Iterator[Job]:
     if not isinstance(model, ProjectionModel):
-        yield Job(name, model, None, ())
+        yield from _jobs_rank_by_rank(name, model, ranks)
         return
     # Under an error budget rank r is a problem of its own: no prefix of a larger one solves it.
     nested = getattr(model, "error_budget", None) is None
@@ -132,19 +146,27 @@ def _jobs(
             yield Job(name, weighted, float(gamma), fitted_ranks)
 
 
+def _jobs_rank_by_rank(name: str, model: Model, ranks: tuple[int, ...]) -> Iterator[Job]:
+    """Models whose rank r is no prefix of a larger one; those without a rank are fitted once."""
+    if isinstance(model, Recommender) and has_rank(model):
+        for rank in ranks:
+            yield Job(name, clone(model).set_params(n_components=rank), None, (rank,))
+    else:
+        yield Job(name, model, None, ())
+
+
+def has_rank(model: Recommender) -> bool:
+    """Whether the user sets a number of components."""
+    return "n_components" in model.get_params(deep=False)
+
+
 def _named(models: Models | None) -> dict[str, Model]:
     if models is None:
         return default_models()
     if isinstance(models, Mapping):
         named = dict(models)
     else:
-        listed = [models] if isinstance(models, Recommender) else list(models)
-        named = {type(model).__name__: model for model in listed}
-        if len(named) < len(listed):
-            raise InvalidParameterError(
-                "two of the models are of one class, so that the table could not tell them "
-                'apart. Name them: models={"one": …, "other": …}.'
-            )
+        named = _listed([models] if isinstance(models, Recommender | str) else list(models))
     for name, model in named.items():
         if not isinstance(model, Recommender | np.ndarray):
             raise InvalidParameterError(
@@ -153,6 +175,19 @@ def _named(models: Models | None) -> dict[str, Model]:
             )
     if not named:
         raise InvalidParameterError("models is empty. Pass at least one, or leave it out.")
+    return named
+
+
+def _listed(models: Sequence[Recommender | str]) -> dict[str, Model]:
+    named: dict[str, Model] = {}
+    for model in models:
+        new = models_by_key([model]) if isinstance(model, str) else {type(model).__name__: model}
+        if set(new) & set(named):
+            raise InvalidParameterError(
+                "two of the models are of one class, so that the table could not tell them "
+                'apart. Name them: models={"one": …, "other": …}.'
+            )
+        named |= new
     return named
 
 
@@ -166,12 +201,20 @@ def _checked_ranks(ranks: Sequence[int], n_items: int) -> tuple[int, ...]:
     return rising
 
 
-def fitted(jobs: Sequence[Job], X: Interactions) -> Iterator[Recommender]:
-    """Fit jobs of one model one after the other; those that differ in γ share what they can."""
+def fitted(jobs: Sequence[Job], X: Interactions) -> Iterator[tuple[Recommender, Effort]]:
+    """Fit jobs of one model one after the other; those that differ in γ share what they can.
+
+    The time of fits that share their work is told in equal parts, the memory as a whole.
+    """
     first = jobs[0].model
     if isinstance(first, ItemWeightedPCA) and len(jobs) > 1:
         gammas = [job.gamma for job in jobs if job.gamma is not None]
-        yield from first.fit_path(X.matrix, gammas)
+        with Measured() as measured:
+            path = first.fit_path(X.matrix, gammas)
+        seconds, peak = measured.effort
+        yield from ((model, Effort(seconds / len(path), peak)) for model in path)
         return
     for job in jobs:
-        yield clone(job.model).fit(X.matrix)
+        with Measured() as measured:
+            model = clone(job.model).fit(X.matrix)
+        yield model, measured.effort

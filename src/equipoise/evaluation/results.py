@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from equipoise.evaluation.catalogue import parse_metrics
+from equipoise.evaluation.cost import Cost
 from equipoise.evaluation.intervals import (
     DEFAULT_RESAMPLES,
     Comparison,
@@ -72,6 +73,9 @@ class Results:
         False after an interruption: these rows are right, others are missing.
     per_user : mapping of Row to ndarray
         The users' own values, where `evaluate` was asked to keep them.
+    costs : tuple of Cost
+        Seconds, memory and numbers kept of every model at every rank. They differ from run to
+        run, so they have no say in whether two results are equal.
 
     Examples
     --------
@@ -86,6 +90,7 @@ class Results:
     rows: tuple[Row, ...]
     complete: bool = True
     per_user: Mapping[Row, FloatArray] = field(default_factory=dict, compare=False, repr=False)
+    costs: tuple[Cost, ...] = field(default=(), compare=False, repr=False)
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -108,7 +113,9 @@ class Results:
             and (metric is None or _is_of(row, metric))
         )
         users = {row: self.per_user[row] for row in kept if row in self.per_user}
-        return Results(kept, self.complete, users)
+        models = {(row.model, row.gamma, row.rank) for row in kept}
+        costs = tuple(cost for cost in self.costs if cost[:3] in models)
+        return Results(kept, self.complete, users, costs)
 
     def row(self, metric: str, *, group: str = "all", **columns: Any) -> Row:
         """Return the one row that this describes; refuse none and several."""
@@ -126,6 +133,21 @@ class Results:
     def value(self, metric: str, *, group: str = "all", **columns: Any) -> float:
         """Return the value of the one row that this describes."""
         return self.row(metric, group=group, **columns).value
+
+    def cost(self, **columns: Any) -> Cost:
+        """Return the cost of the one model and rank that columns of `Cost` describe."""
+        found = [
+            cost
+            for cost in self.costs
+            if all(getattr(cost, name, None) == value for name, value in columns.items())
+        ]
+        if len(found) != 1:
+            asked = ", ".join(f"{k}={v!r}" for k, v in columns.items())
+            raise InvalidParameterError(
+                f"{len(found)} fits for {asked or 'anything'} in the results, wanted one. Name "
+                "its model, gamma and rank."
+            )
+        return found[0]
 
     def best(self, metric: str, *, group: str = "all", **columns: Any) -> Row:
         """Return the row with the highest value; the first of several."""
@@ -183,9 +205,15 @@ class Results:
             for row in self.rows
         ]
 
-    def to_json(self) -> str:
-        """Return ``{"complete": …, "rows": […]}``; equal results give equal text."""
-        return json.dumps({"complete": self.complete, "rows": self.to_dicts()}, indent=1)
+    def to_json(self, *, costs: bool = False) -> str:
+        """Return ``{"complete": …, "rows": […]}``; equal results give equal text.
+
+        With `costs`, the costs too, whose seconds are never equal.
+        """
+        content: dict[str, Any] = {"complete": self.complete, "rows": self.to_dicts()}
+        if costs:
+            content["costs"] = [cost._asdict() for cost in self.costs]
+        return json.dumps(content, indent=1)
 
     def write_csv(self, path: str | PathLike[str]) -> None:
         """Write the rows with a header; None and nan are empty."""

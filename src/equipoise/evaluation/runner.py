@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from os import PathLike
@@ -14,19 +14,14 @@ from numpy.typing import NDArray
 from equipoise import __version__
 from equipoise.data.interactions import Interactions
 from equipoise.data.split import Split
-from equipoise.evaluation.cache import (
-    FORMAT,
-    Cache,
-    number_or_nan,
-    number_or_none,
-    packed,
-    unpacked,
-)
+from equipoise.evaluation.cache import FORMAT, Cache
 from equipoise.evaluation.case import Case, Part, as_split
 from equipoise.evaluation.catalogue import DEFAULT_METRICS, MetricSpec, parse_metrics
-from equipoise.evaluation.jobs import Job, Models, fitted, plan
+from equipoise.evaluation.cost import Cost, Effort, parameters_kept
+from equipoise.evaluation.jobs import Job, Model, Models, fitted, plan
 from equipoise.evaluation.measures import Measure, measure_items, measure_lists
 from equipoise.evaluation.prefixes import Prefixes, top_items_by_rank
+from equipoise.evaluation.readings import Reading, from_json, to_json
 from equipoise.evaluation.results import Results, Row
 from equipoise.evaluation.selection import Lists
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
@@ -45,7 +40,7 @@ class Progress(NamedTuple):
 
 
 Report = Callable[[Progress], None]
-RankedMeasures = list[tuple[int | None, list[Measure]]]
+Answer = list[Reading]
 
 _STEPS_PER_JOB = 3  # fit, users, items
 
@@ -69,15 +64,20 @@ def evaluate(
 ) -> Results:
     """Score models at many ranks with many metrics; each (model, γ) is fitted once.
 
+    Models without nested solutions (matrix factorizations, LightGCN) are fitted rank by rank,
+    models without a rank (EASE, ItemKNN) once, with rank None. Metrics of the model itself
+    (specialization, item AUC, …) are those of a projection: other models have no such rows.
+
     Parameters
     ----------
     data : Split or Interactions
         Interactions are split as the paper does: see `equipoise.data.holdout`.
     models : mapping of name to model, list of models, or model; optional
         Unfitted models, or arrays of lists (users × k columns of items, best first) that any other
-        model recommended. PCA, Normalized PCA and Item-Weighted PCA by default.
+        model recommended; in a list also names as in ``equipoise models``, or ``"all"``. PCA,
+        Normalized PCA and Item-Weighted PCA by default.
     ranks : sequence of int, optional
-        Every rank is a prefix of one fit at the largest. 4, 8, …, 128 by default.
+        For PCAs, every rank is a prefix of one fit at the largest. 4, 8, …, 128 by default.
     gammas : sequence of float, optional
         For each Item-Weighted PCA, instead of its own γ.
     metrics : sequence of str
@@ -106,7 +106,8 @@ def evaluate(
     Returns
     -------
     Results
-        After Ctrl-C those of the fits that were done, with ``complete=False``.
+        After Ctrl-C those of the fits that were done, with ``complete=False``. Its `costs` tell
+        the seconds and memory of each fit.
 
     Examples
     --------
@@ -150,7 +151,7 @@ class _Run:
     def results(self, jobs: list[Job]) -> Results:
         """Answer from the cache, compute the rest, put everything in the order of the jobs."""
         self.total = len(jobs) * _STEPS_PER_JOB
-        answers: dict[int, RankedMeasures] = {}
+        answers: dict[int, Answer] = {}
         complete = True
         try:
             # not a comprehension: after an interruption what is in there counts
@@ -160,14 +161,16 @@ class _Run:
             complete = False
         rows: list[Row] = []
         users: dict[Row, FloatArray] = {}
+        costs: list[Cost] = []
         for position in sorted(answers):
+            costs += _costs(jobs[position], answers[position])
             for row, values in _rows(jobs[position], answers[position]):
                 rows.append(row)
                 if self.per_user and values is not None:
                     users[row] = values
-        return Results(tuple(rows), complete, users)
+        return Results(tuple(rows), complete, users, tuple(costs))
 
-    def _answers(self, jobs: list[tuple[int, Job]]) -> Iterator[tuple[int, RankedMeasures]]:
+    def _answers(self, jobs: list[tuple[int, Job]]) -> Iterator[tuple[int, Answer]]:
         pending = []
         for position, job in jobs:
             stored = self._recall(job)
@@ -179,21 +182,25 @@ class _Run:
         for _, group in groupby(pending, key=lambda pair: (pair[1].name, pair[1].ranks)):
             yield from self._computed(list(group))
 
-    def _computed(self, group: list[tuple[int, Job]]) -> Iterator[tuple[int, RankedMeasures]]:
+    def _computed(self, group: list[tuple[int, Job]]) -> Iterator[tuple[int, Answer]]:
         self._advance(0, f"{group[0][1].name}: fitting")
         models = _models([job for _, job in group], self.case.fitted)
-        for (position, job), model in zip(group, models, strict=True):
+        for (position, job), (model, effort) in zip(group, models, strict=True):
             self._advance(1, f"{job.name}: scoring users")
-            answer = self._measured(job, model)
+            answer = [
+                Reading(rank, measures, effort, _kept(model, rank))
+                for rank, measures in self._measured(job, model)
+            ]
             self._remember(job, answer)
             self._advance(0, f"{job.name}: fitting")
             yield position, answer
 
-    def _measured(self, job: Job, model: Recommender | NDArray[Any]) -> RankedMeasures:
+    def _measured(self, job: Job, model: Model) -> list[tuple[int | None, list[Measure]]]:
         if not isinstance(model, ProjectionModel):
             lists = _foreign_lists(job.name, model, self.case, self.longest)
             self._advance(2, job.name)
-            return [(None, measure_lists(lists, self.case, self.specs, empty=self.empty))]
+            rank = job.ranks[0] if job.ranks else None
+            return [(rank, measure_lists(lists, self.case, self.specs, empty=self.empty))]
         prefixes = Prefixes.of(model)
         by_rank: list[list[Measure]] = [[] for _ in job.ranks]
         if self.longest:
@@ -226,31 +233,35 @@ class _Run:
             "per_user": self.per_user,
         }
 
-    def _recall(self, job: Job) -> RankedMeasures | None:
+    def _recall(self, job: Job) -> Answer | None:
         key = self._key(job)
         stored = None if key is None or self.cache is None else self.cache.load(key)
-        if stored is None:
-            return None
-        return [(rank, [_measure(fields) for fields in measures]) for rank, measures in stored]
+        return None if stored is None else from_json(stored)
 
-    def _remember(self, job: Job, answer: RankedMeasures) -> None:
+    def _remember(self, job: Job, answer: Answer) -> None:
         key = self._key(job)
         if key is not None and self.cache is not None:
-            stored = [
-                (rank, [_fields(one, self.per_user) for one in found]) for rank, found in answer
-            ]
-            self.cache.store(key, stored)
+            self.cache.store(key, to_json(answer, per_user=self.per_user))
 
 
-def _models(jobs: list[Job], X: Interactions) -> Iterator[Recommender | NDArray[Any]]:
+def _models(jobs: list[Job], X: Interactions) -> Iterator[tuple[Model, Effort | None]]:
     if isinstance(jobs[0].model, Recommender):
         yield from fitted(jobs, X)
     else:
-        yield from (job.model for job in jobs)
+        yield from ((job.model, None) for job in jobs)
 
 
-def _foreign_lists(name: str, model: Recommender | NDArray[Any], case: Case, longest: int) -> Lists:
-    """Lists of a model without ranks, or lists that were handed in."""
+def _kept(model: Model, rank: int | None) -> int | None:
+    """Numbers that the model keeps at this rank, which may be a prefix of what was fitted."""
+    if not isinstance(model, Recommender):
+        return None
+    if isinstance(model, ProjectionModel) and rank is not None and rank < model.n_components_:
+        model = model.truncate(rank)
+    return parameters_kept(model)
+
+
+def _foreign_lists(name: str, model: Model, case: Case, longest: int) -> Lists:
+    """Lists of a model that is no projection, or lists that were handed in."""
     if isinstance(model, Recommender):
         ids = model.recommend(case.seen, N=max(longest, 1)).ids
         return np.asarray(ids, dtype=np.int32)
@@ -263,25 +274,16 @@ def _foreign_lists(name: str, model: Recommender | NDArray[Any], case: Case, lon
     return np.asarray(model[case.users, :longest], dtype=np.int32)
 
 
-def _rows(job: Job, answer: RankedMeasures) -> Iterator[tuple[Row, FloatArray | None]]:
-    for rank, measures in answer:
-        for one in measures:
-            yield Row(job.name, job.gamma, rank, *one[:-1]), one.per_user
+def _rows(job: Job, answer: Answer) -> Iterator[tuple[Row, FloatArray | None]]:
+    for reading in answer:
+        for one in reading.measures:
+            yield Row(job.name, job.gamma, reading.rank, *one[:-1]), one.per_user
 
 
-def _fields(one: Measure, per_user: bool) -> dict[str, Any]:
-    return {
-        **one._asdict(),
-        "value": number_or_none(one.value),
-        "per_user": packed(one.per_user) if per_user else None,
-    }
-
-
-def _measure(fields: Mapping[str, Any]) -> Measure:
-    stored = dict(fields)
-    stored["value"] = number_or_nan(stored["value"])
-    stored["per_user"] = unpacked(stored["per_user"])
-    return Measure(**stored)
+def _costs(job: Job, answer: Answer) -> Iterator[Cost]:
+    for rank, _, effort, kept in answer:
+        if effort is not None and kept is not None:
+            yield Cost(job.name, job.gamma, rank, *effort, kept)
 
 
 def _sampled_items(n_items: int, sample: int | None, seed: int) -> NDArray[np.intp] | None:

@@ -4,52 +4,51 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
+
+from sklearn.base import clone
 
 from equipoise.evaluation.cache import number_or_none
 from equipoise.evaluation.goal import Goal
 from equipoise.evaluation.results import Results, write_table
-from equipoise.models import ItemWeightedPCA
-from equipoise.models.item_weighted_pca import SpectralFilter
-from equipoise.models.preference import ValueTransform
+from equipoise.models import Recommender
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting and what it scored on validation.
+    """One setting of a model and what it scored on validation.
 
     Attributes
     ----------
-    value_transform, user_scaling, gamma, rank, spectral_filter, filter_strength
-        As in `ItemWeightedPCA`; the rank is its n_components.
+    settings : mapping of str to value
+        The parameters that were searched, with the values of this trial.
     scores : mapping of str to float
         The objective, the limited metrics and those of the trade-off.
+    base : Recommender
+        The unfitted model that the settings belong to.
     """
 
-    value_transform: ValueTransform | None
-    user_scaling: float
-    gamma: float
-    rank: int
-    spectral_filter: SpectralFilter
-    filter_strength: float
+    settings: Mapping[str, Any]
     scores: Mapping[str, float]
+    base: Recommender = field(compare=False, repr=False)
+
+    @property
+    def rank(self) -> int | None:
+        """Number of components; None for a model without."""
+        own = self.base.get_params(deep=False).get("n_components")
+        rank: int | None = self.settings.get("n_components", own)
+        return rank
 
     def parameters(self) -> dict[str, Any]:
-        """Arguments of `ItemWeightedPCA`."""
-        return {
-            "n_components": self.rank,
-            "gamma": self.gamma,
-            "spectral_filter": self.spectral_filter,
-            "filter_strength": self.filter_strength,
-            "user_scaling": self.user_scaling,
-            "value_transform": self.value_transform,
-        }
+        """Return the settings as arguments of the model."""
+        return dict(self.settings)
 
-    def model(self) -> ItemWeightedPCA:
+    def model(self) -> Recommender:
         """The unfitted model."""
-        return ItemWeightedPCA(**self.parameters())
+        made: Recommender = clone(self.base).set_params(**self.settings)
+        return made
 
     def row(self) -> dict[str, Any]:
         """One row of a table: parameters, then scores."""
@@ -85,20 +84,27 @@ class Tuning:
     test: Results | None
     complete: bool = True
 
-    def model(self) -> ItemWeightedPCA:
+    def model(self) -> Recommender:
         """The chosen model, unfitted: ``tuning.model().fit(interactions)``."""
         return self.choice.model()
 
     def constructor(self) -> str:
         """The choice as a line of Python: what differs from the defaults."""
-        default = ItemWeightedPCA().get_params(deep=False)
-        given = {k: v for k, v in self.choice.parameters().items() if v != default[k]}
-        return f"ItemWeightedPCA({', '.join(f'{k}={v!r}' for k, v in given.items())})"
+        model = self.model()
+        default = type(model)().get_params(deep=False)
+        values = {**self.choice.settings, **model.get_params(deep=False)}
+        given = [
+            f"{name}={value!r}"
+            for name, value in values.items()
+            if repr(value) != repr(default[name])
+        ]
+        return f"{type(model).__name__}({', '.join(given)})"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the trials that are not on the frontier, as JSON wants it."""
         return {
             "complete": self.complete,
+            "model": type(self.choice.base).__name__,
             "maximize": ("-" if self.goal.sign < 0 else "") + self.goal.target.label,
             "subject_to": [str(limit) for limit in self.goal.limits],
             "n_trials": len(self.trials),
@@ -109,7 +115,7 @@ class Tuning:
 
     def to_json(self) -> str:
         """Return `to_dict` as text; equal results give equal text."""
-        return json.dumps(self.to_dict(), indent=1)
+        return json.dumps(self.to_dict(), indent=1, default=str)
 
     def write_csv(self, path: str | PathLike[str]) -> None:
         """Write every trial with a header; nan is empty."""

@@ -1,9 +1,10 @@
-"""`tune`: find the best Item-Weighted PCA on the validation part, then score it once on test."""
+"""`tune`: find the best setting of a model on the validation part, then score it once on test."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from os import PathLike
 from typing import Any
@@ -20,12 +21,14 @@ from equipoise.evaluation.grid import Filter, Grid, Place
 from equipoise.evaluation.measures import measure_items, measure_lists
 from equipoise.evaluation.prefixes import Prefixes, top_items_by_rank
 from equipoise.evaluation.runner import Progress, Report, evaluate
+from equipoise.evaluation.search import search, search_space
 from equipoise.evaluation.trials import Trial, Tuning
 from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics import EMPTY_POLICIES, RANKING_METRICS, ItemGroups
-from equipoise.models import ItemWeightedPCA
+from equipoise.models import ItemWeightedPCA, Recommender
 from equipoise.models.item_weighted_pca import SpectralFilter
 from equipoise.models.preference import ValueTransform
+from equipoise.models.registry import find_model
 
 # Components to this accuracy rank items as exact ones do but for near-ties; the choice is
 # refitted at the model's own tolerance before it is scored on test.
@@ -33,10 +36,15 @@ _SEARCH_TOLERANCE = 1e-5
 
 Scores = dict[str, float]
 
+# The model whose fits along γ, ranks and filters share their work.
+OUR_MODEL = "item-weighted"
+
 
 def tune(
     data: Interactions | Split,
+    model: str | Recommender = OUR_MODEL,
     *,
+    grid: Mapping[str, Sequence[Any]] | None = None,
     maximize: str = "ndcg@20",
     subject_to: Limits | None = None,
     trade_off: Sequence[str] = ("aplt",),
@@ -46,21 +54,30 @@ def tune(
     user_scalings: Sequence[float] | None = None,
     value_transforms: Sequence[ValueTransform | None] | None = None,
     k: int = 20,
+    test_metrics: Sequence[str] = (),
     groups: str | ItemGroups = "mass",
     empty: str = "nan",
     cache: str | PathLike[str] | None = None,
     progress: Report | None = None,
 ) -> Tuning:
-    """Search γ, rank, spectral filter, user scaling and value transform on the validation part.
+    """Search the parameters of a model on the validation part.
 
     Models are fitted on train and look for the validation items; the test items are touched
-    once, by the choice, refitted on train + validation. Everything in the grid is tried: one fit
+    once, by the choice, refitted on train + validation. Everything in the grid is tried. For
+    Item-Weighted PCA that is γ × rank × spectral filter × user scaling × value transform: one fit
     at the largest rank serves every rank and every filter, and fits along γ share what they can.
 
     Parameters
     ----------
     data : Split or Interactions
         Interactions are split as the paper does: see `equipoise.data.holdout`.
+    model : str or Recommender
+        A name as in ``equipoise models``, or an unfitted model, whose parameters stay as they are
+        where the grid does not name them.
+    grid : mapping of str to sequence, optional
+        Values of the model's parameters, every combination of which is tried. By default the
+        model's own search space (`equipoise.models.registry`), plus, where values differ and the
+        model can transform them, every value transform.
     maximize : str
         ``name[@k][:convention][/group]``, e.g. ``"recall@10"`` or ``"group_recall/low"``; with a
         minus in front, less is better.
@@ -68,11 +85,16 @@ def tune(
         Limits, e.g. ``{"aplt": (">=", 0.3), "item_auc/low": (">=", 0.9)}``.
     trade_off : sequence of str
         Metrics (more is better) that the frontier weighs against the objective.
-    gammas, ranks, filters, user_scalings, value_transforms : sequence, optional
-        The grid. By default 8 γ from 0 to -2, ranks 4, 8, …, 128, the hard filter, four powers
-        and three ridges, four scalings; and, where values differ, every value transform.
+    ranks : sequence of int, optional
+        Values of n_components, for any model that has it.
+    gammas, filters, user_scalings, value_transforms : sequence, optional
+        The grid of ``"item-weighted"``, instead of `grid`. By default 8 γ from 0 to -2, ranks
+        4, 8, …, 128, the hard filter, four powers and three ridges, four scalings; and, where
+        values differ, every value transform.
     k : int
         Cut-off of the metrics that name none.
+    test_metrics : sequence of str
+        What to measure on test, besides the ranking metrics and the targets of the search.
     groups, empty, cache, progress
         As in `evaluate`.
 
@@ -85,36 +107,52 @@ def tune(
     (48, True)
     >>> tuning.model().n_components == tuning.choice.rank
     True
+    >>> tune(synthetic.scale(200, 40, 1500), "pca", grid={"n_components": [2, 4]}).constructor()
+    'VanillaPCA(n_components=2)'
     """
     if empty not in EMPTY_POLICIES:
         raise InvalidParameterError(f"empty must be one of {list(EMPTY_POLICIES)}, got {empty!r}.")
     split = as_split(data)
     goal = Goal.parse(maximize, subject_to, trade_off, k)
-    grid = Grid.of(split.train.matrix, gammas, ranks, filters, user_scalings, value_transforms)
-    case = Case.of(split, "validation", groups)
-    trials, complete = _Search(case, goal, grid, empty, cache, progress).run()
+    train = split.train.matrix
+    scored = partial(evaluate, split, groups=groups, empty=empty, cache=cache)
+    if model == OUR_MODEL and grid is None:
+        ours = Grid.of(train, gammas, ranks, filters, user_scalings, value_transforms)
+        case = Case.of(split, "validation", groups)
+        trials, complete = _Search(case, goal, ours, empty, cache, progress).run()
+    else:
+        _refuse_our_axes(gammas, filters, user_scalings, value_transforms)
+        base = find_model(model).make() if isinstance(model, str) else model
+        space = search_space(base, grid, ranks, train)
+        on_validation = partial(scored, part="validation", progress=progress)
+        trials, complete = search(base, space, goal, on_validation)
     table = [trial.scores for trial in trials]
     choice = trials[goal.best(table)]
     frontier = tuple(trials[i] for i in goal.frontier(table))
     test = None
     if complete and split.test.nnz:
-        metrics = [*dict.fromkeys([*RANKING_METRICS, *(t.spec.label for t in goal.targets)])]
-        test = evaluate(
-            split,
+        targets = [target.spec.label for target in goal.targets]
+        test = scored(
             {"tuned": choice.model()},
-            ranks=[choice.rank],
-            metrics=metrics,
+            ranks=None if choice.rank is None else [choice.rank],
+            metrics=[*dict.fromkeys([*RANKING_METRICS, *targets, *test_metrics])],
             k=k,
-            groups=groups,
-            empty=empty,
             per_user=True,
         )
     return Tuning(tuple(trials), choice, frontier, goal, test, complete)
 
 
+def _refuse_our_axes(*axes: object) -> None:
+    if any(axis is not None for axis in axes):
+        raise InvalidParameterError(
+            "gammas, filters, user_scalings and value_transforms are the grid of 'item-weighted'. "
+            "Say what to search by name: grid={parameter: [values, …]}."
+        )
+
+
 @dataclass
 class _Search:
-    """One call of `tune`: what stays the same from fit to fit."""
+    """The search for an Item-Weighted PCA: what stays the same from fit to fit."""
 
     case: Case
     goal: Goal
@@ -144,19 +182,10 @@ class _Search:
             if not scores:
                 raise
             complete = False
-        grid = self.grid
         trials = [
-            Trial(
-                grid.transforms[t],
-                grid.scalings[a],
-                grid.gammas[g],
-                rank,
-                one.kind,
-                one.strength,
-                found,
-            )
-            for t, a, g in sorted(scores)
-            for (one, rank), found in zip(grid.settings, scores[t, a, g], strict=True)
+            Trial(parameters, found, ItemWeightedPCA())
+            for place in sorted(scores)
+            for parameters, found in zip(self.grid.parameters(place), scores[place], strict=True)
         ]
         return trials, complete
 

@@ -1,29 +1,44 @@
-"""Estimators with one face: fit on users × items, recommend, explain, save, load."""
+"""Estimators with one face: fit on users × items, recommend, explain, save, load.
+
+Each name is imported when it is first used, so that a model whose extra is missing stands in
+nobody's way.
+"""
 
 from __future__ import annotations
 
+import importlib
 from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 from equipoise.exceptions import ArtefactError
-from equipoise.models.item_weighted_pca import ItemWeightedPCA
-from equipoise.models.pca import NormalizedPCA, VanillaPCA
-from equipoise.models.persistence import read_artefact
-from equipoise.models.ranking import Ranking
-from equipoise.models.recommender import Explanation, Recommender
+from equipoise.models.registry import BY_CLASS
 
-__all__ = [
-    "Explanation",
-    "ItemWeightedPCA",
-    "NormalizedPCA",
-    "Ranking",
-    "Recommender",
-    "VanillaPCA",
-    "load",
-]
+if TYPE_CHECKING:
+    from equipoise.models.ease import EASE as EASE
+    from equipoise.models.floors import Popularity as Popularity
+    from equipoise.models.floors import Random as Random
+    from equipoise.models.gfcf import GFCF as GFCF
+    from equipoise.models.item_knn import ItemKNN as ItemKNN
+    from equipoise.models.item_weighted_pca import ItemWeightedPCA as ItemWeightedPCA
+    from equipoise.models.lightgcn import LightGCN as LightGCN
+    from equipoise.models.pca import NormalizedPCA as NormalizedPCA
+    from equipoise.models.pca import VanillaPCA as VanillaPCA
+    from equipoise.models.ranking import Ranking as Ranking
+    from equipoise.models.recommender import Explanation as Explanation
+    from equipoise.models.recommender import Recommender as Recommender
+    from equipoise.models.reweighted_mf import IPSMF as IPSMF
+    from equipoise.models.reweighted_mf import PopularityWeightedMF as PopularityWeightedMF
+    from equipoise.models.trace_norm import TraceNormMF as TraceNormMF
+    from equipoise.models.weighted_mf import WeightedMF as WeightedMF
 
-_MODELS: dict[str, type[Recommender]] = {
-    model.__name__: model for model in (ItemWeightedPCA, VanillaPCA, NormalizedPCA)
+_ELSEWHERE = {
+    "Explanation": "equipoise.models.recommender",
+    "Ranking": "equipoise.models.ranking",
+    "Recommender": "equipoise.models.recommender",
 }
+_HOME = _ELSEWHERE | {name: entry.module for name, entry in BY_CLASS.items()}
+
+__all__ = ["load", *_HOME]
 
 
 def load(path: str | PathLike[str]) -> Recommender:
@@ -34,10 +49,22 @@ def load(path: str | PathLike[str]) -> Recommender:
     path : path
         A file that `Recommender.save` wrote.
     """
+    from equipoise.models.persistence import read_artefact
+
     artefact = read_artefact(path)
-    if artefact.model not in _MODELS:
+    if artefact.model not in BY_CLASS:
         raise ArtefactError(
             f"{path} holds a {artefact.model!r}, which this version does not know "
-            f"(known: {', '.join(_MODELS)}). Upgrade equipoise."
+            f"(known: {', '.join(BY_CLASS)}). Upgrade equipoise."
         )
-    return _MODELS[artefact.model]._thawed(artefact)
+    return BY_CLASS[artefact.model].load_class()._thawed(artefact)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'equipoise.models' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

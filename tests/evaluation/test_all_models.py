@@ -1,0 +1,247 @@
+"""Models that are no projections, in `evaluate` and in `tune`."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from equipoise import metrics as m
+from equipoise.data import Interactions, holdout
+from equipoise.evaluation import evaluate, tune
+from equipoise.evaluation.jobs import models_by_key
+from equipoise.exceptions import InvalidParameterError, MissingExtraError
+from equipoise.models import (
+    EASE,
+    GFCF,
+    IPSMF,
+    ItemKNN,
+    ItemWeightedPCA,
+    Popularity,
+    VanillaPCA,
+    WeightedMF,
+)
+from equipoise.models.item_item import ItemItemModel
+from equipoise.models.registry import MODELS
+
+
+class InterruptAt:
+    """Press Ctrl-C when so many steps are done."""
+
+    def __init__(self, done):
+        self.done = done
+
+    def __call__(self, step):
+        if step.done >= self.done:
+            raise KeyboardInterrupt
+
+
+def by_hand(model, split, metric):
+    """Fit, recommend and measure without `evaluate`."""
+    X = split.train_validation.matrix
+    return metric(model.fit(X).recommend(X, N=20).ids, split.test.matrix).value
+
+
+@pytest.mark.parametrize("model", [EASE(10.0), ItemKNN(20), Popularity()], ids=str)
+def test_a_model_without_a_rank_is_fitted_once(split, model):
+    results = evaluate(split, {"it": model}, ranks=[2, 4], metrics=["ndcg", "recall"])
+    assert [(row.rank, row.gamma) for row in results] == [(None, None)] * 2
+    assert results.value("ndcg") == by_hand(model, split, m.ndcg_at_k)
+    assert results.value("recall") == by_hand(model, split, m.recall_at_k)
+
+
+@pytest.mark.parametrize("model", [GFCF(), IPSMF(iterations=3)], ids=str)
+def test_a_model_whose_ranks_are_not_nested_is_fitted_rank_by_rank(split, model):
+    results = evaluate(split, {"it": model}, ranks=[2, 5], metrics=["ndcg"])
+    assert [row.rank for row in results] == [2, 5]
+    for rank in (2, 5):
+        alone = model.set_params(n_components=rank)
+        assert results.value("ndcg", rank=rank) == by_hand(alone, split, m.ndcg_at_k)
+
+
+def test_numbers_of_projections_are_given_for_projections_alone(split):
+    models = {"pca": VanillaPCA(), "ease": EASE()}
+    metrics = ["recall", "specialization", "item_auc"]
+    results = evaluate(split, models, ranks=[4], metrics=metrics)
+    assert {row.metric for row in results.select(model="pca")} == set(metrics)
+    assert {row.metric for row in results.select(model="ease")} == {"recall"}
+
+
+def test_models_can_be_named_as_on_the_command_line(split):
+    results = evaluate(split, ["popularity", "ease", VanillaPCA()], ranks=[2], metrics=["recall"])
+    assert [row.model for row in results] == ["Popularity", "EASE", "VanillaPCA"]
+    assert [row.model for row in evaluate(split, "random", metrics=["recall"])] == ["Random"]
+    assert list(models_by_key(["all"])) == [entry.title for entry in MODELS.values()]
+    with pytest.raises(InvalidParameterError, match="unknown model 'svd'"):
+        evaluate(split, ["svd"])
+    with pytest.raises(InvalidParameterError, match="two of the models are of one class"):
+        evaluate(split, ["ease", "ease"])
+
+
+def test_a_missing_extra_is_an_error_of_the_fit(split, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "implicit", None)
+    monkeypatch.setitem(sys.modules, "implicit.cpu.als", None)
+    with pytest.raises(MissingExtraError, match=r'pip install "equipoise\[als\]"'):
+        evaluate(split, {"mf": WeightedMF()}, ranks=[2], metrics=["recall"])
+
+
+def test_every_fit_is_cached_by_itself(split, tmp_path, monkeypatch):
+    models = {"gfcf": GFCF(), "ease": EASE()}
+    options = {"ranks": [2, 4], "metrics": ["recall"], "cache": tmp_path}
+    first = evaluate(split, models, **options)
+    assert len(list(tmp_path.iterdir())) == 3
+    monkeypatch.setattr("equipoise.evaluation.runner.fitted", None)  # no fit is needed
+    assert evaluate(split, models, **options) == first
+
+
+def test_a_grid_tries_every_combination_in_order(split):
+    grid = {"n_neighbors": [5, 10], "shrinkage": [0.0, 1.0, 2.0]}
+    tuning = tune(split, "item-knn", grid=grid)
+    tried = [tuple(trial.settings.values()) for trial in tuning.trials]
+    assert tried == [(k, h) for k in (5, 10) for h in (0.0, 1.0, 2.0)]
+    best = max(trial.scores["ndcg@20"] for trial in tuning.trials)
+    assert tuning.choice.scores["ndcg@20"] == best
+
+
+def test_scores_are_those_of_the_validation_part_and_test_is_touched_once(split):
+    tuning = tune(split, EASE(), grid={"regularization": [1, 100]}, test_metrics=["gini"])
+    for trial in tuning.trials:
+        results = evaluate(split, [trial.model()], metrics=["ndcg", "aplt"], part="validation")
+        assert trial.scores["ndcg@20"] == results.value("ndcg")
+        assert trial.scores["aplt@20"] == results.value("aplt")
+    final = evaluate(split, [tuning.model()], metrics=["ndcg", "gini"])
+    assert tuning.test.value("ndcg") == final.value("ndcg")
+    assert tuning.test.value("gini") == final.value("gini")
+    assert tuning.test.costs[0].parameters_kept == split.train.n_items**2
+
+
+def test_what_the_grid_does_not_name_stays_as_it_was(split):
+    base = ItemKNN(shrinkage=3.0)
+    tuning = tune(split, base, grid={"n_neighbors": [5, 10]})
+    assert tuning.model().shrinkage == 3.0
+    model = eval(tuning.constructor(), {"ItemKNN": ItemKNN})
+    assert model.get_params() == tuning.model().get_params()
+    assert base.n_neighbors == 100
+
+
+def test_ranks_of_a_projection_come_from_one_fit(split, monkeypatch):
+    fits = []
+    original = ItemWeightedPCA._learn
+    monkeypatch.setattr(
+        ItemWeightedPCA,
+        "_learn",
+        lambda self, found: (fits.append(self.n_components), original(self, found)),
+    )
+    grid = {"n_components": [2, 4, 8], "gamma": [-1.0, -0.5]}
+    tuning = tune(split, "item-weighted", grid=grid, maximize="item_auc/low")
+    assert fits == [8, 8, tuning.choice.rank]  # the last on train + validation
+    assert [trial.rank for trial in tuning.trials] == [2, 4, 8, 2, 4, 8]
+    assert tuning.test.value("item_auc", group="low") <= 1
+
+
+def test_ranks_may_be_given_apart_from_the_grid(split):
+    tuning = tune(split, "gfcf", grid={"ideal_weight": [0.1, 0.3]}, ranks=[2, 4])
+    assert [(t.settings["ideal_weight"], t.rank) for t in tuning.trials] == [
+        (0.1, 2),
+        (0.1, 4),
+        (0.3, 2),
+        (0.3, 4),
+    ]
+    alone = tune(split, GFCF(n_components=3), grid={"ideal_weight": [0.1]})
+    assert alone.choice.rank == 3
+
+
+def test_without_a_grid_the_registrys_is_searched_within_the_catalogue(split):
+    tuning = tune(split, "pca")
+    assert [trial.rank for trial in tuning.trials] == [4, 8, 16, 32]  # of 60 items
+    ease = tune(split, "ease")
+    assert [t.settings["regularization"] for t in ease.trials] == [
+        *MODELS["ease"].search["regularization"]
+    ]
+
+
+def test_a_model_with_nothing_to_choose_is_one_trial(split):
+    tuning = tune(split, "popularity")
+    assert [trial.settings for trial in tuning.trials] == [{}]
+    assert tuning.choice.rank is None
+    assert tuning.constructor() == "Popularity()"
+
+
+def test_value_transforms_are_searched_where_values_differ(world):
+    counts = world.matrix.copy()
+    counts.data = 1.0 + np.arange(counts.nnz) % 3
+    data = holdout(Interactions.from_sparse(sp.csr_array(counts)))
+    base = IPSMF(iterations=2)
+    tuning = tune(data, base, ranks=[2])
+    assert {t.settings["value_transform"] for t in tuning.trials} == {
+        None,
+        "binary",
+        "log1p",
+        "one_plus",
+    }
+
+
+def test_an_interrupted_search_keeps_its_trials_and_goes_on(split, tmp_path):
+    grid = {"regularization": [1.0, 10.0, 100.0]}
+    whole = tune(split, "ease", grid=grid)
+    part = tune(split, "ease", grid=grid, cache=tmp_path, progress=InterruptAt(4))
+    assert not part.complete
+    assert part.test is None
+    assert part.trials == whole.trials[:1]
+    doing = []
+    rest = tune(
+        split, "ease", grid=grid, cache=tmp_path, progress=lambda step: doing.append(step.doing)
+    )
+    assert rest.trials == whole.trials
+    assert rest.test == whole.test
+    assert "EASE 1/3 (regularization=1.0): from the cache" in doing
+    with pytest.raises(KeyboardInterrupt):
+        tune(split, "ease", grid=grid, progress=InterruptAt(0))
+
+
+def test_a_search_of_any_model_can_be_read_as_json_and_csv(split, tmp_path):
+    tuning = tune(split, "ease", grid={"regularization": [1, 10]})
+    told = json.loads(tuning.to_json())
+    assert told["model"] == "EASE"
+    assert set(told["choice"]) == {"regularization", "ndcg@20", "aplt@20"}
+    tuning.write_csv(tmp_path / "trials.csv")
+    lines = (tmp_path / "trials.csv").read_text().splitlines()
+    assert lines[0] == "regularization,ndcg@20,aplt@20"
+    assert len(lines) == 3
+
+
+class Own(ItemItemModel):
+    """A model that the registry does not know: every item speaks for itself."""
+
+    def fit(self, X, y=None):  # noqa: ARG002
+        self.item_weights_ = np.eye(self._accept(X).shape[1])
+        return self
+
+
+def test_a_model_of_ones_own_is_evaluated_and_wants_a_grid(split):
+    assert evaluate(split, [Own()], metrics=["recall"]).rows[0].model == "Own"
+    assert tune(split, Own(), grid={}).choice.settings == {}
+    with pytest.raises(InvalidParameterError, match="Own has no search space of its own"):
+        tune(split, Own())
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        ("svd", {}, "unknown model 'svd'"),
+        ("ease", {"grid": {"rank": [1]}}, "EASE has no parameter 'rank' to search. It has: regul"),
+        ("ease", {"grid": {"regularization": []}}, "no values of regularization"),
+        ("ease", {"ranks": [4]}, "EASE has no parameter 'n_components'"),
+        ("ease", {"gammas": [-1.0]}, "gammas, filters, .* are the grid of 'item-weighted'"),
+        ("ease", {"maximize": "item_auc"}, "item_auc is a number of projections .* EASE is none"),
+        ("gfcf", {"grid": {"n_components": [61]}}, r"ranks must be whole numbers from 1 to 60"),
+        ("ease", {"grid": {"regularization": [-1.0]}}, "'regularization' parameter of EASE must"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(split, model, options, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        tune(split, model, **options)

@@ -1,0 +1,126 @@
+"""Seconds, memory and size of a fit: told with the results, and no part of their equality."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from equipoise.evaluation import Cost, cost, evaluate
+from equipoise.evaluation.cost import Measured, parameters_kept
+from equipoise.exceptions import InvalidParameterError
+from equipoise.models import EASE, GFCF, ItemKNN, ItemWeightedPCA, Popularity, VanillaPCA
+
+OPTIONS = {"metrics": ["recall"], "k": 5}
+needs_proc = pytest.mark.skipif(
+    cost._memory() is None, reason="this system does not tell a process its memory"
+)
+
+
+@needs_proc
+def test_a_block_that_fills_an_array_raises_the_peak_by_its_size():
+    size = 64 * 2**20
+    with Measured() as measured:
+        np.ones(size, np.uint8)  # held, then freed
+        time.sleep(0.05)
+    assert size * 0.9 < measured.effort.peak_bytes < size * 1.5
+
+
+@needs_proc
+def test_a_peak_below_an_earlier_one_is_seen_too():
+    np.ones(200 * 2**20, np.uint8)
+    size = 50 * 2**20
+    with Measured() as measured:
+        held = np.ones(size, np.uint8)
+        time.sleep(0.05)
+        del held
+    assert size * 0.9 < measured.effort.peak_bytes < size * 1.5
+
+
+def test_seconds_are_those_of_the_clock(monkeypatch):
+    clock = iter([100.0, 102.5])
+    monkeypatch.setattr(cost.time, "perf_counter", lambda: next(clock))
+    with Measured() as measured:
+        pass
+    assert measured.effort.seconds == 2.5
+
+
+def test_where_the_system_does_not_tell_the_peak_is_none(monkeypatch, tmp_path):
+    monkeypatch.setattr(cost, "_STATUS", tmp_path / "nothing")
+    with Measured() as measured:
+        pass
+    assert measured.effort.peak_bytes is None
+    assert measured.effort.seconds >= 0
+
+
+def test_an_error_in_the_block_comes_through():
+    with pytest.raises(ZeroDivisionError), Measured():
+        _ = 1 / 0
+
+
+def test_numbers_kept_are_those_of_the_arrays(split):
+    X = split.train.matrix
+    n_items = X.shape[1]
+    assert parameters_kept(EASE().fit(X)) == n_items**2
+    assert parameters_kept(Popularity().fit(X)) == n_items
+    neighbours = ItemKNN(5).fit(X)
+    assert parameters_kept(neighbours) == neighbours.item_weights_.nnz
+
+
+def test_every_model_and_rank_has_its_cost(split):
+    models = {"iw": ItemWeightedPCA(), "gfcf": GFCF(), "ease": EASE()}
+    results = evaluate(split, models, ranks=[2, 4], gammas=[-1.0, 0.0], **OPTIONS)
+    assert [one[:3] for one in results.costs] == [
+        ("iw", -1.0, 2),
+        ("iw", -1.0, 4),
+        ("iw", 0.0, 2),
+        ("iw", 0.0, 4),
+        ("gfcf", None, 2),
+        ("gfcf", None, 4),
+        ("ease", None, None),
+    ]
+    assert all(one.fit_seconds > 0 for one in results.costs)
+    shared = {one.fit_seconds for one in results.costs if one.model == "iw"}
+    assert len(shared) == 1  # one path over γ, told in equal parts
+
+
+def test_the_numbers_kept_at_a_rank_are_those_of_a_fit_at_that_rank(split):
+    results = evaluate(split, {"pca": VanillaPCA()}, ranks=[2, 8], **OPTIONS)
+    alone = VanillaPCA(2).fit(split.train_validation.matrix)
+    assert results.cost(rank=2).parameters_kept == parameters_kept(alone)
+    assert results.cost(rank=8).parameters_kept > results.cost(rank=2).parameters_kept
+
+
+def test_lists_of_others_have_no_cost(split):
+    lists = np.tile(np.arange(5), (split.train.n_users, 1))
+    assert evaluate(split, {"others": lists}, **OPTIONS).costs == ()
+
+
+def test_costs_have_no_say_in_equality_or_in_the_plain_text(split):
+    results = evaluate(split, {"ease": EASE()}, **OPTIONS)
+    slower = replace(results, costs=(results.costs[0]._replace(fit_seconds=1e9),))
+    assert slower == results
+    assert slower.to_json() == results.to_json()
+    told = json.loads(slower.to_json(costs=True))
+    assert told["rows"] == results.to_dicts()
+    assert told["costs"][0]["fit_seconds"] == 1e9
+    assert Cost(**told["costs"][0]) == slower.costs[0]
+
+
+def test_costs_are_selected_with_their_rows_and_found_by_column(split):
+    results = evaluate(split, {"ease": EASE(), "pca": VanillaPCA()}, ranks=[2, 4], **OPTIONS)
+    assert [one.model for one in results.select(model="ease").costs] == ["ease"]
+    assert results.cost(model="pca", rank=4).rank == 4
+    with pytest.raises(InvalidParameterError, match=r"2 fits for model='pca' in the results"):
+        results.cost(model="pca")
+    with pytest.raises(InvalidParameterError, match="0 fits for model='svd'"):
+        results.cost(model="svd")
+
+
+def test_a_resumed_run_tells_the_cost_of_the_fit_that_was_made(split, tmp_path):
+    first = evaluate(split, {"ease": EASE()}, cache=tmp_path, **OPTIONS)
+    again = evaluate(split, {"same": EASE()}, cache=tmp_path, **OPTIONS)
+    assert again.costs == (first.costs[0]._replace(model="same"),)
