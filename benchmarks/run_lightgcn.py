@@ -39,6 +39,7 @@ SETTINGS: dict[str, Any] = {
     "max_epochs": 1000,
     "patience": 30,
     "validation": 0.1,
+    "refit": True,
     "random_state": 0,
 }
 METRICS = ("recall", "ndcg", "precision", "mrr")

@@ -14,20 +14,21 @@ from equipoise.data.synthetic import listening, scale
 SHOWN = 250
 
 
-@pytest.fixture
-def small_limits(monkeypatch):
-    """Limits that a few hundred users and items go beyond."""
-    monkeypatch.setattr(plan, "_AUC_SCORES", 1000)
-    monkeypatch.setattr(plan, "_FEWEST_AUC_ITEMS", 30)
-    monkeypatch.setattr(plan, "_MOST_USERS", 50)
-    monkeypatch.setattr(showing, "MOST_ITEMS", SHOWN)
-    monkeypatch.setattr(showing, "_N_USERS", 4)
-    monkeypatch.setattr(showing, "_EXTREMES", 5)
+def sampled_audit():
+    """An audit under limits that a few hundred users and items go beyond."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "_AUC_SCORES", 1000)
+        patch.setattr(plan, "_FEWEST_AUC_ITEMS", 30)
+        patch.setattr(plan, "_MOST_USERS", 50)
+        patch.setattr(showing, "MOST_ITEMS", SHOWN)
+        patch.setattr(showing, "_N_USERS", 4)
+        patch.setattr(showing, "_EXTREMES", 5)
+        return audit(scale(400, 300, 9000, seed=1), rank=4, seed=2)
 
 
-@pytest.fixture
-def sampled(small_limits):  # noqa: ARG001
-    return audit(scale(400, 300, 9000, seed=1), rank=4, seed=2)
+@pytest.fixture(scope="module")
+def sampled():
+    return sampled_audit()
 
 
 def test_a_large_catalogue_is_sampled_and_every_sample_is_stated(sampled):
@@ -63,8 +64,8 @@ def test_neighbours_of_a_sample_are_positions_in_it(sampled):
         assert not (variant.neighbours == own).any()
 
 
-def test_sampled_audits_are_repeatable(sampled, small_limits):  # noqa: ARG001
-    again = audit(scale(400, 300, 9000, seed=1), rank=4, seed=2)
+def test_sampled_audits_are_repeatable(sampled):
+    again = sampled_audit()
     np.testing.assert_array_equal(again.items.columns, sampled.items.columns)
     np.testing.assert_array_equal(again.variants[3].auc["low"], sampled.variants[3].auc["low"])
 

@@ -137,7 +137,7 @@ def test_nothing_on_the_page_points_anywhere_else(tame):
     assert not tame.attribute("script", "src")
     assert {tag for tag, _ in tame.tags}.isdisjoint({"link", "img", "iframe", "object", "base"})
     assert all(link.startswith("#") for link in tame.attribute("a", "href"))
-    own = assets.script() + assets.source("style.css") + assets.source("page.html")
+    own = assets.script() + assets.style() + assets.source("page.html")
     assert not re.search(r"https?:|//[a-z]+\.|url\(|@import|fetch\(|XMLHttp|WebSocket", own)
 
 

@@ -111,6 +111,17 @@ def test_popular_items_may_be_the_ones_that_fail(found):
     assert "PCA fails popular items, not niche ones" in text
 
 
+def test_models_are_compared_at_the_rank_that_suits_each_as_well(found):
+    pca, ours = found.variants[0], found.variants[4]
+    ndcg = np.array([[0.4, 0.2], [0.1, 0.3]])
+    best = Choice((0.0, -1.0), (4, 8), ndcg, 0.0, 4)
+    text = said(judge(found.portrait, found.settings, found.variants, best, normalized=False))
+    before = pca.accuracy["ndcg"][pca.ranks.index(4)]
+    after = ours.accuracy["ndcg"][ours.ranks.index(8)]
+    assert "(4 for PCA, 8 for Item-Weighted PCA)" in text
+    assert f"NDCG@20 from {before:.3f} to {after:.3f}" in text
+
+
 def test_a_lower_bound_is_told_as_one(found):
     pca = found.variants[0]
     open_end = replace(pca, not_halved={**pca.not_halved, "low": 3})

@@ -401,6 +401,14 @@ def test_a_phone_scrolls_down_only(open_report, findings, width):
     assert opened.complaints == []
 
 
+def test_few_findings_are_a_page_too(open_report):
+    opened = open_report(fakes.findings(n_items=12, ranks=(2, 4), gammas=[-1.0], users=()))
+    assert opened.complaints == []
+    assert opened.page.is_disabled("#gamma")
+    assert opened.page.is_hidden("#users")
+    assert len(opened.rows()) == 12
+
+
 @pytest.fixture(scope="module")
 def hostile(open_report):
     words = " ".join(fakes.HOSTILE).replace("x" * 5000, "xx")
@@ -437,15 +445,18 @@ def test_right_to_left_marks_stay_inside_their_name(hostile):
     assert isolated == "isolate"
 
 
-def test_hovering_shows_the_letters_of_a_hostile_name(hostile):
+@pytest.mark.parametrize("item", [0, 3, 9])
+def test_hovering_shows_the_letters_of_a_hostile_name(hostile, item):
     page = hostile.page
-    dots = page.locator("#chart-diagonal-0 .trace").first.locator(".point")
-    dots.first.scroll_into_view_if_needed()
-    box = dots.first.bounding_box()
+    dot = page.locator("#chart-diagonal-0 .trace").first.locator(".point").nth(item)
+    dot.scroll_into_view_if_needed()
+    box = dot.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=3)
     label = page.locator("#chart-diagonal-0 .hoverlayer text.nums")
-    label.wait_for()
-    assert label.text_content().startswith("<img src=x onerror=")
+    expected = fakes.HOSTILE[item][:47]
+    label.filter(has_text=expected[:20]).wait_for()
+    assert label.text_content().startswith(expected)
+    assert page.locator("#chart-diagonal-0 .hoverlayer a").count() == 0
 
 
 def test_hostile_words_run_nothing_wherever_they_appear(hostile):

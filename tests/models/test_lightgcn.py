@@ -70,7 +70,13 @@ def taste(n_users: int = 60, n_items: int = 30, seed: int = 3) -> np.ndarray:
 
 
 def quick(**changes) -> LightGCN:
-    settings = {"n_components": 4, "max_epochs": 12, "learning_rate": 0.05, "random_state": 0}
+    settings = {
+        "n_components": 4,
+        "max_epochs": 12,
+        "learning_rate": 0.05,
+        "random_state": 0,
+        "refit": False,
+    }
     return LightGCN(**(settings | changes))
 
 
@@ -180,6 +186,16 @@ class TestTraining:
         np.testing.assert_array_equal(stopped.item_factors_, short.item_factors_)
         np.testing.assert_array_equal(stopped.user_embeddings_, short.user_embeddings_)
 
+    def test_refit_trains_on_everything_for_the_best_number_of_epochs(self, X, fitted):
+        heard: list[Epoch] = []
+        refitted = quick(refit=True).fit(X, on_epoch=heard.append)
+        best = fitted.best_epoch_
+        assert [epoch.number for epoch in heard] == [*range(1, 13), *range(1, best + 1)]
+        whole = quick(validation=0, max_epochs=best).fit(X)
+        np.testing.assert_array_equal(refitted.item_factors_, whole.item_factors_)
+        np.testing.assert_array_equal(refitted.validation_curve_, fitted.validation_curve_)
+        assert not np.allclose(refitted.item_factors_, fitted.item_factors_)
+
     def test_validation_ndcg_is_that_of_the_lists_without_training_items(self):
         held_out = sp.csr_array(np.array([[0, 0, 1, 0], [0, 0, 0, 1], [0, 1, 0, 0], [0, 0, 0, 0]]))
         ours = Trainer(
@@ -206,6 +222,15 @@ class TestTraining:
         with pytest.raises(SolverError, match=r"training diverged. Lower learning_rate=1e\+30"):
             quick(learning_rate=1e30).fit(X)
 
+    def test_divergence_in_the_last_step_of_an_epoch_is_refused_too(self, X, monkeypatch):
+        def spoil(run: Trainer) -> float:
+            run.weights.data[0, 0] = float("inf")
+            return 0.5  # the loss before the step that spoiled it
+
+        monkeypatch.setattr(training.Trainer, "run_epoch", spoil)
+        with pytest.raises(SolverError, match=r"loss was 0\.5 in epoch 1: training diverged"):
+            quick().fit(X)
+
     def test_same_seed_same_bits_and_another_seed_others(self, X, fitted):
         again, other = quick().fit(X), quick(random_state=1).fit(X)
         np.testing.assert_array_equal(again.item_factors_, fitted.item_factors_)
@@ -221,7 +246,7 @@ class TestTraining:
     def test_batches_are_an_eighth_of_the_edges_within_bounds(self):
         def batch(nnz: int, **settings) -> int:
             graph = sp.csr_array(np.ones((1, nnz)))
-            return LightGCN(**settings)._recipe(Task(graph, None)).batch_size
+            return LightGCN(**settings)._recipe(Task(graph, None), 1).batch_size
 
         assert [batch(8), batch(8000), batch(10**6)] == [256, 1000, 32_768]
         assert batch(8000, batch_size=7) == 7
@@ -265,6 +290,19 @@ class TestCheckpoint:
         np.testing.assert_array_equal(resumed.loss_curve_, fitted.loss_curve_)
         assert [file.name for file in tmp_path.iterdir()] == ["run.npz"]
 
+    def test_interrupted_refit_goes_on_to_the_same_bits(self, X, tmp_path, monkeypatch):
+        def rising(run: Trainer) -> float:  # the last epoch is the best
+            steps = float(run.optimizer.state[run.weights]["step"])
+            return steps if run.task.held_out is not None else float("nan")
+
+        monkeypatch.setattr(training.Trainer, "ndcg", rising)
+        settings, path = {"refit": True, "max_epochs": 13}, tmp_path / "run.npz"
+        straight, heard = quick(**settings).fit(X, checkpoint=path), []
+        resumed = quick(**settings).fit(X, checkpoint=path, on_epoch=heard.append)
+        assert [epoch.number for epoch in heard] == [11, 12, 13, 11, 12, 13]
+        assert {file.name for file in tmp_path.iterdir()} == {"run.npz", "run.npz.refit"}
+        np.testing.assert_array_equal(resumed.item_factors_, straight.item_factors_)
+
     def test_longer_training_may_go_on_from_a_shorter_one(self, X, tmp_path, fitted):
         quick(max_epochs=10).fit(X, checkpoint=tmp_path / "run.npz")
         longer = quick().fit(X, checkpoint=tmp_path / "run.npz")
@@ -291,7 +329,7 @@ class TestServing:
     def test_scores_of_known_rows_equal_a_hand_computation(self):
         model = LightGCN(2, max_epochs=3, validation=0, random_state=5).fit(R)
         # the same training, seen through the trainer: layer 0 after three epochs
-        recipe = model._recipe(Task(sp.csr_array(R), None))
+        recipe = model._recipe(Task(sp.csr_array(R), None), 3)
         task, rng = Task(sp.csr_array(R), None), np.random.default_rng(5)
         hold_out(task.train, 0, rng)
         run = Trainer(task, recipe, initial_state(task, recipe, rng))
@@ -345,7 +383,7 @@ class TestServing:
         assert len(model.row_digests_) == len(np.unique(twins, axis=0)) == 59
         rng, task = np.random.default_rng(0), Task(sp.csr_array(twins), None)
         hold_out(task.train, 0, rng)
-        recipe = model._recipe(task)
+        recipe = model._recipe(task, 3)
         run = Trainer(task, recipe, initial_state(task, recipe, rng))
         for _ in range(3):
             run.run_epoch()
@@ -433,6 +471,7 @@ def test_missing_extra_is_named_with_the_command_that_installs_it(X, module, mon
         ("max_epochs", 0),
         ("patience", 0),
         ("validation", 1.0),
+        ("refit", "yes"),
         ("device", "tpu"),
         ("verbose", "yes"),
     ],

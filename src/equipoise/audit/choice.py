@@ -33,6 +33,10 @@ class Choice:
     gamma: float
     rank: int
 
+    def best_rank(self, gamma: float) -> int:
+        """The rank that validation prefers at one γ of the grid."""
+        return self.ranks[int(np.argmax(self.ndcg[self.gammas.index(gamma)]))]
+
     def at(self, gamma: float, rank: int) -> float:
         """NDCG at a place of the grid; NaN elsewhere."""
         if gamma not in self.gammas or rank not in self.ranks:

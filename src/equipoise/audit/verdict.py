@@ -71,6 +71,7 @@ def judge(
         told.collaborating(),
         told.waiting(),
         told.accuracy(),
+        told.each_at_its_best(choice),
         *(told.beside(variant) for variant in others),
     )
     return Verdict(
@@ -139,8 +140,8 @@ class _Told:
             )
         return Headline(
             _signed(before, after),
-            f"NDCG@{self.settings.k} on held-out items with Item-Weighted PCA instead of PCA "
-            f"({_three(before)} to {_three(after)})",
+            f"NDCG@{self.settings.k} on held-out items with Item-Weighted PCA instead of PCA, "
+            f"both at rank {self.settings.rank} ({_three(before)} to {_three(after)})",
         )
 
     def failing(self) -> str:
@@ -235,6 +236,20 @@ class _Told:
             moves("the share of long-tail items in the lists", tail),
         ]
         return f"On held-out items it {_listed(parts)}."
+
+    def each_at_its_best(self, choice: Choice | None) -> str:
+        """A rank may suit one model and not the other: each at the rank validation prefers."""
+        if choice is None:
+            return ""
+        ranks = Pair(choice.best_rank(0.0), choice.best_rank(self.settings.gamma))
+        pair = Pair(
+            float(self.pca.accuracy["ndcg"][self.pca.ranks.index(int(ranks.before))]),
+            float(self.ours.accuracy["ndcg"][self.ours.ranks.index(int(ranks.after))]),
+        )
+        return (
+            f"Each at the rank that validation prefers ({ranks.before} for PCA, {ranks.after} for "
+            f"Item-Weighted PCA), it {moves(f'NDCG@{self.settings.k}', pair)}."
+        )
 
     def beside(self, variant: Variant) -> str:
         rank = variant.ranks[position_of(self.settings.rank, variant.ranks)]

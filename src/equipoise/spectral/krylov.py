@@ -78,9 +78,9 @@ class KrylovBasis:
     def _follow(self, W: Block, removed: float) -> None:
         """Make the next block and its coupling from what is left of the product.
 
-        Taking parts of size `removed` out of W leaves errors of their rounding in it, which grow
-        as W's shortest direction is stretched to unit length; only where they could matter is
-        the next block compared with the whole basis once more.
+        Taking parts of size `removed` out of W leaves rounding errors of their size and of W's own
+        in it, which grow as W's shortest direction is stretched to unit length; only where they
+        could matter is the next block compared with the whole basis once more.
         """
         Q = self.Q[:, : self.k]
         spread, Y = np.linalg.eigh((W.T @ W).astype(np.float64))
@@ -90,7 +90,8 @@ class KrylovBasis:
             self._refill(W, Y[:, alive] / norms[alive])
             return
         N, B = orthonormalize(W)
-        if np.finfo(W.dtype).eps * removed > self._tolerated / 10 * norms.min():
+        rounding = np.finfo(W.dtype).eps * max(removed, float(norms.max()))
+        if rounding > self._tolerated / 10 * norms.min():
             overlap = Q.T @ N
             if np.abs(overlap).max() > self._tolerated:
                 N, R = orthonormalize(N - Q @ overlap)

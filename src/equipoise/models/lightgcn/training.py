@@ -211,6 +211,10 @@ class Trainer:
         copied: Floats = self.weights.detach().cpu().numpy().copy()
         return copied
 
+    def is_finite(self) -> bool:
+        """Whether layer 0 holds numbers alone."""
+        return bool(self.torch.isfinite(self.weights).all())
+
     def _resume(self, state: State) -> None:
         with self.torch.no_grad():
             self.weights.copy_(self.torch.from_numpy(state.weights))
@@ -252,7 +256,7 @@ def train(
 
 def _next_epoch(trainer: Trainer, before: list[Epoch]) -> Epoch:
     number, loss = len(before) + 1, trainer.run_epoch()
-    if not np.isfinite(loss):
+    if not (np.isfinite(loss) and trainer.is_finite()):
         raise SolverError(
             f"LightGCN's loss was {loss} in epoch {number}: training diverged. "
             f"Lower learning_rate={trainer.recipe.learning_rate}."
