@@ -138,12 +138,12 @@ def table(cells: dict[int, dict[str, Any]]) -> Table:
                 str(rank),
                 *(f"{found['test'][metric]:.4f}" for metric in METRICS),
                 f"{found['test_folded_in']['ndcg']:.4f}",
-                str(found["epochs"]),
+                f"{found['epochs']} + {found['best_epoch']}",
                 f"{found['seconds']:.0f}",
             ]
             for rank, found in sorted(cells.items())
         ],
-        "Folded in: every user served from their row alone, as if new to the model. Seconds on a "
+        "Epochs: until training stopped, and to refit on everything. Folded in: every user served from their row alone, as if new to the model. Seconds on a "
         "machine shared with other work; they say what to expect, not how fast it can be.",
     )
 
@@ -218,6 +218,8 @@ def main() -> None:
                 say(json.dumps(cells[rank]))
     except OutOfTimeError:
         say("the time is up; run the same command again to go on")
+    if cells:
+        write(asked.out, cells, facts)
 
 
 if __name__ == "__main__":
