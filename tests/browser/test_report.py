@@ -77,6 +77,14 @@ def test_a_slider_moves_every_chart(report, slider, place, said):
     assert [name for name in before if before[name] == after[name]] == []
 
 
+def test_the_recommended_setting_can_be_looked_at(report):
+    report.page.click("#apply")
+    report.settle()
+    assert report.page.text_content("#gamma-value") == "−1.5"
+    assert report.page.text_content("#rank-value") == "8"
+    assert "item-weighted:-1.5" in report.charts()["chart-error-0"]
+
+
 def test_the_charts_show_the_numbers_that_were_found(report, findings):
     report.slide("rank", 1)
     weighted = next(v for v in findings.variants if v.key == "item-weighted:-1")

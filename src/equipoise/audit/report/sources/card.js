@@ -1,0 +1,144 @@
+// One item, in a dialog: its facts, its curves and its neighbours under each model, side by side.
+
+import { paint, rankAxis } from "./charts.js";
+import { rankCurve, rankLine } from "./shapes.js";
+import { model, pair, shown, state } from "./state.js";
+import { digits, el, named, number } from "./text.js";
+
+const trail = []; // items that were open before, for the way back
+let opener = null;
+
+/** Open the card; the focus returns to where it was when the card is closed. */
+export function openItem(item) {
+  const dialog = document.getElementById("card");
+  if (!dialog.open) {
+    opener = document.activeElement;
+    trail.length = 0;
+    dialog.showModal();
+  }
+  trail.push(item);
+  fill(dialog, item);
+}
+
+export function prepareCard() {
+  const dialog = document.getElementById("card");
+  dialog.addEventListener("close", () => {
+    dialog.replaceChildren();
+    if (opener && opener.isConnected) opener.focus();
+  });
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+}
+
+function fill(dialog, item) {
+  const { items, portrait } = state.report;
+  const back = el("button", { type: "button", class: "quiet", onclick: () => {
+    trail.pop();
+    fill(dialog, trail[trail.length - 1]);
+  } }, "← Back");
+  const close = el("button", { type: "button", class: "quiet", id: "card-close",
+    onclick: () => dialog.close() }, "Close");
+  const title = el("h2", { id: "card-title", tabindex: "-1" }, named(items.names[item], 6000));
+  const id = items.ids[item] && items.ids[item] !== items.names[item]
+    ? el("p", { class: "id" }, "id ", named(items.ids[item], 200)) : null;
+  const error = el("div", { class: "plot" });
+  const diagonal = el("div", { class: "plot" });
+  dialog.replaceChildren(el("article", {},
+    el("div", { class: "card-bar" }, trail.length > 1 ? back : el("span"), close),
+    title, id,
+    facts([["popularity", digits(items.popularity[item])], ["users", number(items.users[item])],
+      ["group", portrait.groups[items.group[item]].name],
+      ["place by popularity", `${number(placeOf(item))} of ${number(items.count)}`]]),
+    changed(item),
+    el("div", { class: "panels double" },
+      el("div", { class: "panel" },
+        el("p", { class: "panel-title" }, "Error over the rank"), error),
+      el("div", { class: "panel" },
+        el("p", { class: "panel-title" }, "Diagonal over the rank"), diagonal)),
+    measures(item), el("h3", {}, `Nearest items, at rank ${state.report.settings.rank}`),
+    el("p", { class: "lead" }, "A dot marks what no other model lists."), neighbours(item)));
+  dialog.scrollTop = 0;
+  curve(error, item, "error");
+  curve(diagonal, item, "diagonal");
+  title.focus();
+}
+
+function facts(pairs) {
+  return el("dl", { class: "facts" },
+    ...pairs.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+}
+
+function placeOf(item) {
+  const { popularity } = state.report.items;
+  return 1 + popularity.reduce((above, value) => above + (value > popularity[item]), 0);
+}
+
+function curve(plot, item, measure) {
+  paint(plot, { traces: shown().map((m) => rankCurve(m, m.variant.curve(measure, item))),
+    x: rankAxis(5), y: { rangemode: "tozero", nticks: 5 }, shapes: [rankLine()],
+    margin: { l: 40, r: 8 } });
+}
+
+/** In words: from PCA to Item-Weighted PCA. */
+function changed(item) {
+  const [pca, ours] = pair();
+  if (!pca || !ours) return null;
+  const at = (slot, measure) => slot.variant.byItem(measure, slot.at)[item];
+  const moved = (what, measure) => {
+    const [before, after] = [at(pca, measure), at(ours, measure)];
+    return `${what} goes from ${number(before, 2)} to ${number(after, 2)}`;
+  };
+  const old = new Set(pca.variant.neighboursOf(item));
+  const now = listedFor(ours).variant.neighboursOf(item);
+  const fresh = now.filter((other) => !old.has(other)).length;
+  const [waited, waits] = [pca, ours].map((slot) => slot.variant.halvingByItem()[item]);
+  return el("p", { class: "changed" },
+    `From ${pca.label} to ${ours.label}, at rank ${state.rank}: ${moved("the error", "error")} and `
+    + `${moved("the diagonal", "diagonal")}; half is rebuilt after ${number(waits)} components `
+    + `instead of ${number(waited)}. Of ${now.length} neighbours, ${fresh} are new.`);
+}
+
+function measures(item) {
+  const rows = shown().map((slot) => {
+    const { variant, at } = slot;
+    return el("tr", { style: `--hue: var(${slot.colour})` },
+      el("th", { scope: "row" }, el("span", { class: "swatch" }), slot.label),
+      el("td", {}, number(variant.byItem("error", at)[item], 3)),
+      el("td", {}, number(variant.byItem("diagonal", at)[item], 3)),
+      el("td", {}, number(variant.halvingByItem()[item])),
+      el("td", {}, number(variant.aucByItem()[item], 3)));
+  });
+  const head = ["", "error", "diagonal", "to halve", `AUC, rank ${state.report.settings.rank}`];
+  return el("div", { class: "scroll" }, el("table", { class: "plain" },
+    el("thead", {}, el("tr", {}, ...head.map((text) => el("th", { scope: "col" }, text)))),
+    el("tbody", {}, ...rows)));
+}
+
+/** The variant whose neighbours the file holds: at the slider's γ, or at the audited one. */
+function listedFor(slot) {
+  if (slot.variant.neighbours > 0 || slot.variant.kind !== "item-weighted") return slot;
+  const audited = state.report.variants.find((v) => v.kind === "item-weighted" && v.neighbours > 0);
+  return audited ? model(audited) : slot;
+}
+
+function neighbours(item) {
+  const { names } = state.report.items;
+  const lists = shown().map(listedFor);
+  const known = new Map();
+  for (const slot of lists) {
+    for (const other of slot.variant.neighboursOf(item)) {
+      known.set(other, (known.get(other) || 0) + 1);
+    }
+  }
+  return el("div", { class: "columns" }, ...lists.map((slot) => {
+    const near = slot.variant.neighboursOf(item);
+    return el("div", { style: `--hue: var(${slot.colour})` },
+      el("h4", {}, el("span", { class: "swatch" }), slot.label),
+      near.length ? el("ol", {}, ...near.map((other) => el("li", {
+        class: known.get(other) === 1 && lists.length > 1 ? "only" : null },
+        el("button", { type: "button", class: "link", onclick: () => openItem(other) },
+          named(names[other], 80)),
+        known.get(other) === 1 && lists.length > 1
+          ? el("span", { class: "visually-hidden" }, ", only here") : null)))
+        : el("p", {}, "None."));
+  }));
+}

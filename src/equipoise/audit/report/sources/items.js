@@ -1,0 +1,206 @@
+// The table of items: searched, filtered by the brush, sorted and paged; a row opens the card.
+
+import { openItem } from "./card.js";
+import { withinBrush } from "./mechanisms.js";
+import { change, onChange, pair, shown, state } from "./state.js";
+import { digits, el, named, number, plural, signed } from "./text.js";
+
+const PAGE = 20;
+
+const MEASURES = {
+  error: { title: "Item error", decimals: 3, of: (m) => m.variant.byItem("error", m.at) },
+  diagonal: { title: "Diagonal", decimals: 3, of: (m) => m.variant.byItem("diagonal", m.at) },
+  halving: { title: "Components to halve", decimals: 0, of: (m) => m.variant.halvingByItem() },
+  auc: { title: "Item AUC", decimals: 3, of: (m) => m.variant.aucByItem() },
+};
+
+// Ready-made questions: which measure, sorted by which column, which way.
+const PRESETS = [
+  ["Most popular", "diagonal", "popularity", -1],
+  ["Most memorised by PCA", "diagonal", "pca", -1],
+  ["Least rebuilt by PCA", "error", "pca", -1],
+  ["Most freed by item weights", "diagonal", "change", 1],
+  ["Least guessed from others", "auc", "item-weighted", 1],
+];
+
+const view = { search: "", group: -1, measure: "diagonal", sort: "popularity", way: -1, page: 0 };
+let haystack = null;
+
+export function drawItems() {
+  const { groups } = state.report.portrait;
+  byId("group").append(el("option", { value: "-1" }, "all"),
+    ...groups.map((group, at) => el("option", { value: at }, group.name)));
+  byId("measure").append(...Object.entries(MEASURES).map(([key, { title }]) =>
+    el("option", { value: key, selected: key === view.measure }, title)));
+  listen("search", "input", (value) => ({ search: value.trim().toLowerCase() }));
+  listen("group", "change", (value) => ({ group: Number(value) }));
+  listen("measure", "change", (value) => ({ measure: value }));
+  for (const id of ["from", "to"]) byId(id).addEventListener("change", typedRange);
+  byId("clear").addEventListener("click", clear);
+  byId("presets").append(...PRESETS.map(([title, measure, sort, way]) =>
+    el("button", { type: "button", class: "chip", onclick: () => {
+      byId("measure").value = measure;
+      show({ measure, sort, way, page: 0 });
+    } }, title)));
+  byId("item-table").addEventListener("keydown", walk);
+  onChange((fields) => {
+    if (fields.includes("brush")) tellBrush();
+    show(fields.includes("brush") ? { page: 0 } : {});
+  });
+  show({});
+}
+
+function byId(id) {
+  return document.getElementById(id);
+}
+
+function listen(id, event, fields) {
+  byId(id).addEventListener(event, () => show({ ...fields(byId(id).value), page: 0 }));
+}
+
+function typedRange() {
+  const [from, to] = ["from", "to"].map((id) => byId(id).value);
+  const x = [from === "" ? -Infinity : Number(from), to === "" ? Infinity : Number(to)];
+  change({ brush: from === "" && to === "" ? null : { chart: null, x, y: null } });
+}
+
+/** The fields follow the brush, so that what was dragged can be read and mended by hand. */
+function tellBrush() {
+  const { brush } = state;
+  if (brush && !brush.y) return;
+  byId("from").value = brush ? Number(brush.x[0].toPrecision(3)) : "";
+  byId("to").value = brush ? Number(brush.x[1].toPrecision(3)) : "";
+}
+
+function clear() {
+  Object.assign(view, { search: "", group: -1, page: 0 });
+  byId("search").value = "";
+  byId("group").value = "-1";
+  change({ brush: null });
+  byId("search").focus();
+}
+
+/** Positions of the items that pass every filter. */
+function found() {
+  const { items } = state.report;
+  haystack = haystack || items.names.map((name, at) => `${name}\n${items.ids[at]}`.toLowerCase());
+  const within = withinBrush();
+  const passes = (item) => (view.group < 0 || items.group[item] === view.group)
+    && (!within || within[item]) && (!view.search || haystack[item].includes(view.search));
+  return Array.from({ length: items.count }, (_, at) => at).filter(passes);
+}
+
+function columns() {
+  const { items, portrait } = state.report;
+  const measure = MEASURES[view.measure];
+  const models = shown().map((m) => {
+    const values = measure.of(m);
+    return { key: m.slot, title: m.label, hue: m.colour, value: (j) => values[j],
+      text: (j) => number(values[j], measure.decimals) };
+  });
+  const [pca, ours] = pair().map((m) => m && measure.of(m));
+  const difference = pca && ours ? [{ key: "change", title: "change",
+    note: "Item-Weighted PCA minus PCA", value: (j) => ours[j] - pca[j],
+    text: (j) => signed(ours[j] - pca[j], measure.decimals) }] : [];
+  return [
+    { key: "name", title: "item", words: true, value: (j) => items.names[j] },
+    { key: "popularity", title: "popularity", value: (j) => items.popularity[j],
+      text: (j) => digits(items.popularity[j]) },
+    { key: "users", title: "users", minor: true, value: (j) => items.users[j],
+      text: (j) => number(items.users[j]) },
+    { key: "group", title: "group", words: true, minor: true, value: (j) => items.group[j],
+      text: (j) => portrait.groups[items.group[j]].name },
+    ...models, ...difference,
+  ];
+}
+
+function sorted(positions, { value, words }) {
+  const compare = words && view.sort === "name"
+    ? (a, b) => value(a).localeCompare(value(b), "en")
+    : (a, b) => value(a) - value(b);
+  const known = (j) => words || !Number.isNaN(value(j));
+  return positions.filter(known).sort((a, b) => view.way * compare(a, b) || a - b)
+    .concat(positions.filter((j) => !known(j))); // what is not known comes last, both ways
+}
+
+function show(fields) {
+  Object.assign(view, fields);
+  const all = columns();
+  const column = all.find(({ key }) => key === view.sort) || all[1];
+  const matching = sorted(found(), column);
+  const pages = Math.max(1, Math.ceil(matching.length / PAGE));
+  view.page = Math.min(view.page, pages - 1);
+  const rows = matching.slice(view.page * PAGE, (view.page + 1) * PAGE);
+  byId("item-table").replaceChildren(
+    el("caption", { class: "visually-hidden" }, `${MEASURES[view.measure].title} of each item`),
+    el("thead", {}, el("tr", {}, ...all.map(header))),
+    el("tbody", {}, ...rows.map((item) => row(item, all))));
+  tellFound(matching.length);
+  drawPager(pages);
+}
+
+function header(column) {
+  const active = column.key === view.sort;
+  const arrow = active ? (view.way > 0 ? "\u00a0↑" : "\u00a0↓") : "";
+  return el("th", { scope: "col", class: kindOf(column), title: column.note,
+    "aria-sort": active ? (view.way > 0 ? "ascending" : "descending") : null,
+    style: column.hue ? `--hue: var(${column.hue})` : null },
+  el("button", { type: "button", "data-sort": column.key, onclick: () => sortBy(column, active) },
+    column.title, arrow));
+}
+
+function kindOf({ words, minor, hue }) {
+  return [words && "words", minor && "minor", hue && "hued"].filter(Boolean).join(" ") || null;
+}
+
+function sortBy(column, active) {
+  show({ sort: column.key, way: active ? -view.way : column.words ? 1 : -1, page: 0 });
+  document.querySelector(`[data-sort="${CSS.escape(column.key)}"]`).focus();
+}
+
+function row(item, all) {
+  const { names } = state.report.items;
+  const open = (event) => {
+    event.stopPropagation();
+    event.currentTarget.closest("tr").querySelector("button").focus();
+    openItem(item);
+  };
+  const button = el("button", { type: "button", class: "link", "data-item": item, onclick: open },
+    named(names[item], 70));
+  return el("tr", { onclick: open }, el("th", { scope: "row" }, button),
+    ...all.slice(1).map((column) => el("td", { class: kindOf(column) },
+      column.text(item))));
+}
+
+/** Arrow keys walk over the rows. */
+function walk(event) {
+  const steps = { ArrowDown: 1, ArrowUp: -1 };
+  const buttons = [...byId("item-table").querySelectorAll("[data-item]")];
+  const at = buttons.indexOf(document.activeElement);
+  const next = buttons[at + steps[event.key]];
+  if (at < 0 || !next) return;
+  event.preventDefault();
+  next.focus();
+}
+
+function tellFound(count) {
+  const { items } = state.report;
+  const filtered = state.brush || view.search || view.group >= 0;
+  const boxed = state.brush && state.brush.y ? " in the box you drew" : "";
+  byId("found").textContent = filtered
+    ? `${plural(count, "item", "items")}${boxed}, of ${number(items.count)}`
+    : plural(count, "item", "items");
+  byId("clear").hidden = !filtered;
+}
+
+function drawPager(pages) {
+  const turn = (id, by, text) => el("button", { type: "button", class: "quiet", id,
+    disabled: view.page + by < 0 || view.page + by >= pages, onclick: () => {
+      show({ page: view.page + by });
+      const again = byId(id);
+      (again.disabled ? byId("pager").querySelector("button:not([disabled])") : again)?.focus();
+    } }, text);
+  byId("pager").replaceChildren(turn("page-before", -1, "← Previous"),
+    el("span", {}, `Page ${number(view.page + 1)} of ${number(pages)}`),
+    turn("page-next", 1, "Next →"));
+}

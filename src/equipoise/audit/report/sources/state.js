@@ -1,0 +1,106 @@
+// Where the sliders stand, which models are shown. Charts ask here, and are told of changes.
+
+import { clipped, gammaText } from "./text.js";
+
+const KINDS = ["pca", "normalized", "item-weighted"];
+const DASHES = ["solid", "dot", "solid", "dash", "dashdot", "longdash", "longdashdot"];
+const SYMBOLS = ["circle", "diamond", "square", "triangle-up", "cross", "triangle-down", "star"];
+const COLOURS = 8; // --model-0 … --model-7 in style.css
+
+export const state = {
+  report: null, gammas: [], ranks: [], gamma: 0, rank: 0, hidden: new Set(), brush: null,
+};
+
+const listeners = [];
+
+/** Call `listener(what)` after each change; `what` names the fields. */
+export function onChange(listener) {
+  listeners.push(listener);
+}
+
+/** Change the state and tell everyone. */
+export function change(fields) {
+  Object.assign(state, fields);
+  for (const listener of listeners) listener(Object.keys(fields));
+}
+
+/** Begin where the report's own words stand. */
+export function begin(report) {
+  const { settings, variants } = report;
+  const descending = (a, b) => b - a;
+  const weighted = variants.filter((v) => v.kind === "item-weighted");
+  const gammas = [...new Set(weighted.map((v) => v.gamma))];
+  const ranked = variants.filter((v) => v.kind !== "scores");
+  const ranks = [...new Set((ranked.length ? ranked : variants).flatMap((v) => v.ranks))];
+  state.report = report;
+  state.gammas = gammas.sort(descending); // from PCA on the left to more and more weight
+  state.ranks = ranks.sort((a, b) => a - b);
+  state.gamma = nearest(state.gammas, settings.gamma);
+  state.rank = nearest(state.ranks, settings.rank);
+}
+
+/** Move both sliders to the recommended setting, or to the nearest that was measured. */
+export function takeAdvice() {
+  const { advice } = state.report;
+  change({ gamma: nearest(state.gammas, advice.gamma), rank: nearest(state.ranks, advice.rank) });
+}
+
+function nearest(values, wanted) {
+  return values.reduce((best, value) =>
+    (Math.abs(value - wanted) < Math.abs(best - wanted) ? value : best), values[0]);
+}
+
+/** The models of the legend: one slot each, Item-Weighted PCA standing at the slider's γ. */
+export function slots() {
+  const { variants } = state.report;
+  const own = KINDS.flatMap((kind) => variants.filter((v) =>
+    v.kind === kind && (kind !== "item-weighted" || v.gamma === state.gamma)));
+  const files = variants.filter((v) => !KINDS.includes(v.kind));
+  return [...own, ...files].map((variant) => model(variant));
+}
+
+/** Those that are not hidden. */
+export function shown() {
+  return slots().filter((slot) => !state.hidden.has(slot.slot));
+}
+
+/** A variant with its look; all γ share the slot and colour of Item-Weighted PCA. */
+export function model(variant) {
+  const kind = KINDS.indexOf(variant.kind);
+  const files = state.report.variants.filter((v) => !KINDS.includes(v.kind));
+  const number = kind >= 0 ? kind : KINDS.length + files.indexOf(variant);
+  const weighted = variant.kind === "item-weighted";
+  return {
+    variant,
+    slot: weighted ? "item-weighted" : variant.key,
+    label: clipped(variant.label, 60) + (weighted ? ` (γ\u00a0${gammaText(variant.gamma)})` : ""),
+    short: clipped(variant.label, 26),
+    colour: `--model-${number % COLOURS}`,
+    dash: DASHES[number % DASHES.length],
+    symbol: SYMBOLS[number % SYMBOLS.length],
+    at: place(variant),
+  };
+}
+
+/** Where the rank of the slider, or the nearest below it, stands among the variant's ranks. */
+export function place(variant) {
+  const below = variant.ranks.filter((rank) => rank <= state.rank).length;
+  return Math.max(below - 1, 0);
+}
+
+/** The two that most sentences compare, where they are shown. */
+export function pair() {
+  const models = shown();
+  return [models.find((m) => m.variant.kind === "pca"),
+    models.find((m) => m.variant.kind === "item-weighted")];
+}
+
+/** "PCA 0.97, Normalized PCA 0.84": one number for each model that is shown and has it. */
+export function listed(value, text) {
+  const known = shown().filter((slot) => Number.isFinite(value(slot) ?? NaN));
+  return known.map((slot) => `${slot.label} ${text(value(slot), slot)}`).join(", ") || "no model";
+}
+
+export function groupNames() {
+  return state.report.portrait.groups.map((group) => group.name);
+}
