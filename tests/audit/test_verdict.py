@@ -131,6 +131,17 @@ def test_a_lower_bound_is_told_as_one(found):
     assert "at least" in said(verdict)
 
 
+def test_two_lower_bounds_are_not_made_a_ratio(found):
+    pca = found.variants[0]
+    open_ends = replace(pca, not_halved={**pca.not_halved, "low": 3, "high": 1})
+    variants = [open_ends, *found.variants[1:]]
+    verdict = judge(found.portrait, found.settings, variants, None, normalized=False)
+    first = verdict.headlines[0]
+    assert "×" not in first.number
+    assert first.number == f"{pca.error['low'][pca.ranks.index(8)]:.0%}"
+    assert "of a niche item is left unexplained" in first.says
+
+
 def choice(gamma):
     ndcg = np.array([[0.1, 0.2], [0.3, 0.15]]) if gamma else np.array([[0.1, 0.4], [0.3, 0.15]])
     return Choice((0.0, -1.0), (4, 8), ndcg, gamma, 4 if gamma else 8)
@@ -148,6 +159,7 @@ def test_advice_names_the_setting_the_calls_and_the_reason(found):
     )
     assert "NDCG@20 0.300" in advice.why
     assert "PCA (γ = 0) reaches 0.200" in advice.why
+    assert "Its γ is at the edge of what was tried." in advice.why
 
 
 def test_advice_says_when_plain_pca_is_not_beaten(found):

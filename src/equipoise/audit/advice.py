@@ -43,7 +43,10 @@ def _why(settings: Settings, choice: Choice | None) -> str:
     chosen = f"NDCG@{k} {best:.3f} on the validation part, the best of {tried}"
     if choice.gamma == 0:
         return f"{chosen}: here plain PCA (γ = 0) is not beaten by item weights."
-    return f"{chosen}; PCA (γ = 0) reaches {plain:.3f} at its best rank."
+    edges = [("γ", choice.gamma == min(choice.gammas)), ("rank", choice.rank == max(choice.ranks))]
+    at_edge = " and ".join(name for name, reached in edges if reached)
+    beyond = f" Its {at_edge} is at the edge of what was tried." if at_edge else ""
+    return f"{chosen}; PCA (γ = 0) reaches {plain:.3f} at its best rank.{beyond}"
 
 
 def _data_argument(source: str) -> str:

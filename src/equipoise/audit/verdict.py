@@ -109,6 +109,13 @@ class _Told:
         if np.isnan(high) or np.isnan(low) or high == 0:
             number = _count(self.value(self.pca, "halving"), self.pca.not_halved["all"])
             return Headline(number, "components until PCA has rebuilt half of an average item")
+        if self.pca.not_halved["high"]:  # a ratio of two lower bounds would bound nothing
+            errors = [self.value(self.pca, "error", group) for group in ("low", "high")]
+            return Headline(
+                f"{errors[0]:.0%}",
+                f"of a niche item is left unexplained by PCA of rank {self.settings.rank}; of a "
+                f"popular one {errors[1]:.0%}",
+            )
         at_least = "≥ " if self.pca.not_halved["low"] else ""
         return Headline(
             f"{at_least}{low / high:.2g}×" if low / high < 10 else f"{at_least}{low / high:.0f}×",
