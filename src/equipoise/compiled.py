@@ -71,7 +71,6 @@ class _BlasLimit:
                 if self._holders == 0:
                     self._limits.restore_original_limits()
 
-
     def _libraries(self) -> ThreadpoolController:
         """The BLAS libraries of the process; looked for anew (4 ms) after imports alone."""
         if len(sys.modules) != self._modules:

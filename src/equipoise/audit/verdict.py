@@ -75,7 +75,7 @@ def judge(
         *(told.beside(variant) for variant in others),
     )
     return Verdict(
-        (told.first(), told.second(), told.third()),
+        (told.first(), told.second(), told.third(choice)),
         tuple(sentence for sentence in sentences if sentence),
         advise(portrait, settings, choice, normalized=normalized),
     )
@@ -135,8 +135,16 @@ class _Told:
             f"nothing about who else might like it; Item-Weighted PCA: {after:.0%}",
         )
 
-    def third(self) -> Headline:
-        """What recommendations gain or lose."""
+    def third(self, choice: Choice | None) -> Headline:
+        """What recommendations gain or lose; a rank that suits one model would flatter it."""
+        if choice is not None:
+            ranks, (before, after) = self._at_best(choice)
+            return Headline(
+                _signed(before, after),
+                f"NDCG@{self.settings.k} on held-out items with Item-Weighted PCA instead of PCA "
+                f"({_three(before)} to {_three(after)}), each at the rank that validation prefers: "
+                f"{ranks.before} for PCA, {ranks.after} for Item-Weighted PCA",
+            )
         before, after = self.pair("ndcg", "accuracy")
         if np.isnan(before):
             before, after = self.pair("auc")
@@ -248,15 +256,20 @@ class _Told:
         """A rank may suit one model and not the other: each at the rank validation prefers."""
         if choice is None:
             return ""
+        ranks, pair = self._at_best(choice)
+        return (
+            f"Each at the rank that validation prefers ({ranks.before} for PCA, {ranks.after} for "
+            f"Item-Weighted PCA), it {moves(f'NDCG@{self.settings.k}', pair)}."
+        )
+
+    def _at_best(self, choice: Choice) -> tuple[Pair, Pair]:
+        """The rank that validation prefers for each model, and the NDCG on held-out items there."""
         ranks = Pair(choice.best_rank(0.0), choice.best_rank(self.settings.gamma))
         pair = Pair(
             float(self.pca.accuracy["ndcg"][self.pca.ranks.index(int(ranks.before))]),
             float(self.ours.accuracy["ndcg"][self.ours.ranks.index(int(ranks.after))]),
         )
-        return (
-            f"Each at the rank that validation prefers ({ranks.before} for PCA, {ranks.after} for "
-            f"Item-Weighted PCA), it {moves(f'NDCG@{self.settings.k}', pair)}."
-        )
+        return ranks, pair
 
     def beside(self, variant: Variant) -> str:
         rank = variant.ranks[position_of(self.settings.rank, variant.ranks)]
