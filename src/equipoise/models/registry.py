@@ -196,7 +196,7 @@ _ENTRIES = (
         convex=False,
         hard_rank=True,
         extra="lightgcn",
-        search={"n_components": (64, 128), "n_layers": (2, 3)},
+        search={"n_components": (64, 128)},
     ),
     ModelEntry(
         "ease",
