@@ -205,6 +205,7 @@ def bad_files(folder):
     holes = np.ones((M, 3))
     holes[4, 1] = np.nan
     np.save(folder / "nan.npy", holes)
+    np.save(folder / "diverged.npy", holes.T[[0, 2]] * 1e200)
     np.savez(folder / "two.npz", a=np.ones((M, 2)), b=np.ones((3, M)))
     np.savez(folder / "none.npz", a=np.ones(3))
     np.savez(folder / "users.npz", item_factors=np.ones((200, 4)), user_factors=np.ones((M, 4)))
@@ -213,6 +214,7 @@ def bad_files(folder):
     write(folder / "cut.npz", whole[: len(whole) // 2])
     write(folder / "cut.npy", (folder / "nan.npy").read_bytes()[:200])
     write(folder / "noise.npy", b"no array at all")
+    write(folder / "noise.npz", b"no archive at all")
     write(folder / "noise.parquet", b"PAR1 no table")
     write(folder / "model.pkl", b"x")
     with zipfile.ZipFile(folder / "no-arrays.npz", "w") as archive:
@@ -226,6 +228,8 @@ def bad_files(folder):
         "zeros.npy": "holds zeros only",
         "pickle.npy": "Pickled objects are refused",
         "nan.npy": "1 NaN or infinite entries, the first in row 4, column 1",
+        "diverged.npy": r"entries as large as 1e\+200, too large to compute with",
+        "noise.npz": r"as NumPy arrays: it is no NumPy file, or a pickle\. Pickled objects are",
         "two.npz": r"a, b all are a matrix .* under the name item_factors",
         "none.npz": "none is a matrix",
         "users.npz": "200 × 4 matrix, and neither side",
@@ -256,6 +260,12 @@ def test_bad_parquet_tables_are_refused(plays, tmp_path):
         "words": (pl.DataFrame({**numbers, "genre": ["x"] * M}), "'genre' is none"),
         "ragged": (pl.DataFrame({"v": [[1.0]] * (M - 1) + [[1.0, 2.0]]}), "differ in length"),
         "ids": (pl.DataFrame({**numbers, "item": ["a"] * M}), "no row for 60 of the 60 items"),
+        "twice": (
+            pl.DataFrame(
+                {"f": np.ones(M + 1), "item": [*plays.item_ids, plays.item_ids[2]]}, strict=False
+            ),
+            f"more than one row for '{plays.item_ids[2]}'",
+        ),
         "empty": (pl.DataFrame({"item": ["a"]}), "factors are columns of numbers"),
     }
     for name, (table, message) in tables.items():

@@ -9,7 +9,7 @@ import pytest
 from equipoise.audit import audit
 from equipoise.audit.advice import advise
 from equipoise.audit.choice import Choice
-from equipoise.audit.verdict import judge
+from equipoise.audit.verdict import Pair, judge, moves
 from equipoise.data.synthetic import listening
 
 
@@ -94,6 +94,24 @@ def test_no_change_is_told_as_no_change(found):
     assert "stays at" in text
     assert "its weights buy" not in text
     assert same.headlines[2].number == "+0%"
+
+
+def test_a_small_change_is_told_to_a_tenth_of_a_percent():
+    assert moves("it", Pair(0.819, 0.818)) == "lowers it from 0.819 to 0.818 (-0.1%)"
+    assert moves("it", Pair(0.5, 0.6)) == "raises it from 0.500 to 0.600 (+20%)"
+
+
+def test_a_reader_who_divides_finds_the_ratio_of_the_headline(found):
+    pca = found.variants[0]
+    waits = replace(
+        pca,
+        halving={**pca.halving, "high": 7 / 3, "low": 63.0},
+        not_halved=dict.fromkeys(pca.not_halved, 0),
+    )
+    variants = [waits, *found.variants[1:]]
+    first = judge(found.portrait, found.settings, variants, None, normalized=False).headlines[0]
+    assert first.number == "27×"
+    assert "(63) as of a popular one (2.3)" in first.says
 
 
 def test_a_model_that_treats_all_alike_is_not_accused(found):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 import webbrowser
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from equipoise import Interactions
+from equipoise import Interactions, ItemWeightedPCA, load
 from equipoise.audit import audit, to_json, to_markdown
 from equipoise.audit.report import render
 from equipoise.cli.app import run
@@ -76,6 +78,43 @@ def test_the_page_is_opened_where_there_is_a_browser(
     assert run([*command, "--open"]) == 0
     assert opened == [(tmp_path / "r.html").as_uri()]
     assert ("There is no browser" in capsys.readouterr().err) is not there_is_one
+
+
+def test_the_advised_calls_read_and_prepare_the_data_as_the_audit_did(
+    world, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    table = (world / "plays.csv").read_text().replace("user,item,plays", "who,what,times", 1)
+    (tmp_path / "my plays.csv").write_text(table)
+    reading = ["--user", "who", "--item", "what", "--value", "times", "--binarize"]
+    reading += ["--min-users-per-item", "2"]
+    assert run(["audit", "my plays.csv", "--rank", "4", *reading, "--json"]) == 0
+    advice = json.loads(capsys.readouterr().out)["verdict"]["advice"]
+    words = shlex.split(advice["command"])
+    assert words[:3] == ["equipoise", "fit", "my plays.csv"]
+    assert run(words[1:]) == 0
+    data = Interactions.read("my plays.csv", user="who", item="what", value="times")
+    calls = {"ItemWeightedPCA": ItemWeightedPCA, "interactions": data}
+    by_python = eval(advice["python"], calls)
+    by_command = load("model.eqp")
+    assert by_python.item_ids_.tolist() == by_command.item_ids_.tolist()
+    np.testing.assert_allclose(abs(by_python.components_), abs(by_command.components_), atol=1e-8)
+
+
+def test_a_bound_is_marked_as_one_in_the_table(found):
+    group = found.portrait.groups[-1].name
+    first = replace(found.variants[0], not_halved={group: 1}, halving={**found.variants[0].halving})
+    bounded = replace(found, variants=(first, *found.variants[1:]))
+    shown = {line.title: line.values for line in lines(bounded)}[f"error halved after, {group}"]
+    assert shown[0] == f"≥ {first.halving[group]:.0f}"
+
+
+def test_an_item_with_a_blank_name_is_called_by_its_id(plays):
+    names = dict.fromkeys(plays.item_ids.tolist(), "Someone") | {plays.item_ids[0]: " "}
+    found = audit(plays.with_names(names), rank=2)
+    called = dict(zip(found.items.ids.tolist(), found.items.names.tolist(), strict=True))
+    assert called[plays.item_ids[0]] == plays.item_ids[0]
+    assert called[plays.item_ids[1]] == "Someone"
 
 
 def test_without_data_the_embedded_are_audited(tmp_path, monkeypatch, capsys):

@@ -197,6 +197,24 @@ def test_a_model_of_a_matrix_takes_ids_for_its_column_numbers(tmp_path, capsys):
     assert "1 of the data's 2 items are not known to the model: 4" in capsys.readouterr().err
 
 
+def test_a_model_without_similar_items_says_so(world, tmp_path, capsys):
+    out = str(tmp_path / "floor.eqp")
+    fit = ["--quiet", "fit", str(world / "plays.csv"), "--model", "popularity", "--out", out]
+    assert run(fit) == 0
+    capsys.readouterr()
+    assert run(["similar", out, "artist-0004"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "Popularity knows no item that is similar to artist-0004" in shown.err
+    assert run(["similar", out, "artist-0004", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_an_id_behind_two_dashes_is_no_option(world, capsys):
+    assert run(["similar", str(world / "model.eqp"), "--", "-q"]) == 2
+    assert "unknown item '-q'" in capsys.readouterr().err
+
+
 def test_similar_items_are_those_of_the_model(world, model, capsys):
     options = ["artist-0004", "-N", "3", "--names", str(world / "names.csv")]
     assert run(["similar", str(world / "model.eqp"), *options, "--json"]) == 0

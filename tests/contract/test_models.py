@@ -2,86 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
 import equipoise
 from equipoise import Interactions
-from equipoise.exceptions import InvalidDataError, UnknownIdError
+from equipoise.exceptions import InvalidDataError, SolverWarning, UnknownIdError
 from equipoise.models import Recommender
-from equipoise.models.projection import ProjectionModel
 from equipoise.models.registry import MODELS
-
-# What to test: a name, the model's key in the registry, and parameters that suit 14 items.
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "item-weighted": ("item-weighted", {"n_components": 3}),
-    "item-weighted, graded": (
-        "item-weighted",
-        {
-            "n_components": 3,
-            "gamma": -1.5,
-            "spectral_filter": "power",
-            "filter_strength": 0.4,
-            "user_scaling": 0.5,
-            "value_transform": "log1p",
-        },
-    ),
-    "item-weighted, ridge": (
-        "item-weighted",
-        {
-            "n_components": 3,
-            "spectral_filter": "ridge",
-            "filter_strength": 0.1,
-            "value_transform": "binary",
-        },
-    ),
-    "item-weighted, budget": ("item-weighted", {"n_components": 3, "error_budget": 0.05}),
-    "item-weighted, callable": (
-        "item-weighted",
-        {"n_components": 3, "item_weights": lambda p: 1 / (1 + p)},
-    ),
-    "pca": ("pca", {"n_components": 3}),
-    "normalized": ("normalized", {"n_components": 3}),
-    "weighted-mf": ("weighted-mf", {"n_components": 3}),
-    "lightgcn": ("lightgcn", {"n_components": 3, "max_epochs": 5}),
-    "ease": ("ease", {"regularization": 1.0}),
-    "gfcf": ("gfcf", {"n_components": 3}),
-    "item-knn": ("item-knn", {"n_neighbors": 13}),
-    "item-knn, few neighbours": ("item-knn", {"n_neighbors": 3, "shrinkage": 1.0}),
-    "popularity": ("popularity", {}),
-    "random": ("random", {"random_state": 3}),
-    "ips-mf": ("ips-mf", {"n_components": 3}),
-    "popularity-mf": ("popularity-mf", {"n_components": 3}),
-    "trace-norm": ("trace-norm", {"penalty": 0.1}),
-}
-# These do not look at what a user did.
-FLOORS = {"popularity", "random"}
-
-
-def named(*keys: str) -> list[Any]:
-    """Variants of some models, loudly skipped where an extra is missing; of all by default."""
-    return [
-        pytest.param(
-            name,
-            marks=pytest.mark.skipif(
-                not MODELS[key].installed,
-                reason=f"{name} was NOT tested: {MODELS[key].install_command}",
-            ),
-        )
-        for name, (key, _) in VARIANTS.items()
-        if not keys or key in keys
-    ]
-
-
-def build(name: str, **changes: Any) -> Recommender:
-    """A fresh model; changes apply where it has such a parameter."""
-    key, parameters = VARIANTS[name]
-    model = MODELS[key].make(**parameters)
-    known = model.get_params(deep=False)
-    return model.set_params(**{k: v for k, v in changes.items() if k in known})
+from tests.contract.variants import FLOORS, VARIANTS, build, named
 
 
 def learned(model: Recommender) -> dict[str, np.ndarray]:
@@ -103,19 +34,6 @@ def checkerboard(n: int = 24) -> np.ndarray:
     X = X.astype(float)
     np.fill_diagonal(X, 0.0)
     return X
-
-
-@pytest.fixture
-def X() -> np.ndarray:
-    rng = np.random.default_rng(7)
-    return rng.poisson(rng.pareto(1.5, 14) + 0.2, (40, 14)).astype(float)
-
-
-@pytest.fixture
-def plays(X: np.ndarray) -> Interactions:
-    users = [f"user-{i}" for i in range(40)]
-    items = [f"song-{j}" for j in range(14)]
-    return Interactions.from_sparse(sp.csr_array(X), user_ids=users, item_ids=items)
 
 
 def test_every_model_of_the_registry_is_held_to_the_contract():
@@ -156,6 +74,11 @@ class TestContract:
         np.testing.assert_array_equal(
             loaded.similar_items("song-3").ids, model.similar_items("song-3").ids
         )
+
+    def test_column_names_are_saved_too(self, name, X, tmp_path):
+        frame = pd.DataFrame(X, columns=[f"song-{j}" for j in range(14)])
+        loaded = equipoise.load(build(name).fit(frame).save(tmp_path / "model.eqp"))
+        np.testing.assert_array_equal(loaded.feature_names_in_, frame.columns)
 
     def test_equal_models_are_saved_as_equal_bytes(self, name, plays, tmp_path):
         paths = [build(name).fit(plays).save(tmp_path / f"{i}.eqp") for i in range(2)]
@@ -295,54 +218,17 @@ class TestContract:
             np.testing.assert_array_equal(getattr(sparse, part), getattr(before, part))
 
 
-@pytest.mark.parametrize("name", named("item-weighted", "pca", "normalized"))
-class TestProjections:
-    """What the models with components promise beyond the contract."""
-
-    def model(self, name: str) -> ProjectionModel:
-        model = build(name)
-        assert isinstance(model, ProjectionModel)
-        return model
-
-    def test_the_certificate_is_saved_too(self, name, plays, tmp_path):
-        model = self.model(name).fit(plays)
-        loaded = equipoise.load(model.save(tmp_path / "model.eqp"))
-        assert loaded.certificate_ == model.certificate_
-
-    def test_float32_data_give_float32_components_near_the_float64_ones(self, name, X):
-        single, double = self.model(name).fit(X.astype(np.float32)), self.model(name).fit(X)
-        assert single.components_.dtype == np.float32
-        assert single.transform(X.astype(np.float32)).dtype == np.float32
-        np.testing.assert_allclose(single.components_, double.components_, atol=1e-3)
-
-    def test_scores_equal_the_dense_reconstruction(self, name, X):
-        model = self.model(name).fit(X)
-        U = model.components_.T
-        expected = model.preprocess(sp.csr_array(X)).toarray() @ ((U * model.strengths()) @ U.T)
-        ids, scores = model.recommend(X, N=14, filter_already_liked_items=False)
-        np.testing.assert_allclose(scores, np.take_along_axis(expected, ids, axis=1), atol=1e-10)
-
-    def test_contributions_alone_sum_to_the_score(self, name, plays):
-        model = self.model(name).fit(plays)
-        user = plays.select_users(["user-5"])
-        ids, scores = model.recommend(user, N=3)
-        for item, score in zip(ids[0], scores[0], strict=True):
-            whole = model.explain(user, item, N=None)
-            assert whole.contributions.sum() == pytest.approx(score, abs=1e-10)
-
-    def test_every_other_item_has_a_cosine(self, name, X):
-        ids, scores = self.model(name).fit(X).similar_items(5, N=13)
-        assert set(ids) == set(range(14)) - {5}
-        assert np.all(np.abs(scores) <= 1 + 1e-9)
-
-    def test_equal_items_are_each_others_nearest(self, name, X):
-        X[:, 3] = X[:, 8]
-        model = self.model(name).fit(X)
-        assert model.similar_items(3, N=1).ids[0] == 8
-        assert model.similar_items(3, N=1).scores[0] == pytest.approx(1.0)
-
-    def test_item_that_nobody_touched_is_similar_to_none(self, name, X):
-        X[:, 6] = 0
-        model = self.model(name).fit(X)
-        np.testing.assert_array_equal(model.similar_items(6, N=2).ids, [-1, -1])
-        assert 6 not in model.similar_items(3, N=13).ids
+@pytest.mark.parametrize(
+    ("key", "parameters"),
+    [
+        ("pca", {"n_components": 3}),
+        ("gfcf", {"n_components": 3}),
+        ("trace-norm", {"max_components": 1}),
+        ("ips-mf", {"n_components": 1, "regularization": 1e9}),
+    ],
+)
+def test_a_warning_points_at_the_line_that_called_fit(key, parameters):
+    two_tastes = np.array([[1.0, 1, 0], [1, 1, 0], [0, 0, 1]])  # rank two
+    with pytest.warns(SolverWarning) as caught:
+        MODELS[key].make(**parameters).fit(two_tastes)
+    assert [warning.filename for warning in caught] == [__file__]

@@ -9,6 +9,17 @@ import scipy.sparse as sp
 from equipoise.data import Interactions, Split, holdout, synthetic
 
 
+class InterruptAt:
+    """Press Ctrl-C when so many steps are done."""
+
+    def __init__(self, done):
+        self.done = done
+
+    def __call__(self, step):
+        if step.done >= self.done:
+            raise KeyboardInterrupt
+
+
 @pytest.fixture(scope="session")
 def world() -> Interactions:
     """Three hundred users of sixty items, popular ones and rare ones."""

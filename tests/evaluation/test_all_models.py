@@ -25,17 +25,7 @@ from equipoise.models import (
 )
 from equipoise.models.item_item import ItemItemModel
 from equipoise.models.registry import MODELS
-
-
-class InterruptAt:
-    """Press Ctrl-C when so many steps are done."""
-
-    def __init__(self, done):
-        self.done = done
-
-    def __call__(self, step):
-        if step.done >= self.done:
-            raise KeyboardInterrupt
+from tests.evaluation.conftest import InterruptAt
 
 
 def by_hand(model, split, metric):
@@ -217,9 +207,8 @@ def test_a_search_of_any_model_can_be_read_as_json_and_csv(split, tmp_path):
 class Own(ItemItemModel):
     """A model that the registry does not know: every item speaks for itself."""
 
-    def fit(self, X, y=None):  # noqa: ARG002
-        self.item_weights_ = np.eye(self._accept(X).shape[1])
-        return self
+    def _fit(self, user_items):
+        self.item_weights_ = np.eye(user_items.shape[1])
 
 
 def test_a_model_of_ones_own_is_evaluated_and_wants_a_grid(split):

@@ -11,20 +11,10 @@ from equipoise.data import holdout
 from equipoise.evaluation import evaluate, tune
 from equipoise.evaluation.cache import Cache, packed, unpacked
 from equipoise.models import ItemWeightedPCA, NormalizedPCA, VanillaPCA
+from tests.evaluation.conftest import InterruptAt
 
 THREE = {"pca": VanillaPCA(), "norm": NormalizedPCA(), "iw": ItemWeightedPCA()}
 OPTIONS = {"ranks": [2, 4], "metrics": ["recall", "item_auc"], "k": 5}
-
-
-class InterruptAt:
-    """Press Ctrl-C when so many steps are done."""
-
-    def __init__(self, done):
-        self.done = done
-
-    def __call__(self, step):
-        if step.done >= self.done:
-            raise KeyboardInterrupt
 
 
 @pytest.fixture

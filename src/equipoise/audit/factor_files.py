@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,7 +103,9 @@ def _shape(path: Path, archive: Any, name: str) -> tuple[int, ...]:
 
 
 def _broken(path: Path, error: Exception) -> InvalidDataError:
-    reason = " ".join(str(error).split()) or type(error).__name__
+    reason = (" ".join(str(error).split()) or type(error).__name__).rstrip(".")
+    if "allow_pickle" in reason:  # NumPy's advice would be to trust the file
+        reason = "it is no NumPy file, or a pickle"
     return InvalidDataError(
         f"{path} cannot be read as NumPy arrays: {reason}. Pickled objects are refused; save the "
         "bare matrix with numpy.save or numpy.savez."
@@ -175,5 +178,10 @@ def _in_order(path: Path, values: NDArray[Any], ids: Any, data: Interactions) ->
         raise InvalidDataError(
             f"{path} has no row for {len(missing):,} of the {data.n_items:,} items: "
             f"{name_a_few(missing)}. Its column {ids.name!r} must hold the ids of the data."
+        )
+    repeated = [each for each, times in Counter(vocabulary.tolist()).items() if times > 1]
+    if repeated:
+        raise InvalidDataError(
+            f"{path} has more than one row for {name_a_few(repeated)}. Give each item one."
         )
     return np.asarray(values[place])

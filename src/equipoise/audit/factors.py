@@ -38,6 +38,9 @@ _MOST_SCORED_ITEMS = 20_000
 # Float32 solvers are orthonormal to about 1e-6; see `metrics.orthonormal_basis`.
 _ORTHONORMAL_WITHIN = 1e-5
 
+# Sums of squares of larger numbers overflow.
+_LARGEST = 1e150
+
 # Directions shorter than this share of the longest are rounding.
 _NOTHING_BELOW = 1e-7
 
@@ -265,5 +268,11 @@ def _finite(values: NDArray[Any], where: str) -> Floats:
         raise InvalidDataError(
             f"{where} has {len(bad):,} NaN or infinite entries, the first in row {bad[0][0]}, "
             f"column {bad[0][1]}. Was the model fitted to the end?"
+        )
+    largest = float(np.abs(wide).max())
+    if largest > _LARGEST:
+        raise InvalidDataError(
+            f"{where} has entries as large as {largest:.3g}, too large to compute with: the model "
+            "diverged. Fit it again."
         )
     return wide

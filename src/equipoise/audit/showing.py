@@ -137,9 +137,10 @@ def items_of(study: Study, columns: NDArray[np.int64]) -> Items:
     """What the shown items are called, and how popular they are."""
     data = study.data
     names = data.item_ids if data.item_names is None else data.item_names
+    pairs = zip(names[columns], data.item_ids[columns], strict=True)
     return Items(
         ids=data.item_ids[columns],
-        names=np.array([str(name) for name in names[columns]], dtype=object),
+        names=np.array([str(name).strip() or str(each) for name, each in pairs], dtype=object),
         columns=columns.astype(np.int64),
         popularity=study.fitted.popularity("norm")[columns],
         n_users=data.popularity("count").astype(np.int64)[columns],

@@ -26,6 +26,12 @@ from equipoise.audit.measuring import position_of
 # Changes of less than this, relatively, are called "about the same".
 _SAME_WITHIN = 0.01
 
+# Relative changes below this are told to a tenth of a percent.
+_TENTHS_BELOW = 0.005
+
+# Means below this are told to a tenth, so that a reader who divides finds the ratio that is told.
+_WHOLE_FROM = 10
+
 
 class Pair(NamedTuple):
     """A number under PCA and under Item-Weighted PCA."""
@@ -296,7 +302,7 @@ def moves(what: str, pair: Pair) -> str:
     if _three(before) == _three(after):
         return f"leaves {what} at {_three(before)}"
     verb = "raises" if after > before else "lowers"
-    change = f" ({(after - before) / before:+.0%})" if before else ""
+    change = f" ({_percent(before, after)})" if before else ""
     return f"{verb} {what} from {_three(before)} to {_three(after)}{change}"
 
 
@@ -311,7 +317,8 @@ def _listed(parts: Sequence[str]) -> str:
 
 def _count(mean: float, missed: int) -> str:
     """A mean number of components; at least that many where some items were never halved."""
-    return f"at least {mean:.0f}" if missed else f"{mean:.0f}"
+    told = f"{mean:.0f}" if mean >= _WHOLE_FROM else f"{mean:.1f}".removesuffix(".0")
+    return f"at least {told}" if missed else told
 
 
 def _three(value: float) -> str:
@@ -323,4 +330,10 @@ def _signed(before: float, after: float) -> str:
         return "n/a"
     if not before:
         return f"{after - before:+.3f}"
-    return f"{(after - before) / before:+.0%}"
+    return _percent(before, after)
+
+
+def _percent(before: float, after: float) -> str:
+    """A relative change; a small one to a tenth, because "-0%" says nothing."""
+    change = (after - before) / before
+    return f"{change:+.0%}" if not change or abs(change) >= _TENTHS_BELOW else f"{change:+.1%}"

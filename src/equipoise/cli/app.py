@@ -122,8 +122,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _global_options_first(arguments: list[str]) -> list[str]:
     """Let --quiet and --debug stand behind the command as well; no command has its own."""
-    options = [word for word in arguments if word in ("--quiet", "-q", "--debug")]
-    return options + [word for word in arguments if word not in options]
+    end = arguments.index("--") if "--" in arguments else len(arguments)  # ids stand behind it
+    before, behind = arguments[:end], arguments[end:]
+    options = [word for word in before if word in ("--quiet", "-q", "--debug")]
+    return options + [word for word in before if word not in options] + behind
 
 
 def _invoke(arguments: list[str]) -> int:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -117,6 +120,18 @@ def audit(
         normalize=normalize_rows,
         source=EMBEDDED if data is None else data,
     )
+    reading = {
+        "--user": user,
+        "--item": item,
+        "--value": value,
+        "--delimiter": delimiter,
+        "--format": file_format,
+        "--query": query,
+        "--min-items-per-user": min_items_per_user or None,
+        "--min-users-per-item": min_users_per_item or None,
+        "--binarize": binarize or None,
+    }
+    found = with_options(found, reading)
     publish(found, out, as_json=as_json, as_markdown=as_markdown)
     if open_page:
         _open(out)
@@ -137,6 +152,28 @@ def examine(interactions: Interactions, **settings: Any) -> Findings:
 
     with shared.progress_bar() as report:
         return run(interactions, progress=report, **settings)
+
+
+def with_options(found: Findings, reading: Mapping[str, str | int | bool | None]) -> Findings:
+    """Let the advised calls read and prepare the data as they were read and prepared here."""
+    words = {name: value for name, value in reading.items() if value is not None}
+    said = "".join(
+        f" {name}" if value is True else f" {name} {shlex.quote(str(value))}"
+        for name, value in words.items()
+    )
+    advice = found.verdict.advice
+    data, rank, setting = advice.command.rpartition(" --rank ")
+    calls = f"interactions{_filtered(reading)}{'.binarize()' * bool(reading['--binarize'])}"
+    python = advice.python.replace(".fit(interactions", f".fit({calls}")
+    told = replace(advice, command=f"{data}{said}{rank}{setting}", python=python)
+    return replace(found, verdict=replace(found.verdict, advice=told))
+
+
+def _filtered(reading: Mapping[str, str | int | bool | None]) -> str:
+    users, items = reading["--min-users-per-item"] or 0, reading["--min-items-per-user"] or 0
+    if not (users or items):
+        return ""
+    return f".filter(min_users_per_item={users}, min_items_per_user={items})"
 
 
 def publish(found: Findings, out: Path, *, as_json: bool, as_markdown: bool) -> None:

@@ -32,9 +32,14 @@ def similar(
         for each, score in zip(found.ids.tolist(), found.scores.tolist(), strict=True)
         if score == score  # a short list ends in NaN
     ]
+    if not rows:
+        kind = type(fitted).__name__
+        console.say(f"note: {kind} knows no item that is similar to {wanted}.")
     if as_json:
         text = json.dumps(rows, ensure_ascii=False, default=str)
         console.write(text)
+        return
+    if not rows:
         return
     name = "" if called is None else f" ({called[wanted]})"
     console.print_rows(rows, f"Most similar to {wanted}{name}")

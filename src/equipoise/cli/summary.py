@@ -28,14 +28,20 @@ def lines(found: Findings) -> list[Line]:
     def line(title: str, form: str, number: Callable[[Variant, int], float]) -> Line:
         return Line(title, tuple(_shown(form, number(v, place[v.key])) for v in variants))
 
+    def halving(group: str) -> Line:  # a mean over items of which some were never halved is a bound
+        bounds = ("≥ " if v.not_halved.get(group) else "" for v in variants)
+        means = line(f"error halved after, {group}", "{:.0f}", lambda v, _: v.halving[group])
+        values = zip(bounds, means.values, strict=True)
+        return Line(means.title, tuple(mean if mean == "–" else b + mean for b, mean in values))
+
     groups = [group.name for group in found.portrait.groups]
     first, last = groups[0], groups[-1]
     return [
         line("specialization", "{:.3f}", lambda v, r: v.specialization[r]),
         line(f"rebuilt from itself, {first}", "{:.3f}", lambda v, r: v.diagonal[first][r]),
         line(f"rebuilt from itself, {last}", "{:.3f}", lambda v, r: v.diagonal[last][r]),
-        line(f"error halved after, {first}", "{:.0f}", lambda v, _: v.halving[first]),
-        line(f"error halved after, {last}", "{:.0f}", lambda v, _: v.halving[last]),
+        halving(first),
+        halving(last),
         line(f"item AUC from other items, {last}", "{:.3f}", lambda v, r: v.auc[last][r]),
         line(f"Recall@{k}", "{:.3f}", lambda v, r: v.accuracy["recall"][r]),
         line(f"NDCG@{k}", "{:.3f}", lambda v, r: v.accuracy["ndcg"][r]),

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.evaluation.jobs import default_ranks
+from equipoise.evaluation.jobs import checked_ranks, default_ranks
 from equipoise.exceptions import InvalidParameterError
 from equipoise.models import ItemWeightedPCA
 from equipoise.models.item_weighted_pca import SPECTRAL_FILTERS, SpectralFilter
@@ -96,11 +96,7 @@ class Grid:
         for name in ("gammas", "ranks", "filters", "scalings", "transforms"):
             if not getattr(self, name):
                 raise InvalidParameterError(f"the search has no {name}: give at least one.")
-        if not 1 <= self.ranks[0] <= self.ranks[-1] <= n_items:
-            raise InvalidParameterError(
-                f"ranks must be whole numbers from 1 to {n_items}, the number of items, "
-                f"got {list(self.ranks)}."
-            )
+        checked_ranks(self.ranks, n_items)
         for transform in self.transforms:
             if transform is not None and transform not in VALUE_TRANSFORMS:
                 raise InvalidParameterError(

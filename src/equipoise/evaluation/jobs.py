@@ -16,12 +16,10 @@ from equipoise.evaluation.cost import Effort, Measured
 from equipoise.exceptions import InvalidParameterError
 from equipoise.models import ItemWeightedPCA, Recommender
 from equipoise.models.projection import ProjectionModel
-from equipoise.models.registry import ModelEntry, find_models
+from equipoise.models.registry import RANKS, ModelEntry, find_models
 
 Model = Recommender | NDArray[Any]
 Models = Mapping[str, Model] | Sequence[Recommender | str] | Recommender | str
-
-_DEFAULT_LARGEST_RANK = 128
 
 # A prefix may end between two close eigenvalues, where components converge last: on MovieLens at
 # rank 32 a residual of 1e-6 still moves the fourth digit of recall.
@@ -100,8 +98,8 @@ def _made(entry: ModelEntry) -> Recommender:
     return entry.make(tol=_TOLERANCE) if nested else entry.make()
 
 
-def default_ranks(n_items: int) -> tuple[int, ...]:
-    """Powers of two up to 128, or to the number of items.
+def default_ranks(n_items: int, ranks: Sequence[int] = RANKS) -> tuple[int, ...]:
+    """Those of the usual ranks that the number of items allows; where it allows none, itself.
 
     Examples
     --------
@@ -110,9 +108,7 @@ def default_ranks(n_items: int) -> tuple[int, ...]:
     >>> default_ranks(3)
     (3,)
     """
-    largest = min(_DEFAULT_LARGEST_RANK, n_items)
-    powers = [2**i for i in range(2, 8) if 2**i <= largest]
-    return tuple(powers or [largest])
+    return tuple(rank for rank in ranks if rank <= n_items) or (n_items,)
 
 
 def plan(
@@ -122,7 +118,7 @@ def plan(
     n_items: int,
 ) -> list[Job]:
     """List every fit; models of one name that differ in γ alone follow each other."""
-    rising = _checked_ranks(default_ranks(n_items) if ranks is None else ranks, n_items)
+    rising = checked_ranks(default_ranks(n_items) if ranks is None else ranks, n_items)
     return [
         job for name, model in _named(models).items() for job in _jobs(name, model, rising, gammas)
     ]
@@ -191,7 +187,8 @@ def _listed(models: Sequence[Recommender | str]) -> dict[str, Model]:
     return named
 
 
-def _checked_ranks(ranks: Sequence[int], n_items: int) -> tuple[int, ...]:
+def checked_ranks(ranks: Sequence[int], n_items: int) -> tuple[int, ...]:
+    """Ranks in rising order, each once; refuses those that the data cannot have."""
     rising = tuple(sorted({int(r) for r in ranks}))
     if not rising or rising[0] < 1 or rising[-1] > n_items:
         raise InvalidParameterError(

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from equipoise.evaluation.goal import Goal
 from equipoise.evaluation.grid import default_transforms
-from equipoise.evaluation.jobs import has_rank
+from equipoise.evaluation.jobs import default_ranks, has_rank
 from equipoise.evaluation.results import Results
 from equipoise.evaluation.trials import Trial
 from equipoise.exceptions import InvalidParameterError
@@ -67,8 +67,7 @@ def _default_space(base: Recommender, train: sp.csr_array) -> Space:
         )
     space: Space = dict(BY_CLASS[name].search)
     if _RANK in space:
-        n_items = train.shape[1]
-        space[_RANK] = tuple(r for r in space[_RANK] if r <= n_items) or (n_items,)
+        space[_RANK] = default_ranks(train.shape[1], space[_RANK])
     transforms = default_transforms(train)
     if "value_transform" in base.get_params(deep=False) and len(transforms) > 1:
         space["value_transform"] = transforms

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from numbers import Real
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
 from equipoise.compiled import one_blas_thread
@@ -76,32 +75,20 @@ class EASE(ItemItemModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "regularization": [Interval(Real, 0, None, closed="neither")],
     }
-    _arrays: ClassVar[tuple[str, ...]] = (*ItemItemModel._arrays, "feature_names_in_")
 
     item_weights_: NDArray[Any]
 
     def __init__(self, regularization: float = 500.0) -> None:
         self.regularization = regularization
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Solve the regressions of all items by one factorisation.
-
-        Parameters
-        ----------
-        X : Interactions, or sparse or dense matrix of shape (n_users, n_items)
-            Non-negative; nothing stored means no interaction.
-        y : ignored
-            For scikit-learn's pipelines.
-        """
-        user_items = self._accept(X)
+    def _fit(self, user_items: sp.csr_array) -> None:
+        """Solve the regressions of all items by one factorisation."""
         _check_memory(user_items.shape[1], available_memory())
         _check_squares(user_items)
         with one_blas_thread():
             gram = DenseGram.of(user_items)
         weights = self._weights(gram.C, self.regularization / gram.scale)
         self.item_weights_ = weights.astype(user_items.dtype, copy=False)
-        return self
 
     def _weights(self, C: Floats, ridge: float) -> Floats:
         """B from XᵀX and λ in the same units, which B does not depend on; overwrites C."""

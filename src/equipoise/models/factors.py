@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.models.recommender import Recommender
+from equipoise.models.similarity import cosines_to
 
 
 class FactorModel(Recommender):
@@ -19,7 +19,7 @@ class FactorModel(Recommender):
     data becomes a user's vector (`user_factors`).
     """
 
-    _arrays: ClassVar[tuple[str, ...]] = ("item_factors_",)
+    _arrays: ClassVar[tuple[str, ...]] = (*Recommender._arrays, "item_factors_")
 
     item_factors_: NDArray[Any]
 
@@ -33,10 +33,4 @@ class FactorModel(Recommender):
 
     def _similarities(self, item: int) -> NDArray[Any]:
         """Cosine between the items' vectors; −inf for items without one."""
-        norms = np.linalg.norm(self.item_factors_, axis=1)
-        present = norms > np.finfo(norms.dtype).eps * norms.max(initial=0)
-        known = present & present[item]
-        divisors = np.where(known, norms * norms[item], 1.0)
-        products = self.item_factors_ @ self.item_factors_[item]
-        similarities: NDArray[Any] = np.where(known, products / divisors, -np.inf)
-        return similarities
+        return cosines_to(item, self.item_factors_)

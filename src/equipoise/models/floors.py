@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import _fit_context
 
 from equipoise.models.recommender import Recommender
 
@@ -26,8 +25,6 @@ _CHUNK = 2**15
 
 class _Floor(Recommender):
     """Base of the models that score without looking at how items go together."""
-
-    _arrays: ClassVar[tuple[str, ...]] = ("feature_names_in_",)
 
     def _similarities(self, item: int) -> NDArray[Any]:  # noqa: ARG002
         """No similarity is defined: −inf for every item, so that none is listed."""
@@ -79,25 +76,13 @@ class Popularity(_Floor):
     """
 
     _arrays: ClassVar[tuple[str, ...]] = (*_Floor._arrays, "user_counts_")
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     user_counts_: NDArray[np.int64]
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Count the users of each item.
-
-        Parameters
-        ----------
-        X : Interactions, or sparse or dense matrix of shape (n_users, n_items)
-            Non-negative; nothing stored means no interaction.
-        y : ignored
-            For scikit-learn's pipelines.
-        """
-        user_items = self._accept(X)
+    def _fit(self, user_items: sp.csr_array) -> None:
+        """Count the users of each item."""
         counts = np.bincount(user_items.indices, minlength=user_items.shape[1])
         self.user_counts_ = counts.astype(np.int64)
-        return self
 
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
         return np.broadcast_to(self.user_counts_.astype(np.float64), user_items.shape)
@@ -156,27 +141,16 @@ class Random(_Floor):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"random_state": ["random_state"]}
-    _scalars: ClassVar[tuple[str, ...]] = ("n_features_in_", "seed_")
+    _scalars: ClassVar[tuple[str, ...]] = (*_Floor._scalars, "seed_")
 
     seed_: int
 
     def __init__(self, random_state: Any = None) -> None:
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Draw the seed, and learn the catalogue.
-
-        Parameters
-        ----------
-        X : Interactions, or sparse or dense matrix of shape (n_users, n_items)
-            Non-negative; nothing stored means no interaction.
-        y : ignored
-            For scikit-learn's pipelines.
-        """
-        self._accept(X)
+    def _fit(self, user_items: sp.csr_array) -> None:  # noqa: ARG002
+        """Draw the seed, and learn the catalogue."""
         self.seed_ = int(self._generator().integers(2**63))
-        return self
 
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
         n_users, n_items = user_items.shape

@@ -5,16 +5,16 @@ from __future__ import annotations
 import warnings
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from equipoise.compiled import one_blas_thread
 from equipoise.exceptions import SolverWarning
+from equipoise.models.degrees import degree_normalized, inverse
 from equipoise.models.projection import Floats, popularity_of
 from equipoise.models.recommender import Recommender
 from equipoise.spectral.gram import DenseGram, SparseGram
@@ -107,13 +107,13 @@ class GFCF(Recommender):
         "random_state": ["random_state"],
     }
     _arrays: ClassVar[tuple[str, ...]] = (
+        *Recommender._arrays,
         "normalized_interactions_",
         "components_",
         "eigenvalues_",
         "item_degrees_",
-        "feature_names_in_",
     )
-    _scalars: ClassVar[tuple[str, ...]] = ("n_features_in_", "n_components_")
+    _scalars: ClassVar[tuple[str, ...]] = (*Recommender._scalars, "n_components_")
 
     normalized_interactions_: sp.csr_array
     components_: NDArray[Any]
@@ -136,24 +136,13 @@ class GFCF(Recommender):
         self.tol = tol
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Normalise the interaction graph, and find its smoothest signals on items.
-
-        Parameters
-        ----------
-        X : Interactions, or sparse or dense matrix of shape (n_users, n_items)
-            Non-negative; nothing stored means no interaction.
-        y : ignored
-            For scikit-learn's pipelines.
-        """
-        user_items = self._accept(X)
+    def _fit(self, user_items: sp.csr_array) -> None:
+        """Normalise the interaction graph, and find its smoothest signals on items."""
         popularity_of(user_items)  # refuses squares beyond floating point
         self.__dict__.pop("_linear", None)
         self.item_degrees_ = user_items.sum(axis=0, dtype=np.float64)
-        self.normalized_interactions_ = _normalized(user_items, self.item_degrees_)
+        self.normalized_interactions_ = degree_normalized(user_items)
         self._learn_components()
-        return self
 
     def _learn_components(self) -> None:
         dtype = self.normalized_interactions_.dtype
@@ -169,7 +158,7 @@ class GFCF(Recommender):
                 f"{self.n_components_} of the {self.n_components} components asked for were "
                 "kept: the normalised matrix has no more singular values above zero.",
                 SolverWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def _solve(self) -> Components:
@@ -196,7 +185,7 @@ class GFCF(Recommender):
         return filters
 
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
-        smooth = user_items @ (self.components_ * _inverse(self._item_scale())).T
+        smooth = user_items @ (self.components_ * inverse(self._item_scale())).T
         scores: NDArray[Any] = smooth @ self._weighted_components()
         if not isinstance(self._linear, SparseGram):
             scores += user_items @ self._linear
@@ -210,14 +199,14 @@ class GFCF(Recommender):
 
     def _similarities(self, item: int) -> NDArray[Any]:
         """What an entry at `item` adds to every other score; −inf where it says nothing."""
-        from_item = self.components_[:, item] * _inverse(self._item_scale())[item]
+        from_item = self.components_[:, item] * inverse(self._item_scale())[item]
         weights = self._linear_column(item) + from_item @ self._weighted_components()
         similarities: NDArray[Any] = np.where(weights == 0, -np.inf, weights)
         return similarities
 
     def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
         to_item = self._weighted_components()[:, item]
-        ideal = (to_item @ self.components_) * _inverse(self._item_scale())
+        ideal = (to_item @ self.components_) * inverse(self._item_scale())
         weights = self._linear_column(item) + ideal
         contributions: NDArray[Any] = user_items.data * weights[user_items.indices]
         return contributions
@@ -238,18 +227,3 @@ class GFCF(Recommender):
         weighted: NDArray[Any] = self.components_ * self._item_scale()
         weighted *= weighted.dtype.type(self.ideal_weight)
         return weighted
-
-
-def _normalized(user_items: sp.csr_array, item_degrees: Floats) -> sp.csr_array:
-    """R̃ = D_U^{-½} R D_I^{-½}, with the pattern of R."""
-    user_degrees = user_items.sum(axis=1, dtype=np.float64)
-    by_user = np.repeat(_inverse(np.sqrt(user_degrees)), np.diff(user_items.indptr))
-    by_item = _inverse(np.sqrt(item_degrees))[user_items.indices]
-    values = (user_items.data * by_user * by_item).astype(user_items.dtype)
-    return sp.csr_array((values, user_items.indices, user_items.indptr), shape=user_items.shape)
-
-
-def _inverse(values: NDArray[Any]) -> NDArray[Any]:
-    """1 / values, and 0 where a value is 0."""
-    inverse: NDArray[Any] = np.divide(1, values, out=np.zeros_like(values), where=values > 0)
-    return inverse

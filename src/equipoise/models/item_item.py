@@ -1,4 +1,4 @@
-"""Models whose scores are X B for an item × item matrix B: neighbours, EASE, graph filters."""
+"""Models whose scores are X B for an item × item matrix B: neighbours, EASE."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ItemItemModel(Recommender):
     item i adds to the score of item j. It may see the data through `preprocess`.
     """
 
-    _arrays: ClassVar[tuple[str, ...]] = ("item_weights_",)
+    _arrays: ClassVar[tuple[str, ...]] = (*Recommender._arrays, "item_weights_")
 
     item_weights_: NDArray[Any] | sp.csr_array
 

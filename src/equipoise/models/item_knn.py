@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
 from equipoise.models.item_item import ItemItemModel
@@ -73,7 +72,6 @@ class ItemKNN(ItemItemModel):
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "shrinkage": [Interval(Real, 0, None, closed="left")],
     }
-    _arrays: ClassVar[tuple[str, ...]] = (*ItemItemModel._arrays, "feature_names_in_")
 
     item_weights_: sp.csr_array
 
@@ -81,21 +79,10 @@ class ItemKNN(ItemItemModel):
         self.n_neighbors = n_neighbors
         self.shrinkage = shrinkage
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Find the neighbours of every item.
-
-        Parameters
-        ----------
-        X : Interactions, or sparse or dense matrix of shape (n_users, n_items)
-            Non-negative; nothing stored means no interaction.
-        y : ignored
-            For scikit-learn's pipelines.
-        """
-        user_items = self._accept(X)
+    def _fit(self, user_items: sp.csr_array) -> None:
+        """Find the neighbours of every item."""
         nearest = _nearest(user_items, self.n_neighbors, self.shrinkage)
         self.item_weights_ = _as_columns(nearest).astype(user_items.dtype)
-        return self
 
     def _similarities(self, item: int) -> NDArray[Any]:
         """Cosine to the item's own neighbours; −inf for all other items."""

@@ -178,7 +178,7 @@ class ItemWeightedPCA(ProjectionModel):
         if not np.all(np.isfinite(exponents)):
             raise InvalidParameterError(f"gammas must be finite, got {exponents}.")
         base = clone(self)
-        gram = base._prepare(X, fits=max(1, len(exponents)))
+        gram = base._prepare(base._accept(X), fits=max(1, len(exponents)))
         models: list[Self] = []
         for gamma in exponents:
             start = models[-1].components_.T if models else None

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils._tags import Tags
@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
 from equipoise.models.persistence import Artefact
 from equipoise.models.recommender import Recommender
+from equipoise.models.similarity import cosines_to
 from equipoise.spectral.certificate import Certificate, certify, suboptimality
 from equipoise.spectral.eigen import Eigenpairs
 from equipoise.spectral.gram import Gram, squared_column_norms
@@ -50,13 +51,13 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         "random_state": ["random_state"],
     }
     _arrays: ClassVar[tuple[str, ...]] = (
+        *Recommender._arrays,
         "components_",
         "eigenvalues_",
         "residuals_",
         "popularity_",
-        "feature_names_in_",
     )
-    _scalars: ClassVar[tuple[str, ...]] = ("n_features_in_", "n_components_", "solver_")
+    _scalars: ClassVar[tuple[str, ...]] = (*Recommender._scalars, "n_components_", "solver_")
 
     components_: NDArray[Any]
     eigenvalues_: Floats
@@ -108,20 +109,10 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         """f(λ_i), by which component i counts in a score; the paper's projector has 1."""
         return np.ones(self.n_components_, self.components_.dtype)
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Learn the components of users × items.
-
-        Parameters
-        ----------
-        X : Interactions, or sparse or dense matrix of shape (n_users, n_items)
-            Non-negative; nothing stored means no interaction.
-        y : ignored
-            For scikit-learn's pipelines.
-        """
-        gram = self._prepare(X)
+    def _fit(self, user_items: sp.csr_array) -> None:
+        """Learn the components of users × items."""
+        gram = self._prepare(user_items)
         self._learn(self._solve(gram))
-        return self
 
     def transform(self, X: Any) -> NDArray[Any]:
         """Return the users' coordinates X U, of shape (n_users, n_components_)."""
@@ -205,9 +196,8 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _prepare(self, X: Any, *, fits: int = 1) -> Gram:
-        """Read the training data and choose who answers the solver's questions about them."""
-        user_items = self._accept(X)
+    def _prepare(self, user_items: sp.csr_array, *, fits: int = 1) -> Gram:
+        """Choose who answers the solver's questions about the training data."""
         signal = self._fit_signal(user_items)
         auto = self.solver == "auto"
         self.solver_ = choose_solver(signal, self.n_components, fits=fits) if auto else self.solver
@@ -228,7 +218,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
                 f"kept: the data hold no more with an eigenvalue above {self._zero():.0e} of the "
                 "largest.",
                 SolverWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
         self.components_ = np.ascontiguousarray(found.vectors.T, dtype=self._dtype)
         self.eigenvalues_ = found.eigenvalues
@@ -247,15 +237,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
 
     def _similarities(self, item: int) -> NDArray[Any]:
         """Cosine between the items' rows of U f(Λ)^½; −inf for items with no such row."""
-        factors = self.components_ * np.sqrt(self.strengths())[:, None]
-        norms = np.linalg.norm(factors, axis=0)
-        products = factors[:, item] @ factors
-        # a row this short is rounding: the item takes part in no component
-        present = norms > np.finfo(factors.dtype).eps * norms.max()
-        divisors = np.where(present, norms * norms[item], 1.0)
-        known = present & present[item]
-        similarities: NDArray[Any] = np.where(known, products / divisors, -np.inf)
-        return similarities
+        return cosines_to(item, self.components_.T * np.sqrt(self.strengths()))
 
     def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
         signal = self.preprocess(user_items)

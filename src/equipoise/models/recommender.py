@@ -6,23 +6,22 @@ numbers. Rows are users everywhere.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils._tags import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from equipoise.data.identifiers import Lookup
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
+from equipoise.models.estimator import Estimator
 from equipoise.models.persistence import Artefact, read_artefact, write_artefact
 from equipoise.models.ranking import Ranking, rank_items, top_items
 
@@ -49,18 +48,12 @@ class Explanation(NamedTuple):
     rest: float
 
 
-class Recommender(BaseEstimator, ABC):
+class Recommender(Estimator):
     """A fitted model that scores items for users.
 
-    Subclasses learn `item_ids_` through `_read` and implement three questions: the scores of a
-    block of users, the similarity of all items to one, and what each item contributes to a score.
+    Subclasses learn (`_fit`) and answer three questions: the scores of a block of users, the
+    similarity of all items to one, and what each item contributes to a score.
     """
-
-    _arrays: ClassVar[tuple[str, ...]] = ()
-    _scalars: ClassVar[tuple[str, ...]] = ("n_features_in_",)
-
-    item_ids_: NDArray[Any] | None
-    n_features_in_: int
 
     @abstractmethod
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
@@ -213,83 +206,6 @@ class Recommender(BaseEstimator, ABC):
         if isinstance(plain.get("random_state"), np.random.RandomState):
             plain["random_state"] = None  # a generator's state belongs to the run, not the model
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in plain.items()}, arrays
-
-    def _validate_params(self) -> None:
-        """Check the constructor's arguments; a complaint is one of ours, like all others."""
-        try:
-            super()._validate_params()
-        except ValueError as error:
-            raise InvalidParameterError(str(error)) from None
-        rank = self.get_params(deep=False).get("n_components", 1)
-        if not isinstance(rank, int | np.integer) or isinstance(rank, bool):
-            raise InvalidParameterError(
-                f"The 'n_components' parameter of {type(self).__name__} must be a whole number, "
-                f"got {rank!r}."
-            )
-
-    def _accept(self, X: Any) -> sp.csr_array:
-        """Read the training data and refuse what cannot be fitted."""
-        user_items = self._read(X, reset=True)
-        n_users, n_items = user_items.shape
-        if user_items.nnz == 0:
-            raise InvalidDataError(
-                f"the {n_users} × {n_items} matrix passed to {type(self).__name__} holds no "
-                "interaction: every entry is 0. Check which column holds the values."
-            )
-        rank = self.get_params(deep=False).get("n_components", 1)
-        if rank > n_items:
-            raise InvalidParameterError(
-                f"n_components={rank} must be at most the number of items, "
-                f"{n_items} (n_features={n_items}). Pass a smaller n_components."
-            )
-        return user_items
-
-    def _generator(self) -> np.random.Generator:
-        """A fresh generator: None means a fixed seed, so that a fit is the same every time."""
-        seed = self.get_params(deep=False).get("random_state")
-        if isinstance(seed, np.random.RandomState):
-            return np.random.default_rng(seed.randint(2**31))
-        return np.random.default_rng(0 if seed is None else seed)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        return tags
-
-    def _read(self, user_items: Any, *, reset: bool = False) -> sp.csr_array:
-        """Check users × items at the door: canonical CSR, finite, non-negative, right columns."""
-        if reset:
-            self.__dict__.pop("_item_lookup", None)
-            self.__dict__.pop("feature_names_in_", None)
-        if isinstance(user_items, Interactions):
-            if reset:
-                self.item_ids_ = user_items.item_ids
-                self.n_features_in_ = user_items.n_items
-            elif self.item_ids_ is not None:
-                user_items = user_items.align_items(self.item_ids_)
-            return self._checked(user_items.matrix, reset=False)
-        if reset:
-            self.item_ids_ = None
-        return self._checked(user_items, reset=reset)
-
-    def _checked(self, matrix: Any, *, reset: bool) -> sp.csr_array:
-        checked = validate_data(
-            self, matrix, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset
-        )
-        X = sp.csr_array(checked)
-        if not X.has_canonical_format or (X.nnz and X.data.min() <= 0):
-            X = X.copy()
-            X.sum_duplicates()
-            X.eliminate_zeros()
-        if X.nnz and X.data.min() < 0:
-            user = int(np.searchsorted(X.indptr, X.data.argmin(), side="right")) - 1
-            raise InvalidDataError(
-                f"Negative values in data passed to {type(self).__name__}: preferences must be "
-                f"at least 0, got {X.data.min()} in row {user}. "
-                "Shift or clip the values, or leave disliked items out."
-            )
-        return X
 
     @cached_property
     def _item_lookup(self) -> Lookup:

@@ -22,7 +22,8 @@ Computation = Literal["closed form", "iterative"]
 # What each extra brings, to ask whether it is here without importing it.
 _MODULES = {"als": ("implicit",), "lightgcn": ("torch", "torch_geometric")}
 
-_RANKS = (4, 8, 16, 32, 64, 128)
+#: number of components that models with a low rank are tried at
+RANKS = (4, 8, 16, 32, 64, 128)
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,13 @@ def _is_here(module: str) -> bool:
         return False
 
 
+# Of both matrix factorizations that weigh entries against popularity.
+_REWEIGHTED = {
+    "n_components": (16, 32, 64),
+    "exponent": (0.25, 0.5, 1.0),
+    "regularization": (0.1, 1.0, 10.0),
+}
+
 _HOME = "equipoise.models"
 _LIU = "Liu, Baek & Eliassi-Rad"
 
@@ -138,7 +146,7 @@ _ENTRIES = (
         # Steps are about as wide as the optima on the data sets of the paper: finer ones would
         # mostly tell the noise of a validation part apart.
         search={
-            "n_components": _RANKS,
+            "n_components": RANKS,
             "gamma": (0.0, -0.5, -0.75, -1.0, -1.25, -1.5, -1.75, -2.0),
             "user_scaling": (0.0, 0.25, 0.5, 0.75),
         },
@@ -153,7 +161,7 @@ _ENTRIES = (
         "closed form",
         convex=True,
         hard_rank=True,
-        search={"n_components": _RANKS},
+        search={"n_components": RANKS},
     ),
     ModelEntry(
         "normalized",
@@ -166,7 +174,7 @@ _ENTRIES = (
         convex=True,
         hard_rank=True,
         beyond_missing_data=True,
-        search={"n_components": _RANKS},
+        search={"n_components": RANKS},
     ),
     ModelEntry(
         "weighted-mf",
@@ -270,11 +278,7 @@ _ENTRIES = (
         convex=False,
         hard_rank=True,
         beyond_missing_data=False,
-        search={
-            "n_components": (16, 32, 64),
-            "exponent": (0.25, 0.5, 1.0),
-            "regularization": (0.1, 1.0, 10.0),
-        },
+        search=_REWEIGHTED,
     ),
     ModelEntry(
         "popularity-mf",
@@ -287,11 +291,7 @@ _ENTRIES = (
         convex=False,
         hard_rank=True,
         beyond_missing_data=True,
-        search={
-            "n_components": (16, 32, 64),
-            "exponent": (0.25, 0.5, 1.0),
-            "regularization": (0.1, 1.0, 10.0),
-        },
+        search=_REWEIGHTED,
     ),
     ModelEntry(
         "trace-norm",

@@ -5,12 +5,11 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from equipoise.exceptions import InvalidParameterError, SolverWarning
@@ -56,18 +55,8 @@ class _ReweightedMF(WeightedFactorModel):
     def _weights(self, counts: NDArray[np.intp]) -> Floats:
         """The weight of an entry of each item, from the items' numbers of users."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Learn the item vectors of users × items.
-
-        Parameters
-        ----------
-        X : Interactions, or sparse or dense matrix of shape (n_users, n_items)
-            Non-negative; nothing stored means no interaction.
-        y : ignored
-            For scikit-learn's pipelines.
-        """
-        user_items = self._accept(X)
+    def _fit(self, user_items: sp.csr_array) -> None:
+        """Learn the item vectors of users × items."""
         counts = np.bincount(user_items.indices, minlength=user_items.shape[1])
         self.item_weights_ = self._weights(counts)
         cells = self.cells(user_items)
@@ -89,9 +78,8 @@ class _ReweightedMF(WeightedFactorModel):
                 f"squares. regularization={self.regularization} is too large for values this "
                 "small; lower it, or scale the values up.",
                 SolverWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        return self
 
     def cells(self, user_items: sp.csr_array) -> Cells:
         """The users' values, each with the weight of its item."""

@@ -1,15 +1,14 @@
-"""Trace-norm matrix factorisation: convex, its rank decided by the penalty and not in advance."""
+"""Trace-norm matrix factorization: convex, its rank decided by the penalty and not in advance."""
 
 from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from equipoise.exceptions import SolverWarning
@@ -35,7 +34,7 @@ class TraceNormMF(FactorModel):
 
     - X is users × items, with singular values σ and vectors u, v; V holds the v_i that are kept,
     - ‖Z‖_* is the sum of the singular values of Z, the trace norm: the smallest ½(‖A‖²_F + ‖B‖²_F)
-      of all factorisations Z = ABᵀ, of any rank,
+      of all factorizations Z = ABᵀ, of any rank,
     - τ = penalty · σ_1.
 
     The problem is convex, and the rank of Z is whatever the penalty leaves: it cannot be set. Z is
@@ -111,13 +110,9 @@ class TraceNormMF(FactorModel):
         "tol": [Interval(Real, 1e-12, 1e-2, closed="both")],
         "random_state": ["random_state"],
     }
-    _arrays: ClassVar[tuple[str, ...]] = (
-        *FactorModel._arrays,
-        "singular_values_",
-        "feature_names_in_",
-    )
+    _arrays: ClassVar[tuple[str, ...]] = (*FactorModel._arrays, "singular_values_")
     _scalars: ClassVar[tuple[str, ...]] = (
-        "n_features_in_",
+        *FactorModel._scalars,
         "n_components_",
         "threshold_",
         "solver_",
@@ -143,25 +138,14 @@ class TraceNormMF(FactorModel):
         self.tol = tol
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Find all singular vectors of users × items above the threshold.
-
-        Parameters
-        ----------
-        X : Interactions, or sparse or dense matrix of shape (n_users, n_items)
-            Non-negative; nothing stored means no interaction.
-        y : ignored
-            For scikit-learn's pipelines.
-        """
-        user_items = self._accept(X)
+    def _fit(self, user_items: sp.csr_array) -> None:
+        """Find all singular vectors of users × items above the threshold."""
         popularity_of(user_items)  # refuses squares beyond floating point
         auto = self.solver == "auto"
         usual = min(_USUAL_RANK, self._largest_rank())
         self.solver_ = choose_solver(user_items, usual) if auto else self.solver
         found = self._solve(build_gram(user_items, self.solver_))
         self._learn(found, user_items.dtype)
-        return self
 
     def user_factors(self, user_items: sp.csr_array) -> NDArray[Any]:
         """The users' factors A = X V diag((σ − τ)^½ / σ), of shape (n_users, n_components_)."""
@@ -211,7 +195,7 @@ class TraceNormMF(FactorModel):
                 f"threshold {self.threshold_:.4g}: the smaller ones are left out, so Z is the "
                 "minimum at this rank and not over all. Raise max_components, or penalty.",
                 SolverWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         self.n_components_ = min(above, self.max_components)
         self.singular_values_ = values[: self.n_components_]

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from equipoise.compiled import one_blas_thread
@@ -141,26 +140,15 @@ class WeightedMF(WeightedFactorModel):
             random_state=random_state,
         )
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Learn the item vectors of users × items.
-
-        Parameters
-        ----------
-        X : Interactions, or sparse or dense matrix of shape (n_users, n_items)
-            Non-negative; nothing stored means no interaction.
-        y : ignored
-            For scikit-learn's pipelines.
-        """
+    def _fit(self, user_items: sp.csr_array) -> None:
+        """Learn the item vectors of users × items."""
         if self.confidence == "proportional" and self.alpha == 0:
             raise InvalidParameterError(
                 "alpha=0 with confidence='proportional' makes every confidence 0, and all factors "
                 "vanish. Use confidence='one_plus', where every cell counts 1 then, or alpha > 0."
             )
-        user_items = self._accept(X)
         factors = self._fit_implicit(user_items)
         self.item_factors_ = factors.astype(user_items.dtype)
-        return self
 
     def cells(self, user_items: sp.csr_array) -> Cells:
         """Preference 1 with confidence c for touched items; 0 with confidence 1 for others."""

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.exceptions import InvalidDataError
+from equipoise.models.degrees import degree_normalized, inverse
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]
@@ -41,27 +42,9 @@ class ItemLayers(NamedTuple):
 
 
 def normalized(user_items: sp.csr_array) -> sp.csr_array:
-    """B = D_u^−½ R D_i^−½ of the 0/1 matrix R; every stored entry is an edge.
-
-    Examples
-    --------
-    >>> R = sp.csr_array([[1.0, 1.0], [0.0, 1.0]])
-    >>> normalized(R).toarray().round(4).tolist()
-    [[0.7071, 0.5], [0.0, 0.7071]]
-    """
-    n_users, n_items = user_items.shape
-    of_users = inverse_roots(np.diff(user_items.indptr))
-    of_items = inverse_roots(np.bincount(user_items.indices, minlength=n_items))
-    rows = np.repeat(np.arange(n_users), np.diff(user_items.indptr))
-    values = of_users[rows] * of_items[user_items.indices]
-    return sp.csr_array((values, user_items.indices, user_items.indptr), shape=user_items.shape)
-
-
-def inverse_roots(degrees: NDArray[Any]) -> NDArray[np.float64]:
-    """d^−½, and 0 for a node without edges."""
-    roots = np.zeros(len(degrees))
-    np.divide(1.0, np.sqrt(degrees), out=roots, where=degrees > 0)
-    return roots
+    """B = D_u^−½ R D_i^−½ of the 0/1 matrix R; every stored entry is an edge."""
+    parts = (np.ones(user_items.nnz), user_items.indices, user_items.indptr)
+    return degree_normalized(sp.csr_array(parts, shape=user_items.shape))
 
 
 def adjacency(B: sp.csr_array) -> sp.csr_array:
@@ -89,14 +72,14 @@ def propagate_items(B: sp.csr_array, weights: Floats, n_layers: int) -> ItemLaye
     for _ in range(n_layers):
         passed += items
         users, items = B @ items, B.T @ users
-    own = inverse_roots(np.bincount(B.indices, minlength=n_items))[:, None]
+    own = inverse(np.sqrt(np.bincount(B.indices, minlength=n_items)))[:, None]
     return ItemLayers((passed + items) / (n_layers + 1), own * passed / (n_layers + 1))
 
 
 def user_shares(user_items: sp.csr_array) -> sp.csr_array:
     """The rows with d_u^−½ at each of their items."""
     counts = np.diff(user_items.indptr)
-    parts = (np.repeat(inverse_roots(counts), counts), user_items.indices, user_items.indptr)
+    parts = (np.repeat(inverse(np.sqrt(counts)), counts), user_items.indices, user_items.indptr)
     return sp.csr_array(parts, shape=user_items.shape)
 
 

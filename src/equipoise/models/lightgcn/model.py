@@ -150,7 +150,7 @@ class LightGCN(FactorModel):
         "verbose": ["boolean"],
     }
     _arrays: ClassVar[tuple[str, ...]] = (
-        "item_factors_",
+        *FactorModel._arrays,
         "item_messages_",
         "fold_in_",
         "user_embeddings_",
@@ -158,7 +158,7 @@ class LightGCN(FactorModel):
         "loss_curve_",
         "validation_curve_",
     )
-    _scalars: ClassVar[tuple[str, ...]] = ("n_features_in_", "n_epochs_", "best_epoch_")
+    _scalars: ClassVar[tuple[str, ...]] = (*FactorModel._scalars, "n_epochs_", "best_epoch_")
 
     item_messages_: NDArray[np.float64]
     fold_in_: NDArray[np.float64]
@@ -225,7 +225,16 @@ class LightGCN(FactorModel):
         """
         for module in ("torch", "torch_geometric"):
             require_extra(module, "lightgcn", "Fitting LightGCN")
-        user_items = self._accept(X)
+        self._fit(self._accept(X), on_epoch, checkpoint)
+        return self
+
+    def _fit(
+        self,
+        user_items: sp.csr_array,
+        on_epoch: Callable[[Epoch], None] | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+    ) -> None:
+        """Train until nothing gets better, and again on everything if that was asked for."""
         trained = self._train(user_items, self.validation, self.max_epochs, on_epoch, checkpoint)
         weights, epochs = trained
         if self.refit and epochs[-1].ndcg == epochs[-1].ndcg:  # NaN: nothing was held out
@@ -235,7 +244,6 @@ class LightGCN(FactorModel):
         self.loss_curve_ = np.array([epoch.loss for epoch in epochs])
         self.validation_curve_ = np.array([epoch.ndcg for epoch in epochs])
         self.n_epochs_, self.best_epoch_ = len(epochs), best_epoch(epochs)
-        return self
 
     def user_factors(self, user_items: sp.csr_array) -> NDArray[np.float64]:
         """Final embeddings of users with these rows: of known ones as learned, else folded in."""

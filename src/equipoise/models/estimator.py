@@ -1,0 +1,126 @@
+"""The door of every model: parameters and data are checked here, and trusted from here on."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.utils._tags import Tags
+from sklearn.utils.validation import validate_data
+
+from equipoise.data.interactions import Interactions
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
+
+
+class Estimator(BaseEstimator, ABC):
+    """A model that learns from users × items, with scikit-learn's manners.
+
+    A subclass learns from what was let in (`_fit`), and names what it learned: `_arrays` and
+    `_scalars` are what a saved model holds, as far as they are there.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    _arrays: ClassVar[tuple[str, ...]] = ("feature_names_in_",)
+    _scalars: ClassVar[tuple[str, ...]] = ("n_features_in_",)
+
+    item_ids_: NDArray[Any] | None
+    n_features_in_: int
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Learn from users × items.
+
+        Parameters
+        ----------
+        X : Interactions, or sparse or dense matrix of shape (n_users, n_items)
+            Non-negative; nothing stored means no interaction.
+        y : ignored
+            For scikit-learn's pipelines.
+        """
+        self._fit(self._accept(X))
+        return self
+
+    @abstractmethod
+    def _fit(self, user_items: sp.csr_array) -> None:
+        """Learn from data that `_accept` let in."""
+
+    def _validate_params(self) -> None:
+        """Check the constructor's arguments; a complaint is one of ours, like all others."""
+        try:
+            super()._validate_params()
+        except ValueError as error:
+            raise InvalidParameterError(str(error)) from None
+        rank = self.get_params(deep=False).get("n_components", 1)
+        if not isinstance(rank, int | np.integer) or isinstance(rank, bool):
+            raise InvalidParameterError(
+                f"The 'n_components' parameter of {type(self).__name__} must be a whole number, "
+                f"got {rank!r}."
+            )
+
+    def _accept(self, X: Any) -> sp.csr_array:
+        """Read the training data and refuse what cannot be fitted."""
+        user_items = self._read(X, reset=True)
+        n_users, n_items = user_items.shape
+        if user_items.nnz == 0:
+            raise InvalidDataError(
+                f"the {n_users} × {n_items} matrix passed to {type(self).__name__} holds no "
+                "interaction: every entry is 0. Check which column holds the values."
+            )
+        rank = self.get_params(deep=False).get("n_components", 1)
+        if rank > n_items:
+            raise InvalidParameterError(
+                f"n_components={rank} must be at most the number of items, "
+                f"{n_items} (n_features={n_items}). Pass a smaller n_components."
+            )
+        return user_items
+
+    def _generator(self) -> np.random.Generator:
+        """A fresh generator: None means a fixed seed, so that a fit is the same every time."""
+        seed = self.get_params(deep=False).get("random_state")
+        if isinstance(seed, np.random.RandomState):
+            return np.random.default_rng(seed.randint(2**31))
+        return np.random.default_rng(0 if seed is None else seed)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        return tags
+
+    def _read(self, user_items: Any, *, reset: bool = False) -> sp.csr_array:
+        """Check users × items at the door: canonical CSR, finite, non-negative, right columns."""
+        if reset:
+            self.__dict__.pop("_item_lookup", None)
+            self.__dict__.pop("feature_names_in_", None)
+        if isinstance(user_items, Interactions):
+            if reset:
+                self.item_ids_ = user_items.item_ids
+                self.n_features_in_ = user_items.n_items
+            elif self.item_ids_ is not None:
+                user_items = user_items.align_items(self.item_ids_)
+            return self._checked(user_items.matrix, reset=False)
+        if reset:
+            self.item_ids_ = None
+        return self._checked(user_items, reset=reset)
+
+    def _checked(self, matrix: Any, *, reset: bool) -> sp.csr_array:
+        checked = validate_data(
+            self, matrix, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset
+        )
+        X = sp.csr_array(checked)
+        if not X.has_canonical_format or (X.nnz and X.data.min() <= 0):
+            X = X.copy()
+            X.sum_duplicates()
+            X.eliminate_zeros()
+        if X.nnz and X.data.min() < 0:
+            user = int(np.searchsorted(X.indptr, X.data.argmin(), side="right")) - 1
+            raise InvalidDataError(
+                f"Negative values in data passed to {type(self).__name__}: preferences must be "
+                f"at least 0, got {X.data.min()} in row {user}. "
+                "Shift or clip the values, or leave disliked items out."
+            )
+        return X
