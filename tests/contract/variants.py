@@ -42,14 +42,20 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "weighted-mf": ("weighted-mf", {"n_components": 3}),
     "lightgcn": ("lightgcn", {"n_components": 3, "max_epochs": 5}),
     "ease": ("ease", {"regularization": 1.0}),
+    "ease, 0/1": ("ease", {"regularization": 1.0, "value_transform": "binary"}),
     "gfcf": ("gfcf", {"n_components": 3}),
+    "gfcf, one plus": ("gfcf", {"n_components": 3, "value_transform": "one_plus"}),
     "item-knn": ("item-knn", {"n_neighbors": 13}),
-    "item-knn, few neighbours": ("item-knn", {"n_neighbors": 3, "shrinkage": 1.0}),
+    "item-knn, few neighbours": (
+        "item-knn",
+        {"n_neighbors": 3, "shrinkage": 1.0, "value_transform": "log1p"},
+    ),
     "popularity": ("popularity", {}),
     "random": ("random", {"random_state": 3}),
     "ips-mf": ("ips-mf", {"n_components": 3}),
     "popularity-mf": ("popularity-mf", {"n_components": 3}),
     "trace-norm": ("trace-norm", {"penalty": 0.1}),
+    "trace-norm, log": ("trace-norm", {"penalty": 0.1, "value_transform": "log1p"}),
 }
 # These do not look at what a user did.
 FLOORS = {"popularity", "random"}

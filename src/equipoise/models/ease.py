@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from equipoise.compiled import one_blas_thread
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models.item_item import ItemItemModel
+from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform
 from equipoise.models.projection import Floats
 from equipoise.spectral.gram import DenseGram, squared_column_norms
 
@@ -42,6 +43,8 @@ class EASE(ItemItemModel):
     ----------
     regularization : float, default=500.0
         λ > 0, in the units of XᵀX.
+    value_transform : {"binary", "log1p", "one_plus"} or None, default=None
+        x ↦ 1, log(1 + x) or 1 + x for the stored values.
 
     Attributes
     ----------
@@ -74,19 +77,24 @@ class EASE(ItemItemModel):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "regularization": [Interval(Real, 0, None, closed="neither")],
+        "value_transform": [StrOptions(set(VALUE_TRANSFORMS)), None],
     }
 
     item_weights_: NDArray[Any]
 
-    def __init__(self, regularization: float = 500.0) -> None:
+    def __init__(
+        self, regularization: float = 500.0, *, value_transform: ValueTransform | None = None
+    ) -> None:
         self.regularization = regularization
+        self.value_transform = value_transform
 
     def _fit(self, user_items: sp.csr_array) -> None:
         """Solve the regressions of all items by one factorisation."""
         _check_memory(user_items.shape[1], available_memory())
-        _check_squares(user_items)
+        signal = self.preprocess(user_items)
+        _check_squares(signal)
         with one_blas_thread():
-            gram = DenseGram.of(user_items)
+            gram = DenseGram.of(signal)
         weights = self._weights(gram.C, self.regularization / gram.scale)
         self.item_weights_ = weights.astype(user_items.dtype, copy=False)
 

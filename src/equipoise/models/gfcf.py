@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from equipoise.compiled import one_blas_thread
 from equipoise.exceptions import SolverWarning
 from equipoise.models.degrees import degree_normalized, inverse
+from equipoise.models.preference import VALUE_TRANSFORMS, SeesPreferences, ValueTransform
 from equipoise.models.projection import Floats, popularity_of
 from equipoise.models.recommender import Recommender
 from equipoise.spectral.gram import DenseGram, SparseGram
@@ -28,7 +29,7 @@ _DENSE_BYTES = 256 * 2**20
 _BLOCK_BYTES = 32 * 2**20
 
 
-class GFCF(Recommender):
+class GFCF(SeesPreferences, Recommender):
     """Graph-filter collaborative filtering: what is smooth on the item graph is recommended.
 
     The scores of rows X are
@@ -47,6 +48,8 @@ class GFCF(Recommender):
         k; at most the number of items. The published experiments have 256.
     ideal_weight : float, default=0.3
         α ≥ 0; the published value. 0 leaves the ideal filter out, as published for Amazon-Book.
+    value_transform : {"binary", "log1p", "one_plus"} or None, default=None
+        x ↦ 1, log(1 + x) or 1 + x for the stored values; the published data are 0/1.
     solver : {"auto", "matrix_free", "gram", "dense"}, default="auto"
         See `ItemWeightedPCA`.
     tol : float, default=1e-6
@@ -102,6 +105,7 @@ class GFCF(Recommender):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "ideal_weight": [Interval(Real, 0, None, closed="left")],
+        "value_transform": [StrOptions(set(VALUE_TRANSFORMS)), None],
         "solver": [StrOptions(set(SOLVERS))],
         "tol": [Interval(Real, 1e-12, 1e-2, closed="both")],
         "random_state": ["random_state"],
@@ -126,22 +130,25 @@ class GFCF(Recommender):
         n_components: int = 128,
         *,
         ideal_weight: float = 0.3,
+        value_transform: ValueTransform | None = None,
         solver: Solver = "auto",
         tol: float = 1e-6,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.ideal_weight = ideal_weight
+        self.value_transform = value_transform
         self.solver = solver
         self.tol = tol
         self.random_state = random_state
 
     def _fit(self, user_items: sp.csr_array) -> None:
         """Normalise the interaction graph, and find its smoothest signals on items."""
-        popularity_of(user_items)  # refuses squares beyond floating point
+        signal = self.preprocess(user_items)
+        popularity_of(signal)  # refuses squares beyond floating point
         self.__dict__.pop("_linear", None)
-        self.item_degrees_ = user_items.sum(axis=0, dtype=np.float64)
-        self.normalized_interactions_ = degree_normalized(user_items)
+        self.item_degrees_ = signal.sum(axis=0, dtype=np.float64)
+        self.normalized_interactions_ = degree_normalized(signal)
         self._learn_components()
 
     def _learn_components(self) -> None:
@@ -185,15 +192,16 @@ class GFCF(Recommender):
         return filters
 
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
-        smooth = user_items @ (self.components_ * inverse(self._item_scale())).T
+        signal = self.preprocess(user_items)
+        smooth = signal @ (self.components_ * inverse(self._item_scale())).T
         scores: NDArray[Any] = smooth @ self._weighted_components()
         if not isinstance(self._linear, SparseGram):
-            scores += user_items @ self._linear
+            scores += signal @ self._linear
             return scores
         width = max(1, _BLOCK_BYTES // (8 * max(self.normalized_interactions_.shape)))
-        for first in range(0, user_items.shape[0], width):
+        for first in range(0, signal.shape[0], width):
             rows = slice(first, first + width)
-            signals = user_items[rows].T.toarray().astype(scores.dtype, copy=False)
+            signals = signal[rows].T.toarray().astype(scores.dtype, copy=False)
             scores[rows] += self._linear.product(signals).T * self._linear.scale
         return scores
 
@@ -205,10 +213,11 @@ class GFCF(Recommender):
         return similarities
 
     def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
+        signal = self.preprocess(user_items)
         to_item = self._weighted_components()[:, item]
         ideal = (to_item @ self.components_) * inverse(self._item_scale())
         weights = self._linear_column(item) + ideal
-        contributions: NDArray[Any] = user_items.data * weights[user_items.indices]
+        contributions: NDArray[Any] = signal.data * weights[signal.indices]
         return contributions
 
     def _linear_column(self, item: int) -> NDArray[Any]:

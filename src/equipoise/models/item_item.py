@@ -8,23 +8,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from equipoise.models.preference import SeesPreferences
 from equipoise.models.recommender import Recommender
 
 
-class ItemItemModel(Recommender):
+class ItemItemModel(SeesPreferences, Recommender):
     """Base of the models that learn how much each item says for each other.
 
     A subclass learns `item_weights_`, dense or sparse; `item_weights_[i, j]` is what an entry 1 at
-    item i adds to the score of item j. It may see the data through `preprocess`.
+    item i adds to the score of item j, after `value_transform`.
     """
 
     _arrays: ClassVar[tuple[str, ...]] = (*Recommender._arrays, "item_weights_")
 
     item_weights_: NDArray[Any] | sp.csr_array
-
-    def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
-        """The matrix that is multiplied with `item_weights_`; by default the data as they are."""
-        return user_items
 
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
         return _dense(self.preprocess(user_items) @ self.item_weights_)

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from equipoise.models.item_item import ItemItemModel
+from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform
 from equipoise.models.projection import Floats, popularity_of
 from equipoise.models.ranking import Ranking, rank_items
 
@@ -34,6 +35,8 @@ class ItemKNN(ItemItemModel):
         k; more than there are other items means all of them.
     shrinkage : float, default=0.0
         h ≥ 0: distrusts the cosines of items that few users touched. 0 is the cosine itself.
+    value_transform : {"binary", "log1p", "one_plus"} or None, default=None
+        x ↦ 1, log(1 + x) or 1 + x for the stored values.
 
     Attributes
     ----------
@@ -71,17 +74,25 @@ class ItemKNN(ItemItemModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "shrinkage": [Interval(Real, 0, None, closed="left")],
+        "value_transform": [StrOptions(set(VALUE_TRANSFORMS)), None],
     }
 
     item_weights_: sp.csr_array
 
-    def __init__(self, n_neighbors: int = 100, *, shrinkage: float = 0.0) -> None:
+    def __init__(
+        self,
+        n_neighbors: int = 100,
+        *,
+        shrinkage: float = 0.0,
+        value_transform: ValueTransform | None = None,
+    ) -> None:
         self.n_neighbors = n_neighbors
         self.shrinkage = shrinkage
+        self.value_transform = value_transform
 
     def _fit(self, user_items: sp.csr_array) -> None:
         """Find the neighbours of every item."""
-        nearest = _nearest(user_items, self.n_neighbors, self.shrinkage)
+        nearest = _nearest(self.preprocess(user_items), self.n_neighbors, self.shrinkage)
         self.item_weights_ = _as_columns(nearest).astype(user_items.dtype)
 
     def _similarities(self, item: int) -> NDArray[Any]:

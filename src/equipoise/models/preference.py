@@ -23,6 +23,16 @@ _TRANSFORMS: dict[ValueTransform, Callable[[NDArray[Any]], NDArray[Any]]] = {
 }
 
 
+class SeesPreferences:
+    """A model that sees values through its `value_transform`, in `fit` and when it scores."""
+
+    value_transform: ValueTransform | None
+
+    def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
+        """The matrix that the model computes with."""
+        return preferences(user_items, self.value_transform, 0.0)
+
+
 def preferences(
     user_items: sp.csr_array, value_transform: ValueTransform | None, user_scaling: float
 ) -> sp.csr_array:

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from equipoise.exceptions import SolverWarning
 from equipoise.models.factors import FactorModel
+from equipoise.models.preference import VALUE_TRANSFORMS, SeesPreferences, ValueTransform
 from equipoise.models.projection import Floats, popularity_of
 from equipoise.spectral.gram import Gram
 from equipoise.spectral.solve import SOLVERS, Components, Solver, build_gram, choose_solver, solve
@@ -25,7 +26,7 @@ _FIRST_RANK, _USUAL_RANK = 32, 128
 _SMALLEST_TOL = 1e-12
 
 
-class TraceNormMF(FactorModel):
+class TraceNormMF(SeesPreferences, FactorModel):
     """The matrix Z that minimises ½‖X − Z‖²_F + τ‖Z‖_*: the SVD of X, softly thresholded.
 
         Z = Σ_{i : σ_i > τ} (σ_i − τ) u_i v_iᵀ = X V diag((σ − τ)/σ) Vᵀ.
@@ -45,6 +46,8 @@ class TraceNormMF(FactorModel):
     penalty : float, default=0.1
         τ as a share of the largest singular value, from 0.001 to less than 1, where Z vanishes. A
         share, because it means the same whatever units the values are in.
+    value_transform : {"binary", "log1p", "one_plus"} or None, default=None
+        x ↦ 1, log(1 + x) or 1 + x for the stored values.
     max_components : int, default=512
         Refuse to grow beyond this rank. Where more singular values exceed τ, the rest is left
         out with a `SolverWarning`; what is returned then minimises the same sum among
@@ -105,6 +108,7 @@ class TraceNormMF(FactorModel):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "penalty": [Interval(Real, 1e-3, 1, closed="left")],
+        "value_transform": [StrOptions(set(VALUE_TRANSFORMS)), None],
         "max_components": [Interval(Integral, 1, None, closed="left")],
         "solver": [StrOptions(set(SOLVERS))],
         "tol": [Interval(Real, 1e-12, 1e-2, closed="both")],
@@ -127,12 +131,14 @@ class TraceNormMF(FactorModel):
         self,
         penalty: float = 0.1,
         *,
+        value_transform: ValueTransform | None = None,
         max_components: int = 512,
         solver: Solver = "auto",
         tol: float = 1e-6,
         random_state: Any = None,
     ) -> None:
         self.penalty = penalty
+        self.value_transform = value_transform
         self.max_components = max_components
         self.solver = solver
         self.tol = tol
@@ -140,16 +146,17 @@ class TraceNormMF(FactorModel):
 
     def _fit(self, user_items: sp.csr_array) -> None:
         """Find all singular vectors of users × items above the threshold."""
-        popularity_of(user_items)  # refuses squares beyond floating point
+        signal = self.preprocess(user_items)
+        popularity_of(signal)  # refuses squares beyond floating point
         auto = self.solver == "auto"
         usual = min(_USUAL_RANK, self._largest_rank())
-        self.solver_ = choose_solver(user_items, usual) if auto else self.solver
-        found = self._solve(build_gram(user_items, self.solver_))
+        self.solver_ = choose_solver(signal, usual) if auto else self.solver
+        found = self._solve(build_gram(signal, self.solver_))
         self._learn(found, user_items.dtype)
 
     def user_factors(self, user_items: sp.csr_array) -> NDArray[Any]:
         """The users' factors A = X V diag((σ − τ)^½ / σ), of shape (n_users, n_components_)."""
-        factors: NDArray[Any] = user_items @ self._filters()
+        factors: NDArray[Any] = self.preprocess(user_items) @ self._filters()
         return factors
 
     def _filters(self) -> NDArray[Any]:
@@ -157,8 +164,9 @@ class TraceNormMF(FactorModel):
         return filters.astype(self.item_factors_.dtype, copy=False)
 
     def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
-        weights = self._filters()[user_items.indices] @ self.item_factors_[item]
-        contributions: NDArray[Any] = user_items.data * weights
+        signal = self.preprocess(user_items)
+        weights = self._filters()[signal.indices] @ self.item_factors_[item]
+        contributions: NDArray[Any] = signal.data * weights
         return contributions
 
     def _largest_rank(self) -> int:
