@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
+
+_Part = TypeVar("_Part")
+_Result = TypeVar("_Result")
 
 
 def compile_loop(loop: Callable[..., Any], *, fastmath: bool = False) -> Callable[..., Any]:
@@ -45,6 +48,22 @@ def in_threads(run: Callable[[int], Any], parts: int) -> list[Any]:
         return [run(0)]
     with ThreadPoolExecutor(parts) as pool:
         return list(pool.map(run, range(parts)))
+
+
+def map_in_threads(
+    work: Callable[[_Part], _Result], parts: Iterable[_Part], threads: int
+) -> Iterator[_Result]:
+    """Yield work(part) for every part, in order; an interruption drops what has not begun.
+
+    The parts are shared among our threads, so BLAS gets one: its own would spin between products
+    and take the cores from whatever comes next.
+    """
+    pool = ThreadPoolExecutor(threads)
+    with one_blas_thread():
+        try:
+            yield from pool.map(work, parts)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 class _BlasLimit:

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models import ranking
-from equipoise.models.ranking import Ranking, rank_items, top_items
+from equipoise.models.ranking import Ranking, best_of_rows, rank_items, top_items
 
 Path = Callable[..., Ranking]
 deterministic = settings(derandomize=True, max_examples=150, deadline=None, database=None)
@@ -250,6 +250,7 @@ def test_without_a_folder_for_its_cache_the_kernel_still_compiles(
         return njit(**options)
 
     monkeypatch.setattr(numba, "njit", njit_in_a_read_only_system)
+    monkeypatch.delitem(sys.modules, "equipoise.models._heap", raising=False)
     monkeypatch.setattr(ranking, "_kernel", ranking._kernel.__wrapped__)
     monkeypatch.setattr(ranking, "_SMALL_PROBLEM", 1)
     assert rank(np.array([[1.0, 3.0, 2.0]]), 2).ids.tolist() == [[1, 2]]
@@ -262,3 +263,45 @@ def test_small_problems_never_load_numba() -> None:
         "sys.exit('numba' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.fixture
+def _three_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranking, "_SMALL_PROBLEM", 1)
+    monkeypatch.setattr(ranking, "_WORTH_A_THREAD", 1)
+    monkeypatch.setattr(ranking, "thread_count", lambda: 3)
+
+
+@pytest.mark.usefixtures("_three_threads")
+@pytest.mark.parametrize("n", [1, 2, 3, 50])
+def test_several_threads_rank_like_one(n: int) -> None:
+    rng = np.random.default_rng(3)
+    scores = rng.integers(0, 9, (n, 200)).astype(float)
+    seen = rng.random((n, 200)) < 0.2
+    found = rank(scores, 7, seen, block_bytes=8 * 200 * 4)
+    expected = by_full_sort(scores, seen, 7)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_array_equal(found.scores, expected.scores)
+
+
+@pytest.mark.usefixtures("_three_threads")
+def test_several_threads_refuse_the_first_nan_of_all() -> None:
+    scores = np.zeros((40, 90))
+    scores[12:, 5] = np.nan
+    with pytest.raises(InvalidDataError, match=r"score of user row 12, item 5 is NaN"):
+        rank(scores, 2, block_bytes=8 * 90 * 5)
+
+
+@pytest.mark.parametrize("guessed", [[[2, 3]], [[0, 1]], [[-1, 3]]])
+def test_a_guess_does_not_hide_nan(guessed: list[list[int]]) -> None:
+    scores = np.array([[0.0, 5.0, 1.0, np.nan]])
+    guess = np.array(guessed, dtype=np.int32)
+    with pytest.raises(InvalidDataError, match=r"score of user row 0, item 3 is NaN"):
+        best_of_rows(scores, csr_array((1, 4)), 2, guess)
+
+
+def test_a_guess_of_excluded_or_seen_items_changes_nothing() -> None:
+    scores = np.array([[3.0, 2.0, 2.0, 2.0], [0.0, 0.0, 0.0, 0.0]])
+    seen = csr_array(np.array([[1, 0, 0, 0], [0, 0, 1, 0]]))
+    guess = np.array([[0, 3], [3, 2]], dtype=np.int32)
+    assert best_of_rows(scores, seen, 2, guess).ids.tolist() == [[1, 2], [0, 1]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
@@ -11,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from equipoise.compiled import one_blas_thread, thread_count
+from equipoise.compiled import map_in_threads, thread_count
 from equipoise.evaluation.selection import Lists, top_items
 from equipoise.models.projection import ProjectionModel
 
@@ -132,19 +131,7 @@ def top_items_by_rank(
 
     step = max(_FEWEST_ROWS, block_bytes // (weighted.itemsize * n_items))
     blocks = [slice(start, min(start + step, n_users)) for start in range(0, n_users, step)]
-    for done in _in_pool(work, blocks, thread_count() if compiled else 1):
+    for done in map_in_threads(work, blocks, thread_count() if compiled else 1):
         if advance is not None:
             advance(done)
     return lists
-
-
-def _in_pool(work: Callable[[slice], int], blocks: list[slice], threads: int) -> Iterator[int]:
-    """Yield the results in order; an interruption drops what has not begun."""
-    pool = ThreadPoolExecutor(threads)
-    # The blocks are shared among our threads, so BLAS gets one: its own would spin between
-    # products and take the cores from the selection.
-    with one_blas_thread():
-        try:
-            yield from pool.map(work, blocks)
-        finally:
-            pool.shutdown(cancel_futures=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -231,9 +232,19 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         return dense if self.solver_ == "dense" else LANCZOS_ZERO
 
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
-        coordinates = self.preprocess(user_items) @ (self.components_.T * self.strengths())
-        scores: NDArray[Any] = coordinates @ self.components_
-        return scores
+        return self._scorer(user_items)(slice(None))
+
+    def _scorer(self, user_items: sp.csr_array) -> Callable[[slice], NDArray[Any]]:
+        # in the order that SciPy multiplies with: it would copy them anew for every block
+        loadings = np.ascontiguousarray(self.components_.T)
+        strengths = self.strengths()
+
+        def score(block: slice) -> NDArray[Any]:
+            coordinates = self.preprocess(user_items[block]) @ loadings
+            scores: NDArray[Any] = (coordinates * strengths) @ self.components_
+            return scores
+
+        return score
 
     def _similarities(self, item: int) -> NDArray[Any]:
         """Cosine between the items' rows of U f(Λ)^½; −inf for items with no such row."""

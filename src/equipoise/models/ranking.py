@@ -1,19 +1,20 @@
 """Top-N selection: scores in blocks, seen items masked, one stated tie rule.
 
 A higher score comes first; among equal scores the lower item index does, and -0.0 equals 0.0.
-Small problems are selected by NumPy, large ones by a compiled kernel; both give the same result.
+Small problems are selected by NumPy, large ones by a compiled kernel in as many threads as there
+are cores, each with a block of scores of its own; the result is the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from equipoise.compiled import compile_loop, in_threads, thread_count
+from equipoise.compiled import map_in_threads, thread_count
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 if TYPE_CHECKING:
@@ -23,7 +24,14 @@ if TYPE_CHECKING:
 # Below this many scores NumPy answers in well under a second, which is less than loading numba
 # and compiling the kernel takes. The result does not depend on the choice.
 _SMALL_PROBLEM = 2_000_000
-_BLOCK_BYTES = 64 * 2**20
+
+# Each thread holds one such block. In one thread, 32 to 64 MB differ by a few percent (64 ahead),
+# and 8 to 16 MB are slower, as BLAS reads the components anew for each; 32 bounds the memory.
+_BLOCK_BYTES = 32 * 2**20
+
+# Handing out a block takes some 50 µs; these are scored and selected in about 200.
+_WORTH_A_THREAD = 2**18
+
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -45,12 +53,16 @@ class Ranking(NamedTuple):
 class _Mask(NamedTuple):
     """What must not be recommended: a CSR pattern for each user, a flag for each item."""
 
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int64]
+    indptr: NDArray[Any]
+    indices: NDArray[Any]
     excluded: NDArray[np.bool_]
 
     def rows(self, rows: slice) -> _Mask:
-        return _Mask(self.indptr[rows.start : rows.stop + 1], self.indices, self.excluded)
+        # One index width: scipy picks int32 or int64 by size, and each would compile its own
+        # kernel. Block by block, so that nobody holds all indices twice.
+        indptr = self.indptr[rows.start : rows.stop + 1].astype(np.int64)
+        indices = self.indices[indptr[0] : indptr[-1]].astype(np.int64)
+        return _Mask(indptr - indptr[0], indices, self.excluded)
 
 
 def rank_items(
@@ -69,7 +81,8 @@ def rank_items(
     ----------
     score_rows : callable
         Gives the float32 or float64 scores of a slice of users, shape (users in it, `n_items`).
-        It is called once per block, from the first user to the last.
+        It is called once per block, from the first user to the last; where there are many
+        scores, from several threads at once.
     n_users, n_items : int
         Shape of the whole score matrix, which is never held at once.
     N : int
@@ -79,7 +92,8 @@ def rank_items(
     excluded : ndarray of bool, shape (n_items,), optional
         Items not to recommend to anybody.
     block_bytes : int
-        Upper limit of one score block, counted as float64; one row is the least.
+        Upper limit of one score block, counted as float64; one row is the least. Each thread
+        has one such block at a time.
 
     Raises
     ------
@@ -98,15 +112,22 @@ def rank_items(
     _check_count(N, "N")
     _check_count(block_bytes, "block_bytes")
     mask = _mask(seen, excluded, n_users, n_items)
-    select = _select_numpy if n_users * n_items < _SMALL_PROBLEM else _select_compiled
+    compiled = n_users * n_items >= _SMALL_PROBLEM
+    select = _select_compiled if compiled else _select_numpy
     kept = min(N, n_items)
+
+    def rank(rows: slice) -> Ranking:
+        block = _checked_block(score_rows(rows), rows, n_items)
+        return select(block, mask.rows(rows), kept, rows.start)
+
     ids = np.full((n_users, N), -1, dtype=np.int64)
     scores = np.full((n_users, N), np.nan)
-    for rows in _blocks(n_users, n_items, block_bytes):
-        block = _checked_block(score_rows(rows), rows, n_items)
+    plan = _plan(n_users, n_items, block_bytes, thread_count() if compiled else 1)
+    shared = plan.threads > 1  # or else the only thread's products are for BLAS to share
+    tops = map_in_threads(rank, *plan) if shared else map(rank, plan.blocks)
+    for rows, top in zip(plan.blocks, tops, strict=True):
         if rows.start == 0:
-            scores = scores.astype(block.dtype, copy=False)
-        top = select(block, mask.rows(rows), kept, rows.start)
+            scores = scores.astype(top.scores.dtype, copy=False)
         ids[rows, :kept], scores[rows, :kept] = top
     return Ranking(ids, scores)
 
@@ -131,6 +152,31 @@ def top_items(
         np.pad(top.ids[0], padding, constant_values=-1),
         np.pad(top.scores[0], padding, constant_values=np.nan),
     )
+
+
+def best_of_rows(
+    scores: NDArray[Any], seen: csr_array, N: int, guess: NDArray[np.int32] | None = None
+) -> Ranking:
+    """Rank by the compiled kernel and in this thread, from lists that may be near already.
+
+    The k items of a near-by ranking have k scores in this one, so that nothing below the smallest
+    of them can enter: nearly all items are dismissed by that one comparison.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, n_items)
+        C-contiguous float32 or float64.
+    seen : csr_array of shape (n, n_items)
+        Entries to leave out.
+    N : int
+        Items to give each row, at most `n_items`.
+    guess : ndarray of int32, shape (n, N or more), optional
+        Different items of each row, -1 for none; the result does not depend on them.
+    """
+    mask = _mask(seen, None, *scores.shape).rows(slice(0, len(scores)))
+    # contiguous, or else each layout would compile its own kernel
+    start = None if guess is None else np.ascontiguousarray(guess[:, :N], dtype=np.int32)
+    return _select_compiled(scores, mask, N, 0, start)
 
 
 def _check_count(value: object, name: str) -> None:
@@ -158,14 +204,24 @@ def _mask(
             f"{seen.format} of shape {seen.shape}. Pass the rows of the users being ranked."
         )
         raise InvalidDataError(message)
-    # One index width: scipy picks int32 or int64 by size, and each would compile its own kernel.
-    return _Mask(seen.indptr.astype(np.int64), seen.indices.astype(np.int64), excluded)
+    return _Mask(seen.indptr, seen.indices, excluded)
 
 
-def _blocks(n_users: int, n_items: int, block_bytes: int) -> Iterator[slice]:
+class _Plan(NamedTuple):
+    blocks: list[slice]
+    threads: int
+
+
+def _plan(n_users: int, n_items: int, block_bytes: int, threads: int) -> _Plan:
+    """Cut the users into blocks: one for each thread at least, where there is enough to do."""
     step = max(1, block_bytes // (8 * max(1, n_items)))
-    for start in range(0, n_users, step):
-        yield slice(start, min(start + step, n_users))
+    share = min(step, -(-n_users // threads))
+    if threads > 1 and share * n_items >= _WORTH_A_THREAD:
+        step = share
+    else:
+        threads = 1
+    blocks = [slice(start, min(start + step, n_users)) for start in range(0, n_users, step)]
+    return _Plan(blocks, threads)
 
 
 def _checked_block(block: NDArray[Any], rows: slice, n_items: int) -> NDArray[Any]:
@@ -214,94 +270,28 @@ def _select_numpy(block: NDArray[Any], mask: _Mask, kept: int, first_user: int) 
     return Ranking(ids, scores)
 
 
-def _select_compiled(block: NDArray[Any], mask: _Mask, kept: int, first_user: int) -> Ranking:
-    """Share the rows of a block among threads, each running the compiled kernel."""
-    n = len(block)
-    kernel = _kernel()
+def _select_compiled(
+    block: NDArray[Any],
+    mask: _Mask,
+    kept: int,
+    first_user: int,
+    guess: NDArray[np.int32] | None = None,
+) -> Ranking:
+    """Select in one pass over the scores; a guess of each row's best makes it a faster one."""
+    n, m = block.shape
     ids = np.empty((n, kept), dtype=np.int64)
     scores = np.empty((n, kept), dtype=block.dtype)
-    threads = min(n, thread_count())
-    edges = np.linspace(0, n, threads + 1).astype(int).tolist()
-
-    def run(thread: int) -> int:
-        part = slice(edges[thread], edges[thread + 1])
-        return int(kernel(block[part], *mask.rows(part), ids[part], scores[part]))
-
-    for start, failure in zip(edges[:-1], in_threads(run, threads), strict=True):
-        if failure >= 0:
-            _refuse_nan(first_user + start + failure // block.shape[1], failure % block.shape[1])
+    if guess is None:
+        guess = np.empty((n, 0), dtype=np.int32)
+    failure = int(_kernel()(block, *mask, guess, ids, scores))
+    if failure >= 0:
+        _refuse_nan(first_user + failure // m, failure % m)
     return Ranking(ids, scores)
 
 
 @cache
 def _kernel() -> Callable[..., int]:
-    return compile_loop(_select_rows)
+    from equipoise.models._heap import select_rows
 
-
-def _select_rows(
-    block: NDArray[Any],
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int64],
-    excluded: NDArray[np.bool_],
-    ids: NDArray[np.int64],
-    scores: NDArray[Any],
-) -> int:
-    """Write the best of each row to `ids` and `scores`; return the flat index of a NaN, or -1.
-
-    One pass over the row keeps a heap of the best so far with the worst of them at its root.
-    It starts full of (-inf, m), which is worse than any item, so that it never grows.
-    """
-
-    def sift_down(
-        ids: NDArray[np.int64], scores: NDArray[Any], size: int, item: int, score: float
-    ) -> None:
-        """Put (item, score) in place of the root and restore the heap."""
-        hole, child = 0, 1
-        while child < size:
-            right = child + 1
-            if right < size and (
-                scores[right] < scores[child]
-                or (scores[right] == scores[child] and ids[right] > ids[child])
-            ):
-                child = right
-            if score < scores[child] or (score == scores[child] and item > ids[child]):
-                break
-            ids[hole], scores[hole] = ids[child], scores[child]
-            hole, child = child, 2 * child + 1
-        ids[hole], scores[hole] = item, score
-
-    n, m = block.shape
-    kept = ids.shape[1]
-    masked = excluded.copy()
-    for i in range(n):
-        row, heap, values = block[i], ids[i], scores[i]
-        heap[:] = m
-        values[:] = -np.inf
-        for e in range(indptr[i], indptr[i + 1]):
-            masked[indices[e]] = True
-        for start in range(0, m, 64):
-            stretch, worst = row[start : start + 64], values[0]
-            # Nearly every stretch holds nothing better than the worst kept, which this loop
-            # without branches finds out by SIMD. Not `>`: the negation lets NaN through as well.
-            any_better = heap[0] == m
-            for j in range(stretch.size):
-                any_better |= not (stretch[j] <= worst)
-            if not any_better:
-                continue
-            for j in range(stretch.size):
-                score, item = stretch[j], start + j
-                if score != score:
-                    return int(i * m + item)
-                # Items come in rising order: one that only equals the worst kept loses the tie.
-                if (score > values[0] or heap[0] == m) and not masked[item]:
-                    sift_down(heap, values, kept, item, score)
-        for e in range(indptr[i], indptr[i + 1]):
-            masked[indices[e]] = excluded[indices[e]]
-        for last in range(kept - 1, 0, -1):
-            item, score = heap[0], values[0]
-            sift_down(heap, values, last, heap[last], values[last])
-            heap[last], values[last] = item, score
-        for place in range(kept):
-            if heap[place] == m:
-                heap[place], values[place] = -1, np.nan
-    return -1
+    kernel: Callable[..., int] = select_rows
+    return kernel

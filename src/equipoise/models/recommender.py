@@ -7,7 +7,7 @@ numbers. Rows are users everywhere.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -59,6 +59,13 @@ class Recommender(Estimator):
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
         """Dense scores of a block of users for all items."""
 
+    def _scorer(self, user_items: sp.csr_array) -> Callable[[slice], NDArray[Any]]:
+        """From a slice of these users to their scores; for models that can prepare for many.
+
+        It may be called from several threads at once.
+        """
+        return lambda block: self._scores(user_items[block])
+
     @abstractmethod
     def _similarities(self, item: int) -> NDArray[Any]:
         """Similarity of every item to one; −inf where it is undefined."""
@@ -102,7 +109,7 @@ class Recommender(Estimator):
         check_is_fitted(self)
         rows = self._read(_as_rows(user_items))
         ranking = rank_items(
-            lambda block: self._scores(rows[block]),
+            self._scorer(rows),
             rows.shape[0],
             rows.shape[1],
             N,

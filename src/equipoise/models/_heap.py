@@ -1,0 +1,123 @@
+"""The compiled selection of the best of every row. Importing this module brings in numba.
+
+`equipoise.models.ranking` states the order of items and gives the door; its NumPy path is the
+reference that these loops agree with.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from equipoise.compiled import compile_loop
+
+# Scores looked at together: enough for SIMD, few enough to go through one by one.
+_STRETCH = 64
+
+
+def _replace_root(ids: Any, scores: Any, size: int, item: int, score: float) -> None:
+    """Put (item, score) in place of the root, which is the worst kept, and restore the heap."""
+    hole, child = 0, 1
+    while child < size:
+        right = child + 1
+        if right < size and (
+            scores[right] < scores[child]
+            or (scores[right] == scores[child] and ids[right] > ids[child])
+        ):
+            child = right
+        if score < scores[child] or (score == scores[child] and item > ids[child]):
+            break
+        ids[hole], scores[hole] = ids[child], scores[child]
+        hole, child = child, 2 * child + 1
+    ids[hole], scores[hole] = item, score
+
+
+replace_root = compile_loop(_replace_root)
+
+
+def _any_candidate(stretch: Any, worst: float, ties: bool) -> Any:
+    """Tell whether one of the scores may enter or is NaN; no branch in the loops, for SIMD."""
+    found = False
+    if ties:
+        for j in range(stretch.size):
+            found |= not (stretch[j] < worst)
+    else:
+        for j in range(stretch.size):
+            found |= not (stretch[j] <= worst)
+    return found
+
+
+any_candidate = compile_loop(_any_candidate)
+
+
+def _keep_best(row: Any, masked: Any, ids: Any, scores: Any) -> Any:
+    """Pass over the row once, keeping its best in the heap; return where NaN is, or -1."""
+    m, kept = row.shape[0], ids.shape[0]
+    for start in range(0, m, _STRETCH):
+        stop = min(start + _STRETCH, m)
+        # An item that only equals the worst kept wins the tie against a later one alone: in a
+        # heap that is not yet full, or against a guess.
+        if not any_candidate(row[start:stop], scores[0], ids[0] > start):
+            continue
+        for item in range(start, stop):
+            score = row[item]
+            if score != score:
+                return item
+            better = score > scores[0] or (score == scores[0] and item < ids[0])
+            if better and not masked[item]:
+                replace_root(ids, scores, kept, item, score)
+    return -1
+
+
+keep_best = compile_loop(_keep_best)
+
+
+def _sort_heap(ids: Any, scores: Any, nothing: int) -> None:
+    """Bring the heap into order, best first; places still empty become (-1, NaN)."""
+    for last in range(ids.shape[0] - 1, 0, -1):
+        item, score = ids[0], scores[0]
+        replace_root(ids, scores, last, ids[last], scores[last])
+        ids[last], scores[last] = item, score
+    for place in range(ids.shape[0]):
+        if ids[place] == nothing:
+            ids[place], scores[place] = -1, np.nan
+
+
+sort_heap = compile_loop(_sort_heap)
+
+
+def _select_rows(
+    block: Any, indptr: Any, indices: Any, excluded: Any, guess: Any, ids: Any, scores: Any
+) -> Any:
+    """Write the best of each row to `ids` and `scores`; return the flat index of a NaN, or -1.
+
+    The heap starts full of (m, -inf), which is worse than any item, so that it never grows. Items
+    of the guess enter first and are then masked like seen ones, so that none enters twice.
+    """
+    n, m = block.shape
+    kept = ids.shape[1]
+    masked = excluded.copy()
+    for i in range(n):
+        row, heap, values = block[i], ids[i], scores[i]
+        heap[:] = m
+        values[:] = -np.inf
+        for e in range(indptr[i], indptr[i + 1]):
+            masked[indices[e]] = True
+        for item in guess[i]:
+            if item >= 0 and not masked[item]:
+                masked[item] = True
+                replace_root(heap, values, kept, item, row[item])
+        nan = keep_best(row, masked, heap, values)
+        if nan >= 0:
+            return i * m + nan
+        for e in range(indptr[i], indptr[i + 1]):
+            masked[indices[e]] = excluded[indices[e]]
+        for item in guess[i]:
+            if item >= 0:
+                masked[item] = excluded[item]
+        sort_heap(heap, values, m)
+    return -1
+
+
+select_rows = compile_loop(_select_rows)
