@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -282,3 +284,26 @@ def test_nan_similarities_and_negative_entries_are_refused(X, U):
         item_auc(X, similarity=np.full((17, 17), np.nan))
     with pytest.raises(InvalidDataError, match="inputs must not be negative"):
         item_auc(X, U, inputs=-X)
+
+
+def test_counting_without_numba_adds_up_until_numba_pays(monkeypatch):
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    tally = _offdiagonal._Tally()
+    half = _offdiagonal._COMPILED_FROM // 2
+    assert [tally.is_large(half) for _ in range(2)] == [False, True]
+
+
+@pytest.mark.parametrize("scale", [1e-305, 1e-3, 1.0, 1e150, 1e307])
+@pytest.mark.parametrize("levels", [1, 2, 7, 10_000])
+def test_counting_is_exact_with_outliers_ties_and_any_scale(scale, levels):
+    from equipoise.metrics._kernels import auc_of
+
+    rng = np.random.default_rng(levels)
+    scores = rng.integers(-levels, levels, 500) / levels * scale
+    scores[:3] = [9 * scale, -9 * scale, 0.0]  # most bins are empty between them
+    positive = rng.random(500) < 0.2
+    expected = roc_auc_score(positive, scores)
+    sorted_positives = np.sort(scores[positive])
+    room = np.empty(500, np.int32), np.empty(500, np.int32)
+    assert _offdiagonal._auc(scores, sorted_positives) == pytest.approx(expected, abs=1e-14)
+    assert auc_of(scores, sorted_positives, *room) == pytest.approx(expected, abs=1e-14)

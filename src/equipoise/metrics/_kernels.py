@@ -8,6 +8,10 @@ import numpy as np
 
 from equipoise.compiled import compile_loop, in_threads, thread_count
 
+# Bins in which scores are counted: many to a positive, so that few scores share one with it, and
+# no more than the first-level cache holds.
+_BINS_PER_POSITIVE, _MOST_BINS = 16, 4096
+
 # Compiled by a call, not by a decorator: the loops themselves stay plain Python that can be read,
 # typed and stepped through.
 
@@ -80,37 +84,67 @@ def _run_ends(ascending: Any) -> Any:
 run_ends = compile_loop(_run_ends)
 
 
-def _auc_of(scores: Any, positives: Any) -> Any:
-    """Return the AUC of one item from the sorted scores of its positives."""
-    n_positive = positives.shape[0]
-    n_negative = scores.shape[0] - n_positive
-    if n_positive == 0 or n_negative == 0:
-        return np.nan
-    lowest, highest = positives[0], positives[n_positive - 1]
-    # Bins of equal width over the positives narrow the search to one or two entries. The bin
-    # never falls as the score rises, so entries of lower bins are below, whatever the rounding.
-    n_bins = 4 * n_positive
+def _fill_bins(scores: Any, lowest: float, highest: float, n_bins: int, bins: Any) -> None:
+    """Cut [lowest, highest] into bins 1 … n_bins; 0 is below, n_bins + 1 above (or NaN).
+
+    The bin never falls as the score rises, whatever the rounding, so that scores of different
+    bins are in the order of the bins. No branch in the loop, for SIMD.
+    """
     width = (highest - lowest) / n_bins
     per_unit = 1.0 / width if width > 1e-300 else 0.0
-    first = np.empty(n_bins + 2, np.int64)
-    place = 0
-    for b in range(n_bins + 2):
-        while place < n_positive and (positives[place] - lowest) * per_unit < b:
-            place += 1
-        first[b] = place
-    ends = run_ends(positives)
-    twice = 0
+    last = n_bins - 1.0
     for user in range(scores.shape[0]):
         score = scores[user]
-        if score < lowest:
-            twice += 2 * n_positive
-        elif score <= highest:
-            b = min(int((score - lowest) * per_unit), n_bins)
-            below = count_below(positives, first[b], first[b + 1], score)
-            not_above = below
-            if below < n_positive and positives[below] == score:
-                not_above = ends[below]
-            twice += 2 * n_positive - below - not_above
+        place = (score - lowest) * per_unit
+        inside = 1 + np.int32(place if place < last else last)
+        at_most = inside if score <= highest else n_bins + 1
+        bins[user] = 0 if score < lowest else at_most
+
+
+fill_bins = compile_loop(_fill_bins)
+
+
+def _starts_of_bins(bins: Any, n_bins: int) -> Any:
+    """Return, for sorted entries, how many are in lower bins than each."""
+    starts = np.zeros(n_bins + 3, np.int64)
+    for p in range(bins.shape[0]):
+        starts[bins[p] + 1] += 1
+    for b in range(1, n_bins + 3):
+        starts[b] += starts[b - 1]
+    return starts
+
+
+starts_of_bins = compile_loop(_starts_of_bins)
+
+
+def _auc_of(scores: Any, positives: Any, bins: Any, close: Any) -> Any:
+    """Return the AUC of one item from the sorted scores of its positives.
+
+    The bin of a score settles its place among the positives, unless some are in the same bin:
+    those scores alone are searched for. `bins` and `close` are room for one entry a user.
+    """
+    n_users, n_positive = scores.shape[0], positives.shape[0]
+    n_negative = n_users - n_positive
+    if n_positive == 0 or n_negative == 0:
+        return np.nan
+    n_bins = min(_BINS_PER_POSITIVE * n_positive, _MOST_BINS)
+    fill_bins(positives, positives[0], positives[n_positive - 1], n_bins, bins)
+    starts = starts_of_bins(bins[:n_positive], n_bins)
+    fill_bins(scores, positives[0], positives[n_positive - 1], n_bins, bins)
+    not_below = 0
+    n_close = 0
+    for user in range(n_users):
+        b = bins[user]
+        not_below += n_positive - starts[b]
+        close[n_close] = user
+        n_close += starts[b + 1] > starts[b]
+    twice = 2 * not_below
+    ends = run_ends(positives)
+    for c in range(n_close):
+        score, b = scores[close[c]], bins[close[c]]
+        below = count_below(positives, starts[b], starts[b + 1], score)
+        tied = below < n_positive and positives[below] == score
+        twice -= below + (ends[below] if tied else below) - 2 * starts[b]
     # every positive was counted against the positives too: n_positive² / 2 pairs in all
     return (twice - n_positive * n_positive) / (2.0 * n_positive * n_negative)
 
@@ -133,15 +167,18 @@ def _score_items(
     precision: Any,
 ) -> None:
     """Fill AUC and precision for a block of items."""
+    n_users = scores.shape[1]
+    row = np.empty(n_users, scores.dtype)
+    bins, close = np.empty(n_users, np.int32), np.empty(n_users, np.int32)
     for b in range(items.shape[0]):
         j = items[b]
-        row = scores[b].copy()
+        row[:] = scores[b]
         for p in range(input_ptr[j], input_ptr[j + 1]):
             own = diagonal[b] * input_values[p]
             rest = row[input_users[p]] - own
             row[input_users[p]] = 0.0 if abs(rest) <= cancelled * abs(own) else rest
         users = label_users[label_ptr[j] : label_ptr[j + 1]]
-        auc[b] = auc_of(row, np.sort(row[users]))
+        auc[b] = auc_of(row, np.sort(row[users]), bins, close)
         precision[b] = np.nan
         if k > 0 and users.shape[0] > 0:
             hits = 0

@@ -16,11 +16,14 @@ from equipoise.metrics._checks import check_matrix, check_ranks
 from equipoise.metrics.projection import Basis, weighted_basis
 from equipoise.metrics.results import FloatArray, IntArray
 
-# A block of scores takes 32 MB: large enough for BLAS, small enough to forget about.
-_SCORES_AT_ONCE = 2**22
+# A block of scores takes 8 MB, which stays in the cache while it is counted; more, up to 32 MB,
+# where BLAS would have fewer items than this to work on.
+_SCORES_AT_ONCE, _MOST_SCORES = 2**20, 2**22
+_FEWEST_ITEMS = 32
 
-# Below this many scores NumPy is done (a quarter of a second) before numba is even imported; where
-# it is there already, far fewer are worth a compiled loop. The result does not depend on it.
+# Below this many scores NumPy is done (a quarter of a second) before numba is even imported. They
+# are counted over all calls: who has spent that long asks often enough for the import to pay.
+# Where numba is there already, far fewer are worth a compiled loop. No result depends on it.
 _COMPILED_FROM, _COMPILED_FROM_WHEN_LOADED = 2**22, 2**18
 
 # A user's score less their own entry's part is a difference. What is left of it below this
@@ -62,10 +65,11 @@ class FactorScorer:
     def blocks(self, items: IntArray) -> Iterator[ScoreBlock]:
         """Yield every block of items, ranks ascending within it."""
         n_users = len(self._users)
+        # only rank 0 is ever read as it was made; what nobody touches costs nothing
+        blank = np.empty if self._ranks.min() > 0 else np.zeros
         for block in _item_blocks(len(items), n_users):
             chosen = items[block]
-            scores = np.zeros((len(chosen), n_users))
-            done = 0
+            scores, done = blank((len(chosen), n_users)), 0
             for position in self._order:
                 rank = self._ranks[position]
                 if rank > done:
@@ -131,6 +135,23 @@ class ItemScores(NamedTuple):
     precision: FloatArray
 
 
+class _Tally:
+    """Remembers how much was counted without numba."""
+
+    def __init__(self) -> None:
+        self._so_far = 0
+
+    def is_large(self, n_scores: int) -> bool:
+        """Tell whether to count so many scores, after all those before, by the compiled loop."""
+        if "numba" in sys.modules:
+            return n_scores >= _COMPILED_FROM_WHEN_LOADED
+        self._so_far += n_scores
+        return self._so_far >= _COMPILED_FROM
+
+
+_tally = _Tally()
+
+
 def score_labels(
     scorer: Scorer, labels: sp.csr_array, inputs: sp.csr_array, items: IntArray, k: int
 ) -> ItemScores:
@@ -138,9 +159,8 @@ def score_labels(
     label_columns = labels.tocsc()
     columns = label_columns if inputs is labels else inputs.tocsc()
     result = ItemScores(*(np.empty((scorer.n_ranks, len(items))) for _ in range(2)))
-    threshold = _COMPILED_FROM_WHEN_LOADED if "numba" in sys.modules else _COMPILED_FROM
-    large = labels.shape[0] * len(items) * scorer.n_ranks >= threshold
-    count = _count_compiled if large else _count_plain
+    n_scores = labels.shape[0] * len(items) * scorer.n_ranks
+    count = _count_compiled if _tally.is_large(n_scores) else _count_plain
     # the items are shared among our own threads: those of BLAS would spin in between
     with one_blas_thread():
         for part in scorer.blocks(items):
@@ -185,16 +205,24 @@ def _count_plain(
     auc: FloatArray,
     precision: FloatArray,
 ) -> None:
+    own = inputs[:, items]
+    rest = _without_own(part, own)
+    row = np.empty(part.scores.shape[1])
     for b, j in enumerate(items):
-        row = part.scores[b].copy()
-        entries = slice(inputs.indptr[j], inputs.indptr[j + 1])
-        users = inputs.indices[entries]
-        own = part.diagonal[b] * inputs.data[entries]
-        rest = row[users] - own
-        row[users] = np.where(np.abs(rest) <= _CANCELLED_BELOW * np.abs(own), 0.0, rest)
+        row[:] = part.scores[b]
+        entries = slice(own.indptr[b], own.indptr[b + 1])
+        row[own.indices[entries]] = rest[entries]
         positives = labels.indices[labels.indptr[j] : labels.indptr[j + 1]]
         auc[b] = _auc(row, np.sort(row[positives]))
         precision[b] = _precision(row, positives, k) if k and len(positives) else np.nan
+
+
+def _without_own(part: ScoreBlock, own: Any) -> FloatArray:
+    """Scores at the entries of the items' columns, less what each entry says for itself."""
+    item = np.repeat(np.arange(len(part.diagonal)), np.diff(own.indptr))
+    itself = part.diagonal[item] * own.data
+    rest = part.scores[item, own.indices] - itself
+    return np.where(np.abs(rest) <= _CANCELLED_BELOW * np.abs(itself), 0.0, rest)
 
 
 def _auc(scores: FloatArray, positives: FloatArray) -> float:
@@ -202,12 +230,12 @@ def _auc(scores: FloatArray, positives: FloatArray) -> float:
     n_positive, n_negative = len(positives), len(scores) - len(positives)
     if not n_positive or not n_negative:
         return np.nan
-    below = np.searchsorted(positives, scores)
-    # of entries equal to a score, where their run ends; a last nan that equals nothing
-    ends = np.append(np.searchsorted(positives, positives, side="right"), n_positive)
-    tied = np.append(positives, np.nan)[below] == scores
-    not_above = np.where(tied, ends[below], below)
-    twice = 2 * n_positive * len(scores) - int(below.sum()) - int(not_above.sum())
+    below = positives.searchsorted(scores)
+    # beyond the last positive nothing equals it, so that clipping makes no ties
+    tied = below[positives.take(below, mode="clip") == scores]
+    not_above = positives.searchsorted(positives[tied], side="right")
+    less = 2 * int(below.sum()) + int(not_above.sum()) - int(tied.sum())
+    twice = 2 * n_positive * len(scores) - less
     # every positive was counted against the positives too: n_positive² / 2 pairs in all
     return float((twice - n_positive**2) / (2.0 * n_positive * n_negative))
 
@@ -221,6 +249,7 @@ def _precision(scores: FloatArray, positives: IntArray, k: int) -> float:
 
 
 def _item_blocks(n_items: int, n_users: int) -> Iterator[slice]:
-    step = max(1, _SCORES_AT_ONCE // max(1, n_users))
+    fewest = min(_FEWEST_ITEMS, _MOST_SCORES // max(1, n_users))
+    step = max(1, fewest, _SCORES_AT_ONCE // max(1, n_users))
     for start in range(0, n_items, step):
         yield slice(start, min(start + step, n_items))
