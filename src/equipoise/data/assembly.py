@@ -60,8 +60,7 @@ def value_rule(value: float) -> str:
 def assemble(pairs: CodedPairs, duplicates: Duplicates) -> Assembled:
     """Build the users × items matrix of coded pairs whose values are all positive and finite."""
     shape = (len(pairs.user_ids), len(pairs.item_ids))
-    matrix = sparse.csr_array((pairs.values, (pairs.users, pairs.items)), shape=shape)
-    matrix.sum_duplicates()
+    matrix = _sorted_matrix(pairs, shape)
     unique = matrix.nnz == len(pairs.values)
     if unique and pairs.timestamps is None:
         return Assembled(sealed(matrix), None)
@@ -76,6 +75,18 @@ def assemble(pairs: CodedPairs, duplicates: Duplicates) -> Assembled:
         times.flags.writeable = False
     merged = sparse.csr_array((data, matrix.indices, matrix.indptr), shape=shape, copy=False)
     return Assembled(sealed(merged), times)
+
+
+def _sorted_matrix(pairs: CodedPairs, shape: tuple[int, int]) -> sparse.csr_array:
+    """Sum up what is at the same place; two counting sorts, by item and then by user.
+
+    SciPy's own way from pairs to rows compares the entries of each row, which takes longer.
+    """
+    by_item = sparse.coo_array((pairs.values, (pairs.items, pairs.users)), shape=shape[::-1])
+    by_item.has_canonical_format = True  # not so, but what comes twice is summed below
+    matrix = by_item.tocsr().T.tocsr()
+    matrix.sum_duplicates()
+    return matrix
 
 
 def sealed(matrix: sparse.csr_array) -> sparse.csr_array:

@@ -278,8 +278,12 @@ def duplicate_at(ids: NDArray[Any]) -> int | None:
     >>> duplicate_at(np.array([4, 9, 4]))
     2
     """
-    n_distinct = len(set(ids)) if ids.dtype.kind == "O" else len(np.unique(ids))
-    if n_distinct == len(ids):
+    if ids.dtype.kind == "O":
+        repeated = len(set(ids)) < len(ids)
+    else:
+        ordered = np.sort(ids)  # several times faster than the hashes of np.unique
+        repeated = bool((ordered[1:] == ordered[:-1]).any())
+    if not repeated:
         return None
     seen: set[Any] = set()
     for position, value in enumerate(ids.tolist()):

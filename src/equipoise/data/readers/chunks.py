@@ -6,8 +6,9 @@ import csv
 import gzip
 import io
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
 import polars as pl
 
@@ -17,6 +18,7 @@ from equipoise.exceptions import InvalidDataError
 CHUNK_BYTES = 1 << 23
 # A quote left open would glue the rest of the file together: after this many chunks stop waiting
 _LONGEST_RECORD = 8
+_Part = TypeVar("_Part")
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -75,6 +77,15 @@ def chunks(path: Path, *, quoted: bool, has_header: bool = False) -> Iterator[Ch
                 line, rest = line + rest.count(b"\n", 0, cut), rest[cut:]
     if rest.strip():
         yield Chunk(rest, line)
+
+
+def ahead(parts: Iterator[_Part]) -> Iterator[_Part]:
+    """Yield the parts; while one is used, a thread prepares the next."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, parts, None)
+        while (part := coming.result()) is not None:
+            coming = pool.submit(next, parts, None)
+            yield part
 
 
 def _last_record_end(text: bytes, quoted: bool) -> int:

@@ -13,6 +13,7 @@ import polars as pl
 
 from equipoise.data.readers.chunks import (
     Chunk,
+    ahead,
     chunks,
     csv_reader,
     head,
@@ -21,6 +22,7 @@ from equipoise.data.readers.chunks import (
 )
 from equipoise.data.readers.columns import Columns, is_known_name, refuse_idle_numbers, resolve
 from equipoise.data.readers.encoder import Batch
+from equipoise.data.readers.typed import Types, guess_types, is_plain
 from equipoise.exceptions import InvalidDataError
 
 _DELIMITERS = ("\t", ",", ";", "|", " ")
@@ -38,6 +40,8 @@ class Layout(NamedTuple):
     n_columns: int
     # columns whose first cells are mostly numbers
     numeric: list[int]
+    # the first rows, as text
+    first_rows: list[list[str]]
 
     @property
     def byte(self) -> str:
@@ -53,17 +57,18 @@ def layout(path: Path, delimiter: str | None, asked: Columns, *, quoted: bool = 
     first = [cell.strip() for cell in rows[0]]
     if not _has_header(first, rows[1:], asked):
         n_columns = max(map(len, rows))
-        return Layout(delimiter, quoted, None, n_columns, _numeric(rows, n_columns))
+        return Layout(delimiter, quoted, None, n_columns, _numeric(rows, n_columns), rows)
     repeated = {name for name in first if first.count(name) > 1}
     if repeated:
         raise InvalidDataError(
             f"{path}: the header names {sorted(repeated)} more than once. Rename those columns."
         )
-    return Layout(delimiter, quoted, first, len(first), _numeric(rows[1:], len(first)))
+    below = rows[1:]
+    return Layout(delimiter, quoted, first, len(first), _numeric(below, len(first)), below)
 
 
 def batches(path: Path, form: Layout, asked: Columns) -> Iterator[Batch]:
-    """Yield the rows of a text file, every cell as text."""
+    """Yield the rows of a text file, every cell as text or, where nothing is lost, as a number."""
     resolved = resolve(form.names, form.n_columns, asked, str(path))
     refuse_idle_numbers(resolved, form.names, asked, form.numeric, str(path))
     places = resolved.taken()
@@ -71,11 +76,24 @@ def batches(path: Path, form: Layout, asked: Columns) -> Iterator[Batch]:
         role: repr(form.names[place]) if form.names else f"{place}, counted from 0"
         for role, place in places.items()
     }
-    for chunk in chunks(path, quoted=form.quoted, has_header=form.names is not None):
-        chunk = _one_byte_delimiter(chunk, form)
-        chunk, rows = _parse(chunk, form, places, str(path))
+    types: Types | None = guess_types(form.first_rows, places, set(form.numeric))
+    for chunk, plain in ahead(_plain_or_not(path, form)):
+        parsed = None
+        if types is not None and plain:
+            parsed = _parse_typed(chunk, form, places, types)
+        if parsed is None:
+            types = None  # what is odd once may be so again: no second try for each chunk
+            chunk, parsed = _parse(chunk, form, places, str(path))
+        rows = parsed
         rows, lines = _without_blank_lines(rows, chunk, form)
         yield Batch(rows, str(path), lines, called)
+
+
+def _plain_or_not(path: Path, form: Layout) -> Iterator[tuple[Chunk, bool]]:
+    """Yield the chunks, and of each whether its numbers are plainly written."""
+    for chunk in chunks(path, quoted=form.quoted, has_header=form.names is not None):
+        single = _one_byte_delimiter(chunk, form)
+        yield single, is_plain(single.text, form.byte)
 
 
 def _first_lines(path: Path) -> list[str]:
@@ -168,13 +186,25 @@ def without_outer_spaces(text: bytes, form: Layout) -> bytes:
     return re.sub(field + b"|" + spaces, rb"\1", text)
 
 
+def _parse_typed(
+    chunk: Chunk, form: Layout, places: dict[str, int], types: Types
+) -> pl.DataFrame | None:
+    """Return the cells with numbers as numbers, or None if that is not for this chunk."""
+    try:
+        rows = _cells(chunk, form, places, types)
+    except pl.exceptions.PolarsError:
+        return None
+    text = [role for role, kind in types.items() if kind == pl.String]
+    return None if _has_outer_spaces(rows.select(text), chunk) else rows
+
+
 def _parse(
     chunk: Chunk, form: Layout, places: dict[str, int], source: str
 ) -> tuple[Chunk, pl.DataFrame]:
     """Return the cells, and the text they were read from: without outer spaces if it had some."""
     try:
         rows = _cells(chunk, form, places)
-        if not rows.select(pl.any_horizontal(pl.all().str.contains("^ | $").any())).item():
+        if not _has_outer_spaces(rows, chunk):
             return chunk, rows
     except pl.exceptions.PolarsError:
         pass  # a space before a quote may be the reason: tried again without
@@ -190,13 +220,23 @@ def _parse(
         ) from error
 
 
-def _cells(chunk: Chunk, form: Layout, places: dict[str, int]) -> pl.DataFrame:
+def _has_outer_spaces(rows: pl.DataFrame, chunk: Chunk) -> bool:
+    if not rows.width or b" " not in chunk.text:
+        return False
+    outer = pl.all().str.starts_with(" ") | pl.all().str.ends_with(" ")
+    return bool(rows.select(pl.any_horizontal(outer.any())).item())
+
+
+def _cells(
+    chunk: Chunk, form: Layout, places: dict[str, int], types: Types | None = None
+) -> pl.DataFrame:
     names = [f"column_{place}" for place in range(form.n_columns)]
     # a header of our own: polars takes the width from the first line, which may be a short one
     header = form.byte.join(names).encode() + b"\n"
     rows = pl.read_csv(
         io.BytesIO(header + chunk.text),
         infer_schema=False,
+        schema_overrides={names[places[role]]: kind for role, kind in (types or {}).items()},
         separator=form.byte,
         quote_char='"' if form.quoted else None,
         columns=[names[place] for place in places.values()],

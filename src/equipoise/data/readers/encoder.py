@@ -9,10 +9,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from equipoise.compiled import in_threads
 from equipoise.data.assembly import CodedPairs, Duplicates, invalid_at, value_rule
 from equipoise.data.interactions import Interactions
 from equipoise.data.readers.vocabulary import Vocabulary
 from equipoise.exceptions import InvalidDataError
+
+# Encoding so many rows takes some milliseconds, starting a thread a tenth of one
+_WORTH_A_THREAD = 1 << 16
 
 
 class Batch(NamedTuple):
@@ -60,13 +64,22 @@ class Encoder:
         rows = batch.rows
         if "value" in roles:
             values = _numbers(batch)
-            rows, columns["value"] = rows.filter(pl.Series(values > 0)), values[values > 0]
+            there = values > 0
+            if not there.all():
+                rows, values = rows.filter(pl.Series(there)), values[there]
+            columns["value"] = values
         if "timestamp" in roles:
             columns["timestamp"] = times_of(batch._replace(rows=rows))
-        columns["user"] = self._users.encode(rows["user"])
-        columns["item"] = self._items.encode(rows["item"])
+        columns["user"], columns["item"] = self._codes(rows)
         for role, column in columns.items():
             self._columns.setdefault(role, []).append(column)
+
+    def _codes(self, rows: pl.DataFrame) -> list[NDArray[np.int32]]:
+        """Encode users and items, each in a thread of its own where there is much to do."""
+        work = ((self._users, rows["user"]), (self._items, rows["item"]))
+        if len(rows) < _WORTH_A_THREAD:
+            return [vocabulary.encode(column) for vocabulary, column in work]
+        return in_threads(lambda part: work[part][0].encode(work[part][1]), len(work))
 
     def finish(self, duplicates: Duplicates, source: str) -> Interactions:
         """Return everything that came."""

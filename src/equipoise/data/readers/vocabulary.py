@@ -11,13 +11,17 @@ from numpy.typing import NDArray
 from equipoise.data.identifiers import as_id_array
 from equipoise.exceptions import InvalidDataError
 
-# "12" and "-3" are whole numbers; "012", "+3" and " 3" are spellings that a number would lose
-_WHOLE_NUMBER = r"^(?:0|-?[1-9][0-9]{0,18})$"
 # Beside another whole-number type, Int64 may not hold these; old polars lack the last two
 _WIDE = {"UInt64", "Int128", "UInt128"}
 _WIDEST: Any = getattr(pl, "Int128", pl.Int64)
 _NUMPY_TYPES = (pl.Boolean, pl.Date, pl.Duration)
 _NOT_SCALAR = (pl.List, pl.Array, pl.Struct, pl.Object)
+
+
+# Whole numbers that fit into int64
+_ADDRESSES = (pl.Int64, pl.Int32, pl.Int16, pl.Int8, pl.UInt32, pl.UInt16, pl.UInt8)
+# Ids up to this far apart are coded by address: a table of 64 MB at most, and small for few rows
+_WIDEST_TABLE, _FEWEST_PLACES, _PLACES_PER_ROW = 1 << 24, 1 << 16, 64
 
 
 class Vocabulary(Protocol):
@@ -32,12 +36,50 @@ class Vocabulary(Protocol):
         ...
 
 
+class _CodeTable:
+    """Codes of whole numbers by address: an array with a place for every number in a range.
+
+    Several times faster than hashing, where the ids lie close together, as most do.
+    """
+
+    def __init__(self) -> None:
+        self._first = 0
+        self._codes = np.empty(0, np.int32)
+
+    def reaches(self, ids: NDArray[np.int64]) -> bool:
+        """Make room for these ids; False if that would take too much."""
+        if not len(ids):
+            return True
+        first, last = int(ids.min()), int(ids.max())
+        size = len(self._codes)
+        if size and self._first <= first and last < self._first + size:
+            return True
+        if size:
+            first, last = min(first, self._first), max(last, self._first + size - 1)
+        if last - first >= min(_WIDEST_TABLE, _FEWEST_PLACES + _PLACES_PER_ROW * len(ids)):
+            return False
+        # rising ids would make it grow with every batch: twice the room is enough for long
+        wider = np.full(min(2 * (last - first + 1), _WIDEST_TABLE), -1, np.int32)
+        wider[self._first - first : self._first - first + size] = self._codes
+        self._first, self._codes = first, wider
+        return True
+
+    def learn(self, ids: NDArray[np.int64], first_code: int) -> None:
+        """Give new ids the next codes."""
+        self._codes[ids - self._first] = np.arange(first_code, first_code + len(ids))
+
+    def look_up(self, ids: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the codes, -1 for new ids."""
+        return self._codes.take(ids - self._first)
+
+
 class ColumnVocabulary:
     """Ids that polars can hash: numbers, text, dates. They keep the type of the first batch."""
 
     def __init__(self, role: str) -> None:
         self._role = role
         self._known: pl.Series | None = None
+        self._table: _CodeTable | None = _CodeTable()
 
     def encode(self, column: pl.Series) -> NDArray[np.int32]:
         """Return codes; only ids never seen before touch the dictionary."""
@@ -45,18 +87,31 @@ class ColumnVocabulary:
         if self._known is None:
             self._known = column.clear()
         codes = self._look_up(column)
-        fresh = column.filter(codes.is_null()).unique(maintain_order=True)
-        if len(fresh):
-            self._known = self._known.append(fresh)
-            codes = self._look_up(column)
-        return codes.to_numpy()
+        new = np.flatnonzero(codes < 0)
+        if len(new):
+            rows = column.gather(new) if len(new) < len(column) else column
+            self._learn(rows.unique(maintain_order=True))
+            codes[new] = self._look_up(rows)
+        return codes
 
-    def _look_up(self, column: pl.Series) -> pl.Series:
+    def _learn(self, fresh: pl.Series) -> None:
+        known = fresh.clear() if self._known is None else self._known
+        if self._table is not None:
+            self._table.learn(_integers(fresh), len(known))
+        self._known = known.append(fresh)
+
+    def _look_up(self, column: pl.Series) -> NDArray[np.int32]:
+        """Return the codes, -1 for new ids: by address as long as that goes, else by hashing."""
+        if self._table is not None:
+            if column.dtype in _ADDRESSES and self._table.reaches(_integers(column)):
+                return self._table.look_up(_integers(column))
+            self._table = None
         known = self._known
         if known is None or not len(known):
-            return pl.Series([None] * 0, dtype=pl.Int32).extend_constant(None, len(column))
+            return np.full(len(column), -1, np.int32)
         codes = pl.Series(np.arange(len(known), dtype=np.int32))
-        return column.replace_strict(known, codes, default=None, return_dtype=pl.Int32)
+        found = column.replace_strict(known, codes, default=-1, return_dtype=pl.Int32)
+        return found.to_numpy(writable=True)
 
     def _typed(self, column: pl.Series) -> pl.Series:
         if column.dtype in (pl.Categorical, pl.Enum):
@@ -92,21 +147,33 @@ class ColumnVocabulary:
 
 
 class TextVocabulary(ColumnVocabulary):
-    """Ids of a text file: int64 if every one is such a number, plainly written, else the text."""
+    """Ids of a text file: int64 if every one is such a number, plainly written, else the text.
+
+    "12" and "-3" are whole numbers; "012", "+3" and " 3" are spellings that a number would lose.
+    Columns may come as text, or as numbers that were written plainly.
+    """
 
     def __init__(self, role: str) -> None:
         super().__init__(role)
         self._all_numbers = True
 
     def _typed(self, column: pl.Series) -> pl.Series:
-        if self._all_numbers and column.str.contains(_WHOLE_NUMBER).all():
+        if self._all_numbers:
             numbers = column.cast(pl.Int64, strict=False)
-            if not numbers.has_nulls():
+            if column.dtype == pl.Int64 or _is_plain(column, numbers):
                 return numbers
-        if self._all_numbers and self._known is not None:
-            self._known = self._known.cast(pl.String)
+            if self._known is not None:
+                self._known = self._known.cast(pl.String)
         self._all_numbers = False
-        return column
+        return column.cast(pl.String)
+
+
+def _is_plain(text: pl.Series, numbers: pl.Series) -> bool:
+    return not numbers.has_nulls() and bool((numbers.cast(pl.String) == text).all())
+
+
+def _integers(column: pl.Series) -> NDArray[np.int64]:
+    return column.to_numpy().astype(np.int64, copy=False)
 
 
 class ObjectVocabulary:

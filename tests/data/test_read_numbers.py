@@ -1,0 +1,92 @@
+"""Numbers of a text file: parsed at once where nothing is lost, and coded by address."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equipoise.data import Interactions
+from equipoise.data.readers import chunks, delimited, typed
+from equipoise.data.readers.vocabulary import ColumnVocabulary, TextVocabulary
+
+deterministic = settings(derandomize=True, max_examples=100, deadline=None, database=None)
+ODD = ["+3", "-3", "03", "-0", "00", '"5"', " 5", "5 ", "1e3", "9" * 19, "9" * 20, "x", "1_0", "0"]
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("line", [0, 60, 119])
+def test_an_odd_id_anywhere_gives_what_reading_all_as_text_gives(
+    tmp_path, monkeypatch, odd, column, line
+):
+    rows = [[str(7 * (i % 11)), str(i % 13), f"{i % 5 + 1}.5"] for i in range(120)]
+    rows[line][column] = odd
+    path = tmp_path / "table.csv"
+    path.write_text("user,item,value\n" + "".join(",".join(row) + "\n" for row in rows))
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 400)
+    found = Interactions.read(path)
+    monkeypatch.setattr(
+        delimited, "guess_types", lambda _, places, __: dict.fromkeys(places, pl.String)
+    )
+    as_text = Interactions.read(path)
+    for name in ("user_ids", "item_ids"):
+        assert getattr(found, name).tolist() == getattr(as_text, name).tolist()
+    assert (found.matrix != as_text.matrix).nnz == 0
+
+
+def test_plain_numbers_never_become_text(tmp_path, monkeypatch):
+    path = tmp_path / "table.csv"
+    path.write_text("user,item,value\n" + "10,20,0.5\n" * 3)
+    monkeypatch.setattr(delimited, "_parse", None)  # the careful way is not there to be taken
+    assert Interactions.read(path).matrix.toarray().tolist() == [[1.5]]
+
+
+@deterministic
+@given(st.text(alphabet='012+- ",\n.x', max_size=40), st.integers(2, 12))
+def test_plain_is_what_the_expression_says_wherever_the_windows_end(text, window):
+    odd = re.search(r'(?:^|[,\n])(?:[+\- "]|0[0-9])', text)
+    # the last byte, and a sign after the last delimiter, have no field behind them
+    ends_oddly = re.search(r'(?:^|[,\n])[+\- "]$', text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typed, "_WINDOW", window)
+        found = typed.is_plain(text.encode(), ",")
+    if ends_oddly is None:
+        assert found == (odd is None)
+
+
+@st.composite
+def batches_of_ids(draw):
+    spread = draw(st.sampled_from([10, 1000, 10**6, 2**40]))
+    ids = st.integers(-spread, spread)
+    return draw(st.lists(st.lists(ids, max_size=30), min_size=1, max_size=6))
+
+
+@deterministic
+@given(batches_of_ids(), st.sampled_from([ColumnVocabulary, TextVocabulary]))
+def test_codes_count_ids_by_first_appearance_however_far_apart(batches, kind):
+    vocabulary, known = kind("user"), {}
+    for batch in batches:
+        expected = [known.setdefault(value, len(known)) for value in batch]
+        column = pl.Series(batch, dtype=pl.Int64)
+        given_as = column.cast(pl.String) if kind is TextVocabulary else column
+        assert vocabulary.encode(given_as).tolist() == expected
+    assert vocabulary.ids().tolist() == list(known)
+
+
+def test_numbers_turn_into_text_when_text_comes_later():
+    vocabulary = TextVocabulary("user")
+    assert vocabulary.encode(pl.Series([7, 8])).tolist() == [0, 1]
+    assert vocabulary.encode(pl.Series(["08", "8"])).tolist() == [2, 1]
+    assert vocabulary.encode(pl.Series([7, 9])).tolist() == [0, 3]
+    assert vocabulary.ids().tolist() == ["7", "8", "08", "9"]
+
+
+def test_repeated_pairs_are_summed_in_the_order_they_came():
+    big, small = 2.0**53, 1.0
+    found = Interactions.from_pairs(["u"] * 3, ["i"] * 3, [big, small, small])
+    assert found.matrix.data.tolist() == [np.float64(big) + small + small]
