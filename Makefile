@@ -23,6 +23,9 @@ check: .venv/.dev  ## lint, format and strict type check
 bench: .venv/.dev  ## measure speed beside the peers; results in benchmarks/results
 	$(BIN)/python benchmarks/bench_fit.py --quick
 	$(BIN)/python benchmarks/bench_evaluate.py --quick
+	$(BIN)/python benchmarks/bench_recommend.py --quick
+	$(BIN)/python benchmarks/bench_read.py --quick
+	$(BIN)/python benchmarks/bench_start.py --quick
 
 docs: .venv/.docs  ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
