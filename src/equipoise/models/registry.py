@@ -204,7 +204,8 @@ _ENTRIES = (
         convex=False,
         hard_rank=True,
         extra="lightgcn",
-        search={"n_components": (64, 128)},
+        # a rate of 0.01 gains .002 of NDCG on MovieLens and takes three times as long
+        search={"n_components": (64, 128), "learning_rate": (0.03,)},
     ),
     ModelEntry(
         "ease",
