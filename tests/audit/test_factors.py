@@ -101,6 +101,14 @@ def test_implicit_factors_are_read_from_what_its_save_writes(plays, fitted, tmp_
         assert nearest.tolist() == [j for j in ids if j != 0][:3]
 
 
+def test_implicit_neighbours_are_read_as_an_item_item_matrix(plays, tmp_path):
+    neighbours = pytest.importorskip("implicit.nearest_neighbours").CosineRecommender(K=5)
+    neighbours.fit(sp.csr_matrix(plays.matrix), show_progress=False)
+    neighbours.save(str(tmp_path / "cosine.npz"))
+    (subject,) = read_subjects([tmp_path / "cosine.npz"], plays)
+    np.testing.assert_array_equal(subject.scores, neighbours.similarity.toarray())
+
+
 def test_a_score_matrix_is_taken_as_it_is(plays, fitted, tmp_path):
     B = ridge_scores(fitted.matrix)
     np.save(tmp_path / "ease.npy", B)

@@ -13,6 +13,7 @@ import pytest
 from equipoise import Interactions, ItemWeightedPCA, load
 from equipoise.audit import audit, to_json, to_markdown
 from equipoise.audit.report import render
+from equipoise.audit.verdict import components
 from equipoise.cli.app import run
 from equipoise.cli.summary import lines
 
@@ -101,12 +102,19 @@ def test_the_advised_calls_read_and_prepare_the_data_as_the_audit_did(
     np.testing.assert_allclose(abs(by_python.components_), abs(by_command.components_), atol=1e-8)
 
 
+def test_many_models_in_a_narrow_terminal_keep_their_names(world, factors, tmp_path, capsys):
+    options = ["--rank", "2", "-q", "--out", str(tmp_path / "r.html")]
+    many = [word for _ in range(4) for word in ("--factors", str(factors))]
+    assert run(["audit", str(world / "plays.csv"), *options, *many]) == 0
+    assert "…" not in capsys.readouterr().out.partition("•")[0]
+
+
 def test_a_bound_is_marked_as_one_in_the_table(found):
     group = found.portrait.groups[-1].name
     first = replace(found.variants[0], not_halved={group: 1}, halving={**found.variants[0].halving})
     bounded = replace(found, variants=(first, *found.variants[1:]))
     shown = {line.title: line.values for line in lines(bounded)}[f"error halved after, {group}"]
-    assert shown[0] == f"≥ {first.halving[group]:.0f}"
+    assert shown[0] == f"≥ {components(first.halving[group])}"
 
 
 def test_an_item_with_a_blank_name_is_called_by_its_id(plays):

@@ -162,6 +162,10 @@ def test_results_through_a_device_arrive(world):
     done = call("fit", world / "plays.csv", "--rank", "2", "--out", out, "--json", "-q", text=False)
     assert done.returncode == 0
     assert done.stdout.startswith(b"PK")
+    command = ["recommend", world / "model.eqp", world / "plays.csv", "-N", "2", "-q"]
+    through_device = call(*command, "--out", out)
+    assert through_device.returncode == 0
+    assert through_device.stdout == call(*command, "--json").stdout != ""
 
 
 COMMANDS = ["audit", "demo", "fit", "recommend", "similar", "explain", "evaluate", "tune"]

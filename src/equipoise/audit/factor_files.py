@@ -36,8 +36,9 @@ def read_matrix(path: Path, data: Interactions) -> Matrix:
     Parameters
     ----------
     path : Path
-        .npy; .npz of implicit (`item_factors`), with `components_`, of SciPy (a sparse matrix),
-        or with a single matrix; Parquet, one row an item, with or without a column `item`.
+        .npy; .npz of implicit (`item_factors`, or the similarity of its neighbours), with
+        `components_`, of SciPy (a sparse matrix), or with a single matrix; Parquet, one row an
+        item, with or without a column `item`.
     data : Interactions
         For the number of items, and their ids.
     """
@@ -61,8 +62,8 @@ def _npy(path: Path, data: Interactions) -> Matrix:  # noqa: ARG001
 def _npz(path: Path, data: Interactions) -> Matrix:
     with _loaded(path) as archive:
         names = list(archive.files)
-        if {"indptr", "indices", "format", "shape"} <= set(names):
-            return _sparse(path, data)
+        if {"data", "indptr", "indices", "shape"} <= set(names):
+            return _sparse(path, data, named="format" in names)
         known = [name for name in _FACTOR_NAMES if name in names]
         if known:
             return Matrix(_entry(path, archive, known[0]), as_factors=True)
@@ -112,11 +113,12 @@ def _broken(path: Path, error: Exception) -> InvalidDataError:
     )
 
 
-def _sparse(path: Path, data: Interactions) -> Matrix:
+def _sparse(path: Path, data: Interactions, *, named: bool) -> Matrix:
+    """What SciPy saved, or the similarity of implicit's neighbours, which names no format: CSR."""
     import scipy.sparse as sp
 
     try:
-        stored = sp.load_npz(path)
+        stored = sp.load_npz(path) if named else _rows(path)
     except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise _broken(path, error) from error
     if stored.shape != (data.n_items, data.n_items):
@@ -126,6 +128,14 @@ def _sparse(path: Path, data: Interactions) -> Matrix:
             "interactions.item_ids."
         )
     return Matrix(stored.toarray(), as_factors=False)
+
+
+def _rows(path: Path) -> Any:
+    import scipy.sparse as sp
+
+    with _loaded(path) as archive:
+        values, columns, starts = (archive[name] for name in ("data", "indices", "indptr"))
+        return sp.csr_array((values, columns, starts), shape=tuple(archive["shape"].tolist()))
 
 
 def _parquet(path: Path, data: Interactions) -> Matrix:

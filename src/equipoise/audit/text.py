@@ -10,6 +10,7 @@ import numpy as np
 from equipoise.audit.findings import Findings, UserView, Variant
 from equipoise.audit.measuring import position_of
 from equipoise.audit.record import change_of_items, compared_variants
+from equipoise.audit.verdict import components
 
 # What a table shows of one model at the row of its audited rank.
 Cell = Callable[[Variant, int], str]
@@ -138,7 +139,7 @@ def _halving(group: str) -> Cell:
     def cell(variant: Variant, at: int) -> str:  # noqa: ARG001
         mean = variant.halving[group]
         bound = "≥ " if variant.not_halved.get(group) else ""
-        return "–" if np.isnan(mean) else f"{bound}{mean:.0f}"
+        return "–" if np.isnan(mean) else f"{bound}{components(mean)}"
 
     return cell
 

@@ -317,8 +317,18 @@ def _listed(parts: Sequence[str]) -> str:
 
 def _count(mean: float, missed: int) -> str:
     """A mean number of components; at least that many where some items were never halved."""
-    told = f"{mean:.0f}" if mean >= _WHOLE_FROM else f"{mean:.1f}".removesuffix(".0")
-    return f"at least {told}" if missed else told
+    return f"at least {components(mean)}" if missed else components(mean)
+
+
+def components(mean: float) -> str:
+    """A mean number of components, the same in sentences and tables.
+
+    Examples
+    --------
+    >>> components(63.6), components(7 / 3), components(2.0)
+    ('64', '2.3', '2')
+    """
+    return f"{mean:.0f}" if mean >= _WHOLE_FROM else f"{mean:.1f}".removesuffix(".0")
 
 
 def _three(value: float) -> str:

@@ -217,9 +217,10 @@ def _print(found: Findings) -> None:
         caption=console.inert(portrait(found)),
         caption_justify="left",
     )
-    table.add_column("")
+    # where many models stand side by side, a name may break, but no part of it is lost
+    table.add_column("", overflow="fold")
     for variant in compared_variants(found):
-        table.add_column(console.inert(variant.label), justify="right")
+        table.add_column(console.inert(variant.label), justify="right", overflow="fold")
     for line in lines(found):
         table.add_row(line.title, *line.values)
     console.out.print(table)

@@ -195,7 +195,9 @@ _WRITERS: dict[str, Callable[[Path, Iterable[pl.DataFrame]], None]] = {
 
 
 def writer(path: Path) -> Callable[[Path, Iterable[pl.DataFrame]], None]:
-    """Who writes files of this ending."""
+    """Who writes files of this ending; a pipe without one takes JSON lines."""
+    if not path.suffix and path.exists() and not (path.is_file() or path.is_dir()):
+        return _write_json_lines
     if path.suffix.lower() not in _WRITERS:
         raise InvalidParameterError(
             f"--out {path}: the ending says how lists are written; use one of "

@@ -21,6 +21,7 @@ def lines(found: Findings) -> list[Line]:
     """The numbers that matter, at the rank and γ asked for."""
     from equipoise.audit.measuring import position_of
     from equipoise.audit.record import compared_variants
+    from equipoise.audit.verdict import components
 
     variants, k = compared_variants(found), found.settings.k
     place = {each.key: position_of(found.settings.rank, each.ranks) for each in variants}
@@ -29,10 +30,9 @@ def lines(found: Findings) -> list[Line]:
         return Line(title, tuple(_shown(form, number(v, place[v.key])) for v in variants))
 
     def halving(group: str) -> Line:  # a mean over items of which some were never halved is a bound
-        bounds = ("≥ " if v.not_halved.get(group) else "" for v in variants)
-        means = line(f"error halved after, {group}", "{:.0f}", lambda v, _: v.halving[group])
-        values = zip(bounds, means.values, strict=True)
-        return Line(means.title, tuple(mean if mean == "–" else b + mean for b, mean in values))
+        means = ((v.halving[group], "≥ " * bool(v.not_halved.get(group))) for v in variants)
+        told = (f"{bound}{components(m)}" if math.isfinite(m) else "–" for m, bound in means)
+        return Line(f"error halved after, {group}", tuple(told))
 
     groups = [group.name for group in found.portrait.groups]
     first, last = groups[0], groups[-1]
