@@ -56,8 +56,8 @@ DEFAULT_FILTERS = (
 class Grid:
     """Every combination to try.
 
-    One fit serves all `ranks` and all `filters`; fits along `gammas` share the Gram matrix and
-    start from each other; `scalings` and `transforms` change the data and begin anew.
+    One fit serves all `ranks` and all `filters`; fits along `gammas` share the Gram matrix;
+    `scalings` and `transforms` change the data and begin anew.
     """
 
     gammas: tuple[float, ...]

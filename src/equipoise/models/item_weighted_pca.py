@@ -160,14 +160,19 @@ class ItemWeightedPCA(ProjectionModel):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_path(self, X: Any, gammas: Iterable[float]) -> list[Self]:
-        """Fit one model for each γ; they share XᵀX where that pays, and each starts from the last.
+        """Fit one model for each γ; they share the data and, where that pays, XᵀX.
 
         Parameters
         ----------
         X : Interactions, or sparse or dense matrix of shape (n_users, n_items)
             Non-negative.
         gammas : iterable of float
-            Best in rising or falling order.
+            Any number of them, in any order.
+
+        Notes
+        -----
+        Each is solved afresh. Starting from the components of the last γ saves a fourth of the
+        sweeps, and the wider blocks that it takes cost two to three times as much in all.
         """
         if self.item_weights is not None:
             raise InvalidParameterError(
@@ -181,9 +186,8 @@ class ItemWeightedPCA(ProjectionModel):
         gram = base._prepare(base._accept(X), fits=max(1, len(exponents)))
         models: list[Self] = []
         for gamma in exponents:
-            start = models[-1].components_.T if models else None
             model = copy.copy(base).set_params(gamma=gamma)
-            model._learn(model._solve(gram, start))
+            model._learn(model._solve(gram))
             models.append(model)
         return models
 
