@@ -133,9 +133,14 @@ class ColumnVocabulary:
             "later one. Give them one type."
         )
 
+    @property
+    def known(self) -> pl.Series:
+        """The ids so far, in order of appearance, as polars holds them."""
+        return pl.Series(dtype=pl.String) if self._known is None else self._known
+
     def ids(self) -> NDArray[Any]:
         """Return a NumPy array of the same type; text and rarer types become objects."""
-        known = pl.Series(dtype=pl.String) if self._known is None else self._known
+        known = self.known
         kind = known.dtype
         zoned = isinstance(kind, pl.Datetime) and kind.time_zone is not None
         plain = (
