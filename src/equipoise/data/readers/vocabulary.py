@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import polars as pl
@@ -80,6 +80,13 @@ class ColumnVocabulary:
         self._role = role
         self._known: pl.Series | None = None
         self._table: _CodeTable | None = _CodeTable()
+
+    @classmethod
+    def of(cls, role: str, known: pl.Series) -> Self:
+        """Return a vocabulary that knows these ids already."""
+        vocabulary = cls(role)
+        vocabulary._known = known
+        return vocabulary
 
     def encode(self, column: pl.Series) -> NDArray[np.int32]:
         """Return codes; only ids never seen before touch the dictionary."""
