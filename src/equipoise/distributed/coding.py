@@ -7,6 +7,7 @@ rows of a user meet in one block without anybody knowing all users.
 
 from __future__ import annotations
 
+import zlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,9 @@ from equipoise.exceptions import InvalidDataError
 
 # A position is the number of the part and the row within it, in one sortable integer.
 _ROW_BITS = 40
+
+# 2⁶⁴ by the golden ratio: neighbouring numbers go to distant places
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Names(NamedTuple):
@@ -91,7 +95,7 @@ def split_rows(batch: Batch, part: int, n_blocks: int, names: Names) -> list[Pie
     first += np.int64(part) << _ROW_BITS
     item_code = ColumnVocabulary.of("item", names.items).encode(coded.item_names.known)
     items = item_code[columns["item"]] if len(codes) else columns["item"]
-    home = (ids.hash(seed=0) % n_blocks).to_numpy()
+    home = homes(ids, n_blocks)
     row_home = home[codes]
     order = np.argsort(row_home, kind="stable")
     bounds = np.searchsorted(row_home[order], np.arange(n_blocks + 1))
@@ -113,6 +117,23 @@ def split_rows(batch: Batch, part: int, n_blocks: int, names: Names) -> list[Pie
             )
         )
     return pieces
+
+
+def homes(ids: pl.Series, n_blocks: int) -> NDArray[np.intp]:
+    """Return the block of each id: by a hash that is the same in every process and version.
+
+    Examples
+    --------
+    >>> homes(pl.Series([3, 4, 5, 3]), 4).tolist()
+    [0, 1, 3, 0]
+    """
+    kind = ids.dtype
+    if kind.is_integer() and str(kind) not in ("Int128", "UInt128"):
+        mixed = ids.to_numpy().astype(np.uint64) * _MIX
+        return ((mixed >> np.uint64(32)) % np.uint64(n_blocks)).astype(np.intp)
+    texts = ids.cast(pl.String).to_list()
+    sums = np.fromiter((zlib.crc32(text.encode()) for text in texts), np.int64, len(texts))
+    return (sums % n_blocks).astype(np.intp)
 
 
 def merge_pieces(pieces: list[Piece], names: Names, duplicates: Duplicates) -> RowBlock:

@@ -85,7 +85,7 @@ class ColumnVocabulary:
     def of(cls, role: str, known: pl.Series) -> Self:
         """Return a vocabulary that knows these ids already."""
         vocabulary = cls(role)
-        vocabulary._known = known
+        vocabulary._known = known.clone()  # it grows in place, and is not ours
         return vocabulary
 
     def encode(self, column: pl.Series) -> NDArray[np.int32]:
