@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,10 @@ from equipoise.distributed import reshaping
 from equipoise.distributed.blocks import BlockSet, Floats, Prepare, column_powers, shape_of
 from equipoise.distributed.gram import BlockedGram
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+
+if TYPE_CHECKING:
+    from equipoise.distributed.holding_out import BlockedSplit
+    from equipoise.metrics.results import MetricTable
 
 _POWERS = {"norm": 2, "count": 0, "sum": 1}
 
@@ -118,6 +123,36 @@ class BlockedInteractions:
         rows = [(users,) for users in kept.users]
         blocks = self.blocks.transform(reshaping.taken, kept.items, each=rows)
         return self._of(blocks, self.item_ids[kept.items])
+
+    def holdout(self, **options: Any) -> BlockedSplit:
+        """Split into train, validation and test: see `equipoise.distributed.holding_out`."""
+        from equipoise.distributed.holding_out import holdout
+
+        return holdout(self, **options)
+
+    def recommend(self, model: Any, folder: str | os.PathLike[str], **options: Any) -> int:
+        """Write the lists of all users: see `equipoise.distributed.recommending.recommend`."""
+        from equipoise.distributed.recommending import recommend
+
+        return recommend(self, model, folder, **options)
+
+    def user_metrics(self, test: BlockedInteractions, model: Any, **options: Any) -> MetricTable:
+        """Compare with held-out items: see `equipoise.distributed.measuring.user_metrics`."""
+        from equipoise.distributed.measuring import user_metrics
+
+        return user_metrics(self, test, model, **options)
+
+    def item_error(self, item_factors: Any, **options: Any) -> Floats:
+        """Item error at every rank: see `equipoise.distributed.measuring.item_error`."""
+        from equipoise.distributed.measuring import item_error
+
+        return item_error(self, item_factors, **options)
+
+    def item_auc(self, item_factors: Any, **options: Any) -> Floats:
+        """Item AUC off the diagonal: see `equipoise.distributed.auc.item_auc`."""
+        from equipoise.distributed.auc import item_auc
+
+        return item_auc(self, item_factors, **options)
 
     def collect(self) -> Interactions:
         """Bring everything here as `Interactions`, in the order in which a local read has it."""

@@ -41,6 +41,9 @@ class BlockSet(Protocol):
     def __len__(self) -> int:
         """Return the number of blocks."""
 
+    def handles(self) -> list[Any]:
+        """Return what stands for each block in the `each` of a question about others."""
+
     def collect(
         self, function: Callable[..., Any], *shared: Any, each: Sequence[Any] | None = None
     ) -> list[Any]:

@@ -53,6 +53,10 @@ class ClusterBlocks:
     def __len__(self) -> int:
         return len(self.futures)
 
+    def handles(self) -> list[Any]:
+        """Return what stands for each block in a question about others."""
+        return list(self.futures)
+
     def collect(
         self, function: Callable[..., Any], *shared: Any, each: Sequence[Any] | None = None
     ) -> list[Any]:

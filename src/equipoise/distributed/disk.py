@@ -8,7 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -58,14 +58,15 @@ class DiskBlocks:
         """Return one block."""
         return read_block(self.folder / f"block-{number:05}")
 
+    def handles(self) -> list[Any]:
+        """Return what stands for each block in a question about others."""
+        return [_BlockFile(self.folder / f"block-{i:05}") for i in range(self.count)]
+
     def collect(
         self, function: Callable[..., Any], *shared: Any, each: Sequence[Any] | None = None
     ) -> list[Any]:
         """Return what the function says of every block, in their order."""
-        return [
-            function(self.read(i), *shared, *(each[i] if each is not None else ()))
-            for i in range(self.count)
-        ]
+        return [function(self.read(i), *shared, *_own(each, i)) for i in range(self.count)]
 
     def total(
         self, function: Callable[..., Any], *shared: Any, each: Sequence[Any] | None = None
@@ -73,7 +74,7 @@ class DiskBlocks:
         """Return the sum over blocks, from the first to the last: two sums are held at a time."""
         total: Any = None
         for i in range(self.count):
-            part = function(self.read(i), *shared, *(each[i] if each is not None else ()))
+            part = function(self.read(i), *shared, *_own(each, i))
             if i == 0:
                 total = part
                 continue
@@ -89,8 +90,7 @@ class DiskBlocks:
         """Return new blocks, written to a folder beside the old ones."""
         scratch = Scratch(self.folder.parent)
         for i in range(self.count):
-            own = each[i] if each is not None else ()
-            block = function(self.read(i), *shared, *own)
+            block = function(self.read(i), *shared, *_own(each, i))
             write_block(scratch.path / f"block-{i:05}", block)
         return DiskBlocks(scratch.path, self.count, self.memory, scratch)
 
@@ -103,6 +103,21 @@ class DiskBlocks:
                 f"vectors at a time and {columns} in the basis take {in_words(needed)}, whatever "
                 "the size of the data. Allow more, or use a smaller n_components."
             )
+
+
+class _BlockFile(NamedTuple):
+    """A block that is read when its turn comes."""
+
+    folder: Path
+
+
+def _own(each: Sequence[Any] | None, number: int) -> tuple[Any, ...]:
+    """What goes to this block alone, blocks among it read."""
+    if each is None:
+        return ()
+    return tuple(
+        read_block(part.folder) if isinstance(part, _BlockFile) else part for part in each[number]
+    )
 
 
 def write_block(folder: Path, block: RowBlock) -> None:
