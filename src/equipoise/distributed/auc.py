@@ -127,11 +127,9 @@ def _positive_scores(block: RowBlock, ask: _Ask) -> list[Floats]:
 def _not_beaten(block: RowBlock, ask: _Ask, positives: _Sorted) -> NDArray[np.int64]:
     """Σ over users of positives below them, and of those not above them: ties count half."""
     counts = np.zeros(len(ask.items), np.int64)
-    bounds = pairwise(np.append(0, positives.ends))
-    for place, ((row, _), (first, last)) in enumerate(
-        zip(_scores(block, ask), bounds, strict=True)
-    ):
-        ranked = positives.scores[first:last]
+    by_item = np.split(positives.scores, positives.ends[:-1])
+    for place, (row, _) in enumerate(_scores(block, ask)):
+        ranked = by_item[place]
         counts[place] = np.searchsorted(ranked, row).sum()
         counts[place] += np.searchsorted(ranked, row, side="right").sum()
     return counts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -66,11 +67,10 @@ def holdout(
             "method='temporal' is not there for data in blocks. Cut the table by time before "
             "reading it, or use 'leave_last_n'."
         )
-    if method == "leave_last_n":
-        parts = [None] * len(data.blocks)
-    else:
-        parts = _drawn(data.blocks.collect(_rows), options)
-    count = data.blocks.total(_count_parts, options, each=[(part,) for part in parts])
+    each: list[tuple[NDArray[np.int8] | None]] = [(None,)] * len(data.blocks)
+    if method != "leave_last_n":
+        each = [(part,) for part in _drawn(data.blocks.collect(_rows), options)]
+    count = data.blocks.total(_count_parts, options, each=each)
     for number in (0, 2):
         if not count[number]:
             raise InvalidDataError(
@@ -80,12 +80,11 @@ def holdout(
             )
 
     def part_of(number: int) -> BlockedInteractions:
-        each = [(part,) for part in parts]
         blocks = data.blocks.transform(_only, number, options, each=each)
         return replace(data, blocks=blocks, nnz=int(count[number]))
 
-    made = [part_of(number) for number in range(3)]
-    return BlockedSplit(*made, part_of(3) if method == "by_user" else None)
+    history = part_of(PARTS.index("history")) if method == "by_user" else None
+    return BlockedSplit(part_of(0), part_of(1), part_of(2), history)
 
 
 def _rows(block: RowBlock) -> _Rows:
@@ -106,8 +105,7 @@ def _drawn(blocks: list[_Rows], options: dict[str, Any]) -> list[NDArray[np.int8
     start[order] = indptr[:-1]
     bounds = np.append(0, np.cumsum([len(rows.entries) for rows in blocks]))
     return [
-        drawn[_ranges(start[first:last], entries[first:last])]
-        for first, last in zip(bounds[:-1], bounds[1:], strict=True)
+        drawn[_ranges(start[first:last], entries[first:last])] for first, last in pairwise(bounds)
     ]
 
 

@@ -81,7 +81,9 @@ def _named(
     ks: tuple[int, ...], metrics: tuple[str, ...], conventions: Mapping[str, str]
 ) -> list[tuple[MetricResult, int]]:
     """Which metric stands where: asked of a user who does not count."""
-    blank = ranking_metrics([[0] * max(ks)], [[1] * max(ks)], ks, metrics, conventions=conventions)
+    longest = max(ks)
+    lists, test = [list(range(longest))], [[1] * longest]
+    blank = ranking_metrics(lists, test, ks, metrics, conventions=conventions)
     for result in blank:
         if result.convention == "implicit":
             raise InvalidParameterError(

@@ -1,0 +1,70 @@
+"""A real cluster of worker processes, and tables to read onto it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from equipoise import Interactions
+from equipoise.data.synthetic import scale
+
+# Workers are processes of their own: they inherit what is set here before they start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """Three worker processes with one thread each, on this machine."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=3,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address=None,
+        memory_limit="2GB",
+        silence_logs=50,
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def client(cluster):
+    distributed = pytest.importorskip("distributed")
+    cluster.scale(3)
+    with distributed.Client(cluster) as connected:
+        connected.wait_for_workers(3, timeout=60)
+        yield connected
+
+
+def shuffled_rows(interactions: Interactions, seed: int = 0) -> pl.DataFrame:
+    """The interactions as a table whose rows stand in no order."""
+    entries = interactions.matrix.tocoo()
+    rows = np.random.default_rng(seed).permutation(interactions.nnz)
+    return pl.DataFrame(
+        {
+            "user": [f"u{user}" for user in entries.row[rows]],
+            "item": entries.col[rows].astype(np.int64),
+            "value": entries.data[rows].astype(np.float64),
+            "timestamp": np.arange(interactions.nnz),
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def table_folder(tmp_path_factory) -> Path:
+    """Two Parquet files of several row groups: 60,000 interactions of 3,000 users."""
+    folder = tmp_path_factory.mktemp("table")
+    table = shuffled_rows(scale(3_000, 500, 60_000, seed=1))
+    table[:25_000].write_parquet(folder / "a.parquet", row_group_size=7_000)
+    table[25_000:].write_parquet(folder / "b.parquet", row_group_size=9_000)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def local(table_folder) -> Interactions:
+    return Interactions.read(table_folder)
