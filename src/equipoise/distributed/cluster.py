@@ -63,7 +63,7 @@ class ClusterBlocks:
         """Return what the function says of every block, in their order."""
 
         def ask() -> list[Any]:
-            return list(self.client.compute(self._mapped(function, shared, each)))
+            return compute(self.client, self._mapped(function, shared, each))
 
         return self._answered(ask)
 
@@ -73,7 +73,7 @@ class ClusterBlocks:
         """Return the sum over blocks, by one tree of additions whatever the workers."""
 
         def ask() -> list[Any]:
-            return [self.client.compute(_tree(self._mapped(function, shared, each)))]
+            return compute(self.client, [_tree(self._mapped(function, shared, each))])
 
         return self._answered(ask)[0]
 
@@ -81,7 +81,7 @@ class ClusterBlocks:
         self, function: Callable[..., RowBlock], *shared: Any, each: Sequence[Any] | None = None
     ) -> ClusterBlocks:
         """Return new blocks, made where the old ones are."""
-        made = self.client.compute(self._mapped(function, shared, each, kept=True))
+        made = compute(self.client, self._mapped(function, shared, each))
         return ClusterBlocks(self.client, made, self.patience)
 
     def check_room(self, n_items: int, width: int, columns: int) -> None:  # noqa: ARG002
@@ -100,28 +100,18 @@ class ClusterBlocks:
                 )
 
     def _mapped(
-        self,
-        function: Callable[..., Any],
-        shared: tuple[Any, ...],
-        each: Sequence[Any] | None,
-        *,
-        kept: bool = False,
+        self, function: Callable[..., Any], shared: tuple[Any, ...], each: Sequence[Any] | None
     ) -> list[Any]:
-        """The tasks of one question; what all of them share is sent round once.
+        """The tasks of one question. What all of them share goes to each worker once.
 
-        Where blocks are made by it that will be `kept`, it stays with the scheduler too: should
-        a worker die later, they can be made again.
+        It is a task of the graph itself and not `Client.scatter`ed: the scheduler can make it
+        again when the workers that hold it die, and waits for none that just did.
         """
         from dask.delayed import delayed
 
         self._use_new_workers()
         token = uuid4().hex
-        if not shared:
-            told: Any = ()
-        elif kept:
-            told = delayed(shared, pure=False, traverse=False)
-        else:
-            told = self.client.scatter([shared], broadcast=True, hash=False)[0]
+        told = delayed(shared, pure=False, traverse=False) if shared else ()
         call = delayed(_call, pure=False)
         name = getattr(function, "__name__", "call")
         return [
@@ -152,6 +142,16 @@ class ClusterBlocks:
         if workers != self._workers:
             self.futures = balance(self.client, self.futures, workers)
             self._workers = workers
+
+
+def compute(client: Any, tasks: list[Any]) -> list[Any]:
+    """Send one graph and return the futures of its results.
+
+    The vectors of a sweep are in it on purpose: no word about its size is needed.
+    """
+    config = require_extra("dask", "dask", "working on a cluster").config
+    with config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+        return list(client.compute(tasks))
 
 
 def _call(

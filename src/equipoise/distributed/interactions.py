@@ -15,7 +15,7 @@ from equipoise.data.readers.columns import Columns
 from equipoise.data.validation import check_whole_number
 from equipoise.distributed.blocked import BlockedInteractions
 from equipoise.distributed.blocks import RowBlock
-from equipoise.distributed.cluster import ClusterBlocks, require_dask
+from equipoise.distributed.cluster import ClusterBlocks, compute, require_dask
 from equipoise.distributed.errors import ClusterError
 from equipoise.distributed.waiting import Patience
 from equipoise.exceptions import InvalidParameterError
@@ -136,7 +136,7 @@ class DistributedInteractions(BlockedInteractions):
             delayed(_rows(interactions, first, last), pure=False, traverse=False)
             for first, last in pairwise(edges)
         ]
-        futures = connected.compute(blocks)
+        futures = compute(connected, blocks)
         return cls._of(ClusterBlocks(connected, futures, patience), interactions.item_ids)
 
     @classmethod
