@@ -13,6 +13,7 @@ from equipoise.distributed import ClusterError, DistributedInteractions, open_in
 from equipoise.distributed.interactions import connect
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from tests.distributed.conftest import shuffled_rows
+from tests.distributed.object_store import object_store
 from tests.distributed.subspaces import assert_same_model
 
 pytestmark = pytest.mark.distributed
@@ -67,12 +68,32 @@ def test_a_dask_data_frame_is_taken_as_it_is(client, table_folder, local):
     assert DistributedInteractions.from_dask(frame, client=client, n_blocks=3).collect() == local
 
 
-def test_a_table_on_an_object_store_is_read_through_fsspec(client, table_folder, local):
+def test_a_url_is_read_through_fsspec(client, table_folder, local):
     spread = open_interactions(
         f"file://{table_folder}/*.parquet", scheduler=client.scheduler.address, n_blocks=2
     )
     assert spread.collect() == local
     spread.blocks.client.close()
+
+
+def test_an_object_store_gives_the_table_and_takes_the_lists(client, table_folder, local):
+    pytest.importorskip("s3fs")
+    with object_store() as (objects, options):
+        for path in table_folder.iterdir():
+            objects[f"bucket/plays/{path.name}"] = path.read_bytes()
+        spread = DistributedInteractions.from_parquet(
+            "s3://bucket/plays", client=client, n_blocks=3, storage_options=options
+        )
+        assert spread.collect() == local
+        model = ItemWeightedPCA(4).fit(spread)
+        rows = spread.recommend(model, "s3://bucket/lists/today", N=3, storage_options=options)
+        written = {name for name in objects if name.startswith("bucket/lists/")}
+        assert written == {
+            *(f"bucket/lists/today/part-{number:05}.parquet" for number in range(3)),
+            "bucket/lists/today/_SUCCESS",
+        }
+        parts = [pl.read_parquet(objects[name]) for name in written if name.endswith("parquet")]
+        assert sum(map(len, parts)) == rows == 3 * local.n_users
 
 
 @pytest.mark.parametrize(
