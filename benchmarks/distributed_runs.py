@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from cost_model import CostModel, calibrate, spin
+from cost_model import CostModel, calibrate, cpu_seconds, spin
 
 _FILES = 4
 _ROW_GROUP = 500_000
@@ -45,6 +45,8 @@ class Run(NamedTuple):
     moved_mb: float | None
     objective: float
     predicted_s: float | None = None
+    cpu_s: float | None = None  # a pass, all workers together
+    predicted_cpu_s: float | None = None
 
 
 def write_table(size: Size, folder: Path) -> None:
@@ -142,13 +144,17 @@ def on_cluster(
         width = wide_block(rank)
         model = model or calibrate(data, width, workers=workers)
         data.blocks.total(_touch)  # loads code on every worker
-        slow, before = spin(client), _sent(client)
+        slow, before, cpu = spin(client), _sent(client), cpu_seconds(client)
         run = _fit(f"Dask, {workers} worker(s)", data, load_s, rank)
+        cpu = (cpu_seconds(client) - cpu) / (run.sweeps + 1)  # the last is in float64: twice
         moved = (_sent(client) - before) / run.sweeps / 1e6
         peak = max(client.run(_peak_mb).values())
-        predicted = model.sweep(data.nnz, data.n_items, width, workers, len(data.blocks))
+        shape = (data.nnz, data.n_items, width)
+        predicted = model.sweep(*shape, workers, len(data.blocks))
         predicted *= (slow + spin(client)) / 2 / model.spin
-        return run._replace(peak_mb=peak, moved_mb=moved, predicted_s=predicted), model
+        told = model.sweep_cpu(*shape, len(data.blocks))
+        found = {"peak_mb": peak, "moved_mb": moved, "predicted_s": predicted}
+        return run._replace(**found, cpu_s=cpu, predicted_cpu_s=told), model
 
 
 def _touch(_block: Any) -> float:
@@ -166,10 +172,10 @@ def _sent(client: Any) -> float:
 def dask_ml(folder: Path, rank: int, size: Size) -> Run | str:
     """TruncatedSVD of dask-ml on dense chunks, all that it takes; or why it cannot run."""
     dense = 8 * size.users * size.items
-    if importlib.util.find_spec("dask_ml") is None:
-        return "dask-ml is not installed (pip install dask-ml)"
     if dense > 4e9:
         return f"dask-ml takes dense chunks: {dense / 1e9:.0f} GB for this table"
+    if importlib.util.find_spec("dask_ml") is None:
+        return "dask-ml is not installed (pip install dask-ml)"
     import dask.array as da
     from dask_ml.decomposition import TruncatedSVD
 
