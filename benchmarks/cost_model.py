@@ -5,10 +5,11 @@
 where nnz are the interactions, m the items, b the vectors multiplied at a time, W the workers and
 K the blocks of users. c_x is the time of one multiplication of an entry with a weighted vector,
 c_b the time of a byte of the vectors (V to the workers once, a partial sum a block, the result
-back, and both along a tree of the workers), c_t that of a task of an empty graph. On a machine that others use too, the seconds are
-those of the calibration times what a fixed piece of work takes now, on all workers at once,
-compared with what it took then. Seconds of processor time, summed over the workers, follow the
-same formula with W = 1 and no tasks, and do not depend on who else is there.
+back, and both along a tree of the workers), c_t that of a task of an empty graph. On a machine
+that others use too, the seconds are those of the calibration times what a fixed piece of work
+takes now, on all workers at once, compared with what it took then. Seconds of processor time,
+summed over the workers, follow the same formula with W = 1 and no tasks, and do not depend on
+who else is there.
 """
 
 from __future__ import annotations

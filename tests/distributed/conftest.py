@@ -11,6 +11,7 @@ import pytest
 
 from equipoise import Interactions
 from equipoise.data.synthetic import scale
+from equipoise.distributed import DistributedInteractions
 
 # Workers are processes of their own: they inherit what is set here before they start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -32,13 +33,33 @@ def cluster():
         yield running
 
 
-@pytest.fixture
-def client(cluster):
+@pytest.fixture(scope="session")
+def session_client(cluster):
     distributed = pytest.importorskip("distributed")
-    cluster.scale(3)
     with distributed.Client(cluster) as connected:
-        connected.wait_for_workers(3, timeout=60)
         yield connected
+
+
+@pytest.fixture
+def client(cluster, session_client):
+    """Three workers again, whatever the test before did to them."""
+    cluster.scale(3)
+    session_client.wait_for_workers(3, timeout=60)
+    return session_client
+
+
+@pytest.fixture(scope="session")
+def spread_out(session_client, table_folder) -> DistributedInteractions:
+    return DistributedInteractions.from_parquet(
+        str(table_folder), client=session_client, n_blocks=7, rows_per_task=8_000
+    )
+
+
+@pytest.fixture
+def spread(client, spread_out) -> DistributedInteractions:
+    """The table on the cluster, in seven blocks."""
+    assert len(client.nthreads()) >= 3
+    return spread_out
 
 
 def shuffled_rows(interactions: Interactions, seed: int = 0) -> pl.DataFrame:

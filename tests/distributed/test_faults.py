@@ -18,17 +18,10 @@ from equipoise.distributed import ClusterError, DistributedInteractions
 from equipoise.distributed.gram import BlockedGram
 from equipoise.distributed.waiting import Patience
 from equipoise.exceptions import EquipoiseError
-from tests.distributed.slow_models import SlowModel, hog, out_of_memory
+from tests.distributed.slow_models import SlowModel, hog, not_allowed, out_of_memory
 from tests.distributed.subspaces import assert_same_model
 
 pytestmark = pytest.mark.distributed
-
-
-@pytest.fixture
-def spread(client, table_folder) -> DistributedInteractions:
-    return DistributedInteractions.from_parquet(
-        str(table_folder), client=client, n_blocks=7, rows_per_task=8_000
-    )
 
 
 def on_sweep(monkeypatch, number: int, act) -> None:
@@ -115,6 +108,11 @@ def test_lists_are_not_begun_where_the_data_are_gone(client, table_folder, tmp_p
     with pytest.raises(EquipoiseError, match="is gone"):
         spread.recommend(SlowModel(model, 0.2), tmp_path / "lists")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_that_does_not_go_away_is_passed_on_after_a_few_tries(spread):
+    with pytest.raises(ClusterError, match=r"failed 3 times .* PermissionError: not yours"):
+        spread.blocks.collect(not_allowed)
 
 
 def test_memory_errors_of_a_task_are_said_plainly(spread):

@@ -84,6 +84,13 @@ def test_an_error_budget_holds_from_disk_too(streamed, local):
     assert ours.error_budget_multiplier_ == pytest.approx(theirs.error_budget_multiplier_, rel=1e-6)
 
 
+def test_a_path_over_gamma_is_fitted_from_disk(streamed, local):
+    ours = ItemWeightedPCA(4, tol=1e-9).fit_path(streamed, [-1.0, -0.5])
+    theirs = ItemWeightedPCA(4, tol=1e-9).fit_path(local, [-1.0, -0.5])
+    for one, other in zip(ours, theirs, strict=True):
+        assert_same_model(one, other)
+
+
 def test_data_in_blocks_take_fewer_sweeps(streamed):
     few = ItemWeightedPCA(8).fit(streamed).certificate_.sweeps
     many = ItemWeightedPCA(8, sweeps="many").fit(streamed).certificate_.sweeps

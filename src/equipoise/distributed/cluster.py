@@ -14,14 +14,11 @@ from equipoise.distributed.blocks import RowBlock, pairwise_sum
 from equipoise.distributed.errors import ClusterError
 from equipoise.distributed.placement import balance
 from equipoise.distributed.sizes import in_words, worker_bytes
-from equipoise.distributed.waiting import Patience, answers
+from equipoise.distributed.waiting import Patience, persistently
 from equipoise.exceptions import require_extra
 
 # Partial sums added in one task. Fixed: it decides the order of the sum.
 _FAN_IN = 4
-
-# A sweep is asked again so often when a worker took its question (V) with it.
-_ATTEMPTS = 3
 
 
 def require_dask(purpose: str = "working on a cluster") -> Any:
@@ -65,7 +62,7 @@ class ClusterBlocks:
         def ask() -> list[Any]:
             return compute(self.client, self._mapped(function, shared, each))
 
-        return self._answered(ask)
+        return persistently(self.client, ask, self.patience)
 
     def total(
         self, function: Callable[..., Any], *shared: Any, each: Sequence[Any] | None = None
@@ -75,7 +72,7 @@ class ClusterBlocks:
         def ask() -> list[Any]:
             return compute(self.client, [_tree(self._mapped(function, shared, each))])
 
-        return self._answered(ask)[0]
+        return persistently(self.client, ask, self.patience)[0]
 
     def transform(
         self, function: Callable[..., RowBlock], *shared: Any, each: Sequence[Any] | None = None
@@ -124,17 +121,6 @@ class ClusterBlocks:
             )
             for i, block in enumerate(self.futures)
         ]
-
-    def _answered(self, ask: Callable[[], list[Any]]) -> list[Any]:
-        """Ask, and ask again where the question itself was lost with a worker."""
-        for _ in range(_ATTEMPTS):
-            found = answers(self.client, ask, self.patience)
-            if found is not None:
-                return found
-        raise ClusterError(
-            f"workers died {_ATTEMPTS} times before they could answer. Look at their logs; the "
-            "usual reason is memory: use smaller blocks (more of them) or larger workers."
-        )
 
     def _use_new_workers(self) -> None:
         """Give workers that came since the last question their share of the blocks."""

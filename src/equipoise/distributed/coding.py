@@ -89,7 +89,7 @@ def split_rows(batch: Batch, part: int, n_blocks: int, names: Names) -> list[Pie
     coded = PartEncoder(batch)
     columns = coded.columns
     codes = columns["user"]
-    ids = ColumnVocabulary.of("user", names.users)._typed(coded.user_names.known)
+    ids = ColumnVocabulary.of("user", names.users).typed(coded.user_names.known)
     first = np.empty(len(ids), np.int64)
     first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # the earliest row is written last
     first += np.int64(part) << _ROW_BITS

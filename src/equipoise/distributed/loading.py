@@ -12,7 +12,7 @@ from equipoise.data.readers.columns import Columns
 from equipoise.data.readers.vocabulary import ColumnVocabulary
 from equipoise.distributed import coding, sources
 from equipoise.distributed.placement import spread
-from equipoise.distributed.waiting import Patience, answers
+from equipoise.distributed.waiting import Patience, persistently
 from equipoise.exceptions import InvalidDataError, require_extra
 
 # Interactions a block by default, and the least and the most blocks. They do not depend on the
@@ -57,10 +57,7 @@ def load(
     if not parts:
         raise InvalidDataError("the data have no rows: there is no row group in their files.")
     names = client.compute(_merged([delayed(_names, pure=False)(*part) for part in parts]))
-    found = answers(client, lambda: [names], Patience())
-    if found is None:
-        raise InvalidDataError("workers died while the data were read. Read them anew.")
-    known: coding.Names = found[0]
+    known: coding.Names = persistently(client, lambda: [names], Patience())[0]
     if not known.rows:
         raise InvalidDataError("the data hold no interaction: no rows, or not one value above 0.")
     wanted = min(max(_LEAST_BLOCKS, known.rows // _ROWS_PER_BLOCK), _MOST_BLOCKS)

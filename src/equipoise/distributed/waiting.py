@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 from equipoise.distributed.errors import ClusterError
 from equipoise.exceptions import EquipoiseError
 
+# A question is asked so often where it may go well next time.
+ATTEMPTS = 3
+
 
 class Patience(NamedTuple):
     """How long a cluster may be without scheduler or without any worker, and how often to look."""
@@ -18,11 +21,17 @@ class Patience(NamedTuple):
     glance: float = 2.0
 
 
-def answers(client: Any, ask: Callable[[], list[Any]], patience: Patience) -> list[Any] | None:
-    """Return the results of the futures that `ask` gives; None if the question must be repeated.
+class AskAgain(Exception):  # noqa: N818 - it is caught and acted upon, never shown
+    """The question itself was lost, for the reason given: it must be repeated."""
+
+
+def answers(client: Any, ask: Callable[[], list[Any]], patience: Patience) -> list[Any]:
+    """Return the results of the futures that `ask` gives.
 
     Raises
     ------
+    AskAgain
+        If something on the way failed that may go well next time.
     ClusterError
         If the scheduler is lost, no worker is left, workers keep dying, or memory ran out.
     EquipoiseError
@@ -52,7 +61,21 @@ def answers(client: Any, ask: Callable[[], list[Any]], patience: Patience) -> li
         ) from error
     except (CancelledError, OSError, TimeoutError) as error:
         _refuse_lost_scheduler(client, patience, error)
-        return None
+        raise AskAgain(f"{type(error).__name__}: {error}") from error
+
+
+def persistently(client: Any, ask: Callable[[], list[Any]], patience: Patience) -> list[Any]:
+    """Ask, and ask again where the question was lost with a worker; not for ever."""
+    reason: BaseException = AskAgain("")
+    for _ in range(ATTEMPTS):
+        try:
+            return answers(client, ask, patience)
+        except AskAgain as again:
+            reason = again
+    raise ClusterError(
+        f"the cluster failed {ATTEMPTS} times to answer; the last time with {reason}. Look at the "
+        "workers' logs, and whether all of them reach the files."
+    ) from reason
 
 
 def _result(client: Any, future: Any, patience: Patience) -> Any:
