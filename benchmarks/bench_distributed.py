@@ -2,8 +2,8 @@
 
 `ItemWeightedPCA.fit` gives the same objective (to 1e-8) in memory, streamed from disk under a
 memory limit, and on Dask worker processes; the memory of a worker stays under its limit; and the
-processor seconds of a pass (and on a quiet machine its seconds) are within 30 % of what the cost
-model says that was calibrated on one worker and a tenth of the data.
+seconds of a pass are within 30 % of what the cost model says that was calibrated, in turns with
+it, on one worker and a tenth of the data.
 
 Run ``python benchmarks/bench_distributed.py`` (2 M interactions), ``--millions 20`` or ``100``.
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import distributed_runs as runs
-from cost_model import CostModel
+from cost_model import Comparison
 from distributed_runs import Run, Size
 from harness import Report, Table, machine
 
@@ -45,8 +45,8 @@ def apart(run: Callable[[], Any]) -> Any:
         return pool.submit(run).result()
 
 
-def measure(size: Size, rank: int, millions: int) -> tuple[list[Run], CostModel, str]:
-    """Every way to fit the table, the cost model, and what dask-ml came to."""
+def measure(size: Size, rank: int, millions: int) -> tuple[list[Run], str]:
+    """Every way to fit the table, and why dask-ml has none, if so."""
     small = Size("calibration", *(max(1, n // _SHARE_TO_CALIBRATE) for n in size[1:]))
     small = small._replace(items=size.items)
     blocks = max(8, size.nnz // 4_000_000)
@@ -56,19 +56,19 @@ def measure(size: Size, rank: int, millions: int) -> tuple[list[Run], CostModel,
             folders[each.name].mkdir()
             apart(partial(runs.write_table, each, folders[each.name]))
         folder, limit = folders[size.name], _WORKER[millions]
-        _, model = apart(partial(runs.on_cluster, folders[small.name], rank, 1, limit, None, 8))
         found = [
             apart(partial(runs.local, folder, rank)),
             apart(partial(runs.streamed, folder, rank, _MEMORY[millions])),
         ]
         for workers in (1, 2):
-            task = partial(runs.on_cluster, folder, rank, workers, limit, model, blocks)
-            found.append(apart(task)[0])
+            little = folders[small.name]
+            task = partial(runs.on_cluster, folder, little, rank, workers, limit, blocks)
+            found.append(apart(task))
         other = apart(partial(runs.dask_ml, folder, rank, size))
     if isinstance(other, Run):
         found.append(other)
         other = ""
-    return found, model, other
+    return found, other
 
 
 def row(run: Run) -> list[str]:
@@ -79,23 +79,28 @@ def row(run: Run) -> list[str]:
         f"{run.fit_s:.1f}",
         str(run.sweeps),
         f"{run.sweep_s:.3f}",
-        _beside(run.predicted_s, run.sweep_s),
-        "" if run.cpu_s is None else f"{run.cpu_s:.3f}",
-        _beside(run.predicted_cpu_s, run.cpu_s),
+        "" if run.foretold is None else _beside(run.foretold),
         f"{run.peak_mb:,.0f}",
         "" if run.moved_mb is None else f"{run.moved_mb:.1f}",
     ]
 
 
-def _beside(told: float | None, measured: float | None) -> str:
-    """What was predicted, and how far off the measured is."""
-    return "" if not told or measured is None else f"{told:.3f} ({measured / told - 1:+.0%})"
+def _off(foretold: Comparison) -> float:
+    return foretold.measured / foretold.predicted - 1
 
 
-def _missed(pairs: list[tuple[str, float | None, float | None]]) -> str:
-    off = {way: measured / told - 1 for way, told, measured in pairs if told and measured}
-    lost = [f"{way} {by:+.0%}" for way, by in off.items() if abs(by) > _WITHIN]
-    return "held." if not lost else f"LOST for {', '.join(lost)}."
+def _beside(foretold: Comparison) -> str:
+    """A pass in the rounds of the comparison, what was foretold, and how far off it was."""
+    return f"{foretold.measured:.3f} / {foretold.predicted:.3f} ({_off(foretold):+.0%})"
+
+
+def as_json(run: Run) -> dict[str, Any]:
+    """All that is known of a run."""
+    known = run._asdict()
+    if run.foretold is not None:
+        model = run.foretold.model.as_json()
+        known["foretold"] = run.foretold._asdict() | {"model": model}
+    return known
 
 
 def verdicts(found: list[Run], size: Size, millions: int, load: float) -> list[str]:
@@ -104,8 +109,8 @@ def verdicts(found: list[Run], size: Size, millions: int, load: float) -> list[s
 
     ours = [run for run in found if "dask-ml" not in run.way]
     apart_by = max(abs(run.objective / ours[0].objective - 1) for run in ours)
-    seconds = [(run.way, run.predicted_s, run.sweep_s) for run in ours]
-    cpu = [(run.way, run.predicted_cpu_s, run.cpu_s) for run in ours]
+    off = {run.way: _off(run.foretold) for run in ours if run.foretold}
+    missed = [f"{way} {by:+.0%}" for way, by in off.items() if abs(by) > _WITHIN]
     limit = parse_bytes(_WORKER[millions]) / 1e6
     over = [run.way for run in ours if "Dask" in run.way and run.peak_mb > limit]
     stream = parse_bytes(_MEMORY[millions]) / 1e6
@@ -113,9 +118,8 @@ def verdicts(found: list[Run], size: Size, millions: int, load: float) -> list[s
     return [
         f"{size.name}: objectives agree to {apart_by:.1e} (claimed 1e-8): "
         f"{'held' if apart_by <= 1e-8 else 'LOST'}.",
-        f"Processor seconds a pass within {_WITHIN:.0%} of the cost model: {_missed(cpu)}",
-        f"Seconds a pass within {_WITHIN:.0%} of it, on a machine with a load of "
-        f"{load:g}: {_missed(seconds)}",
+        f"Seconds a pass within {_WITHIN:.0%} of the cost model, on a machine with a load of "
+        f"{load:g}: {'held.' if not missed else f'LOST for {missed}.'}",
         f"Workers under their limit of {limit:,.0f} MB: "
         + ("held." if not over else f"LOST for {', '.join(over)}."),
         f"Streaming peaked at {streamed.peak_mb:,.0f} MB, interpreter and libraries included, "
@@ -130,17 +134,21 @@ def main() -> None:
     parser.add_argument("--rank", type=int, default=32)
     arguments = parser.parse_args()
     size, facts = SIZES[arguments.millions], machine()
-    found, model, other = measure(size, arguments.rank, arguments.millions)
-    columns = ["way", "load s", "fit s", "passes", "s a pass", "told", "CPU s a pass", "told"]
+    found, other = measure(size, arguments.rank, arguments.millions)
+    columns = ["way", "load s", "fit s", "passes", "s a pass", "in turns / foretold"]
     columns += ["peak MB", "MB sent a pass"]
-    numbers = ", ".join(f"{name} {number:.2e}" for name, number in model.as_json().items())
+    numbers = "; ".join(
+        ", ".join(f"{name} {number:.2e}" for name, number in run.foretold.model.as_json().items())
+        for run in found
+        if run.foretold
+    )
     title = f"{size.name} interactions, {size.users:,} × {size.items:,}, rank {arguments.rank}"
-    note = f"Cost model (s): {numbers}." + (f" {other}." if other else "")
+    note = f"Cost models (s): {numbers}." + (f" {other}." if other else "")
     report = Report(
         name=f"bench_distributed-{arguments.millions}m",
         claim=(__doc__ or "").split("\n\nRun")[0],
         machine=facts,
-        cells={"runs": [run._asdict() for run in found], "model": model.as_json()},
+        cells={"runs": [as_json(run) for run in found]},
         tables=[Table(title, columns, [row(run) for run in found], note)],
         verdicts=verdicts(found, size, arguments.millions, facts["load_1min_at_start"]),
     )

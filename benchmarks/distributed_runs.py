@@ -14,10 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from cost_model import CostModel, calibrate, cpu_seconds, spin
+from cost_model import Comparison, compare
 
 _FILES = 4
 _ROW_GROUP = 500_000
+_ONE_THREAD = {
+    "threads_per_worker": 1,
+    "processes": True,
+    "host": "127.0.0.1",
+    "dashboard_address": None,
+}
 
 
 class Size(NamedTuple):
@@ -44,9 +50,7 @@ class Run(NamedTuple):
     peak_mb: float
     moved_mb: float | None
     objective: float
-    predicted_s: float | None = None
-    cpu_s: float | None = None  # a pass, all workers together
-    predicted_cpu_s: float | None = None
+    foretold: Comparison | None = None
 
 
 def write_table(size: Size, folder: Path) -> None:
@@ -123,38 +127,29 @@ def streamed(folder: Path, rank: int, memory: str) -> Run:
     return _fit(way, data, time.perf_counter() - started, rank)
 
 
-def on_cluster(
-    folder: Path, rank: int, workers: int, limit: str, model: CostModel | None, blocks: int
-) -> tuple[Run, CostModel]:
-    """On worker processes of one thread each; calibrates the cost model if there is none yet."""
+def on_cluster(folder: Path, small: Path, rank: int, workers: int, limit: str, blocks: int) -> Run:
+    """On worker processes of one thread each; beside them one that calibrates the cost model."""
     from distributed import Client, LocalCluster
     from equipoise.distributed import DistributedInteractions
     from equipoise.spectral.lanczos import wide_block
 
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with (
-        LocalCluster(
-            workers, memory_limit=limit, host="127.0.0.1", silence_logs=50, **options
-        ) as c,
-        Client(c) as client,
+        LocalCluster(workers, memory_limit=limit, silence_logs=50, **_ONE_THREAD) as cluster,
+        LocalCluster(1, silence_logs=50, **_ONE_THREAD) as alone,
+        Client(cluster) as client,
+        Client(alone, set_as_default=False) as other,
     ):
         started = time.perf_counter()
         data = DistributedInteractions.from_parquet(str(folder), client=client, n_blocks=blocks)
         load_s = time.perf_counter() - started
-        width = wide_block(rank)
-        model = model or calibrate(data, width, workers=workers)
         data.blocks.total(_touch)  # loads code on every worker
-        slow, before, cpu = spin(client), _sent(client), cpu_seconds(client)
+        before = _sent(client)
         run = _fit(f"Dask, {workers} worker(s)", data, load_s, rank)
-        cpu = (cpu_seconds(client) - cpu) / (run.sweeps + 1)  # the last is in float64: twice
         moved = (_sent(client) - before) / run.sweeps / 1e6
         peak = max(client.run(_peak_mb).values())
-        shape = (data.nnz, data.n_items, width)
-        predicted = model.sweep(*shape, workers, len(data.blocks))
-        predicted *= (slow + spin(client)) / 2 / model.spin
-        told = model.sweep_cpu(*shape, len(data.blocks))
-        found = {"peak_mb": peak, "moved_mb": moved, "predicted_s": predicted}
-        return run._replace(**found, cpu_s=cpu, predicted_cpu_s=told), model
+        little = DistributedInteractions.from_parquet(str(small), client=other, n_blocks=8)
+        foretold = compare(little, data, wide_block(rank), workers=workers)
+        return run._replace(peak_mb=peak, moved_mb=moved, foretold=foretold)
 
 
 def _touch(_block: Any) -> float:
@@ -185,8 +180,7 @@ def dask_ml(folder: Path, rank: int, size: Size) -> Run | str:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     started = time.perf_counter()
     X = Interactions.read(folder).matrix
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with LocalCluster(2, host="127.0.0.1", silence_logs=50, **options) as c, Client(c):
+    with LocalCluster(2, silence_logs=50, **_ONE_THREAD) as cluster, Client(cluster):
         rows = -(-X.shape[0] // 8)
         chunks = [
             da.from_array(X[first : first + rows].toarray(), chunks=(rows, X.shape[1]))
