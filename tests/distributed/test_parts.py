@@ -48,6 +48,13 @@ def test_values_beyond_float32_are_multiplied_in_units():
     np.testing.assert_allclose(block_product(block, ask), [[0.2, 0.4], [0.4, 1.0]], rtol=1e-6)
 
 
+def test_a_scheduler_is_told_how_large_a_block_is():
+    sizeof = pytest.importorskip("dask.sizeof").sizeof
+    rng = np.random.default_rng(0)
+    block = block_of(rng.random((200, 300)))  # 60,000 entries of 8 + 4 bytes
+    assert 720_000 <= sizeof(block) <= 730_000
+
+
 def test_neighbouring_blocks_share_a_worker():
     assert spread(4, ["a", "b"]) == ["a", "a", "b", "b"]
     assert spread(2, ["a", "b", "c"]) == ["a", "b"]

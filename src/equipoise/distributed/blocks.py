@@ -34,6 +34,11 @@ class RowBlock(NamedTuple):
     order: NDArray[np.int64]
     timestamps: NDArray[Any] | None = None
 
+    def __sizeof__(self) -> int:
+        # a scheduler that takes a sparse matrix for a small object moves it about for nothing
+        X = self.matrix
+        return tuple.__sizeof__(self) + sum(a.nbytes for a in (X.data, X.indices, X.indptr))
+
 
 class BlockSet(Protocol):
     """Blocks somewhere, and who runs functions on them. A function gets the block first."""
