@@ -37,7 +37,7 @@ class RowBlock(NamedTuple):
     def __sizeof__(self) -> int:
         # a scheduler that takes a sparse matrix for a small object moves it about for nothing
         X = self.matrix
-        return tuple.__sizeof__(self) + sum(a.nbytes for a in (X.data, X.indices, X.indptr))
+        return tuple.__sizeof__(self) + int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
 
 
 class BlockSet(Protocol):
