@@ -125,7 +125,7 @@ def test_workers_without_memory_end_in_a_clear_error():
     options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with (
         distributed.LocalCluster(
-            1, memory_limit="700MB", host="127.0.0.1", silence_logs=50, **options
+            n_workers=1, memory_limit="700MB", host="127.0.0.1", silence_logs=50, **options
         ) as small,
         distributed.Client(small) as client,
     ):
