@@ -23,6 +23,7 @@ _ONE_THREAD = {
     "processes": True,
     "host": "127.0.0.1",
     "dashboard_address": None,
+    "silence_logs": 50,
 }
 
 
@@ -134,10 +135,8 @@ def on_cluster(folder: Path, small: Path, rank: int, workers: int, limit: str, b
     from equipoise.spectral.lanczos import wide_block
 
     with (
-        LocalCluster(
-            n_workers=workers, memory_limit=limit, silence_logs=50, **_ONE_THREAD
-        ) as cluster,
-        LocalCluster(n_workers=1, silence_logs=50, **_ONE_THREAD) as alone,
+        LocalCluster(n_workers=workers, memory_limit=limit, **_ONE_THREAD) as cluster,
+        LocalCluster(n_workers=1, **_ONE_THREAD) as alone,
         Client(cluster) as client,
         Client(alone, set_as_default=False) as other,
     ):
@@ -182,7 +181,7 @@ def dask_ml(folder: Path, rank: int, size: Size) -> Run | str:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     started = time.perf_counter()
     X = Interactions.read(folder).matrix
-    with LocalCluster(n_workers=2, silence_logs=50, **_ONE_THREAD) as cluster, Client(cluster):
+    with LocalCluster(n_workers=2, **_ONE_THREAD) as cluster, Client(cluster):
         rows = -(-X.shape[0] // 8)
         chunks = [
             da.from_array(X[first : first + rows].toarray(), chunks=(rows, X.shape[1]))
