@@ -55,8 +55,8 @@ def _nothing(_block: RowBlock) -> float:
     return 0.0
 
 
-def _zeros(_block: RowBlock, V: np.ndarray) -> np.ndarray:
-    return np.zeros_like(V)
+def _copied(_block: RowBlock, V: np.ndarray) -> np.ndarray:
+    return V.copy()  # zeros would be memory that nobody ever touched
 
 
 def _work() -> float:
@@ -80,10 +80,10 @@ def _sweep(data: Any, b: int) -> Callable[[], Any]:
 
 def compare(small: Any, large: Any, b: int, *, workers: int, rounds: int = 7) -> Comparison:
     """Calibrate on `small`, which one worker holds, and foretell a pass over `large`."""
-    V = np.zeros((small.n_items, b), np.float32)
+    V = np.ones((small.n_items, b), np.float32)
     probes: dict[str, Callable[[], Any]] = {
         "tasks": lambda: small.blocks.total(_nothing),
-        "vectors": lambda: small.blocks.total(_zeros, V),
+        "vectors": lambda: small.blocks.total(_copied, V),
         "whole": _sweep(small, b),
         "large": _sweep(large, b),
     }
