@@ -7,7 +7,8 @@ K the blocks of users. c_x is the time of one multiplication of an entry with a 
 c_b the time of a byte of the vectors (V to the workers once, a partial sum a block, the result
 back, and both along a tree of the workers), c_t that of a task of an empty graph.
 
-The three are measured on one worker and little data, in turns with the passes that they are to
+The three are measured on one worker and little data of two sizes (what they differ by are
+products, what is left are vectors), in turns with the passes that they are to
 foretell, so that whatever else the machine does hits both. Two workers on a busy machine do not
 get two cores: a fixed piece of work, done by all workers at once, says what they do get.
 """
@@ -55,10 +56,6 @@ def _nothing(_block: RowBlock) -> float:
     return 0.0
 
 
-def _copied(_block: RowBlock, V: np.ndarray) -> np.ndarray:
-    return V.copy()  # zeros would be memory that nobody ever touched
-
-
 def _work() -> float:
     started = time.perf_counter()
     total = 0
@@ -78,13 +75,14 @@ def _sweep(data: Any, b: int) -> Callable[[], Any]:
     return lambda: data.blocks.total(block_product, ask)
 
 
-def compare(small: Any, large: Any, b: int, *, workers: int, rounds: int = 7) -> Comparison:
-    """Calibrate on `small`, which one worker holds, and foretell a pass over `large`."""
-    V = np.ones((small.n_items, b), np.float32)
+def compare(
+    tiny: Any, small: Any, large: Any, b: int, *, workers: int, rounds: int = 7
+) -> Comparison:
+    """Calibrate on `tiny` and `small`, which one worker holds, and foretell a pass over `large`."""
     probes: dict[str, Callable[[], Any]] = {
         "tasks": lambda: small.blocks.total(_nothing),
-        "vectors": lambda: small.blocks.total(_copied, V),
-        "whole": _sweep(small, b),
+        "tiny": _sweep(tiny, b),
+        "small": _sweep(small, b),
         "large": _sweep(large, b),
     }
     for run in probes.values():  # loads and compiles
@@ -98,9 +96,12 @@ def compare(small: Any, large: Any, b: int, *, workers: int, rounds: int = 7) ->
         seconds["slower"].append(_spin(large) / _spin(small))
     middle = {name: float(np.median(each)) for name, each in seconds.items()}
     blocks, m = len(small.blocks), small.n_items
+    more = (small.nnz - tiny.nnz) * b
+    per_product = max(middle["small"] - middle["tiny"], 1e-9) / more
+    vectors = middle["small"] - middle["tasks"] - per_product * small.nnz * b
     model = CostModel(
-        per_product=max(middle["whole"] - middle["vectors"], 1e-9) / (small.nnz * b),
-        per_byte=max(middle["vectors"] - middle["tasks"], 0.0) / (4 * m * b * (blocks + 2)),
+        per_product=per_product,
+        per_byte=max(vectors, 0.0) / (4 * m * b * (blocks + 2)),
         per_task=middle["tasks"] / blocks,
     )
     told = model.sweep(large.nnz, large.n_items, b, workers, len(large.blocks))

@@ -128,7 +128,9 @@ def streamed(folder: Path, rank: int, memory: str) -> Run:
     return _fit(way, data, time.perf_counter() - started, rank)
 
 
-def on_cluster(folder: Path, small: Path, rank: int, workers: int, limit: str, blocks: int) -> Run:
+def on_cluster(
+    folder: Path, little: list[Path], rank: int, workers: int, limit: str, blocks: int
+) -> Run:
     """On worker processes of one thread each; beside them one that calibrates the cost model."""
     from distributed import Client, LocalCluster
     from equipoise.distributed import DistributedInteractions
@@ -148,8 +150,11 @@ def on_cluster(folder: Path, small: Path, rank: int, workers: int, limit: str, b
         run = _fit(f"Dask, {workers} worker(s)", data, load_s, rank)
         moved = (_sent(client) - before) / run.sweeps / 1e6
         peak = max(client.run(_peak_mb).values())
-        little = DistributedInteractions.from_parquet(str(small), client=other, n_blocks=8)
-        foretold = compare(little, data, wide_block(rank), workers=workers)
+        tiny, small = (
+            DistributedInteractions.from_parquet(str(each), client=other, n_blocks=8)
+            for each in little
+        )
+        foretold = compare(tiny, small, data, wide_block(rank), workers=workers)
         return run._replace(peak_mb=peak, moved_mb=moved, foretold=foretold)
 
 
