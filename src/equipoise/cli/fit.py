@@ -15,6 +15,7 @@ from equipoise.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
     from equipoise.data import Interactions
+    from equipoise.distributed import BlockedInteractions
     from equipoise.models import Recommender
     from equipoise.models.registry import ModelEntry
 
@@ -39,6 +40,24 @@ Set = Annotated[
     typer.Option("--set", help="Any other parameter, may be repeated.", metavar="NAME=VALUE"),
 ]
 
+_PAST_ONE_MEMORY = "Past one memory"
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        help="Stream DATA from disk in blocks, so that so much memory does, e.g. 4GB.",
+        metavar="SIZE",
+        rich_help_panel=_PAST_ONE_MEMORY,
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        help="Fit on the Dask cluster at this address; DATA is Parquet that its workers reach.",
+        metavar="TCP://HOST:PORT",
+        rich_help_panel=_PAST_ONE_MEMORY,
+    ),
+]
+
 
 def fit(
     data: shared.Data,
@@ -58,6 +77,8 @@ def fit(
     min_users_per_item: shared.MinUsers = 0,
     binarize: shared.Binarize = False,
     normalize_rows: shared.Normalize = False,
+    memory: Memory = None,
+    scheduler: Scheduler = None,
     as_json: shared.AsJson = False,
 ) -> None:
     """Fit a model on all of DATA, print how good the solution provably is, and save it."""
@@ -67,7 +88,13 @@ def fit(
     entry = find_model(model)
     unfitted = entry.make(**_parameters(entry, rank, gamma, spectral_filter, settings))
     require_writable(out)
-    interactions = shared.read(data, user, item, value, None, file_format, query, delimiter)
+    interactions: Any
+    if memory is None and scheduler is None:
+        interactions = shared.read(data, user, item, value, None, file_format, query, delimiter)
+    else:
+        columns = {"user": user, "item": item, "value": value}
+        layout = {"delimiter": delimiter, "format": file_format, "query": query}
+        interactions = _read_blocks(data, memory, scheduler, columns, layout)
     interactions = shared.prepare(
         interactions, min_items_per_user, min_users_per_item, binarize, normalize_rows
     )
@@ -81,6 +108,28 @@ def fit(
         return
     console.print_facts(facts, f"{entry.title} of {data}")
     console.write(f"Model: {saved}")
+
+
+def _read_blocks(
+    data: str,
+    memory: str | None,
+    scheduler: str | None,
+    columns: dict[str, Any],
+    layout: dict[str, Any],
+) -> BlockedInteractions:
+    """Read data past one memory; refuses what only a whole read can do."""
+    from equipoise.distributed import open_interactions
+
+    usable = ("delimiter", "format") if memory is not None else ()
+    idle = [name for name, value in layout.items() if value is not None and name not in usable]
+    if idle:
+        raise InvalidParameterError(
+            f"--{idle[0]} cannot be used with {'--memory' if memory else '--scheduler'}. Leave it "
+            "out, or turn the data into Parquet first."
+        )
+    console.say(f"Reading {data} in blocks …")
+    given = {name: layout[name] for name in usable}
+    return open_interactions(data, memory=memory, scheduler=scheduler, **columns, **given)
 
 
 def _parameters(
@@ -113,7 +162,9 @@ def _setting(text: str) -> tuple[str, Any]:
     return name.strip(), shared.plain_value(value.strip())
 
 
-def _fitted(model: Recommender, interactions: Interactions, title: str) -> Recommender:
+def _fitted(
+    model: Recommender, interactions: Interactions | BlockedInteractions, title: str
+) -> Recommender:
     with console.waiting(f"Fitting {title}") as report:
         if hasattr(model, "monitor"):
             model.monitor = lambda sweeps, residual: report(
@@ -124,7 +175,10 @@ def _fitted(model: Recommender, interactions: Interactions, title: str) -> Recom
 
 
 def _facts(
-    model: Recommender, entry: ModelEntry, interactions: Interactions, seconds: float
+    model: Recommender,
+    entry: ModelEntry,
+    interactions: Interactions | BlockedInteractions,
+    seconds: float,
 ) -> dict[str, Any]:
     """What is worth knowing about the fit; models without a certificate have fewer facts."""
     facts: dict[str, Any] = {

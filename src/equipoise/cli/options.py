@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -14,7 +14,11 @@ from equipoise.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
     from equipoise.data import Interactions, Split
+    from equipoise.distributed import BlockedInteractions
     from equipoise.evaluation import Filter, Progress
+
+# In memory, or in blocks on disk or on a cluster: prepared by the same words
+Table = TypeVar("Table", "Interactions", "BlockedInteractions")
 
 INTERRUPTED = 130
 
@@ -187,12 +191,12 @@ def read(
 
 
 def prepare(
-    interactions: Interactions,
+    interactions: Table,
     min_items_per_user: int,
     min_users_per_item: int,
     binarize: bool,
     normalize_rows: bool,
-) -> Interactions:
+) -> Table:
     """Filter, binarize, normalize, in this order."""
     if min_items_per_user or min_users_per_item:
         interactions = interactions.filter(min_users_per_item, min_items_per_user)

@@ -68,7 +68,7 @@ def keep_active(
     until_stable: bool,
 ) -> Kept:
     """Return who stays after the thresholds, once or until nothing changes any more."""
-    _check_thresholds(min_items_per_user, min_users_per_item, order)
+    check_thresholds(min_items_per_user, min_users_per_item, order)
     minima = {"users": min_items_per_user, "items": min_users_per_item}
     sides = ("users", "items") if order == "users_first" else ("items", "users")
     entry_user = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
@@ -93,7 +93,8 @@ def _degrees(
     return np.bincount(ends[side][both], minlength=len(alive[side]))
 
 
-def _check_thresholds(min_items_per_user: int, min_users_per_item: int, order: str) -> None:
+def check_thresholds(min_items_per_user: int, min_users_per_item: int, order: str) -> None:
+    """Refuse thresholds that are no whole numbers, and an order that is not known."""
     for name, value in {
         "min_items_per_user": min_items_per_user,
         "min_users_per_item": min_users_per_item,

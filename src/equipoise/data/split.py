@@ -20,6 +20,7 @@ Method = Literal["per_user_random", "leave_last_n", "temporal", "by_user"]
 PAPER_SEED = 1024
 _NUMBER = (int, float, np.integer, np.floating)
 _TRAIN, _VALIDATION, _TEST, _HISTORY = range(4)
+PARTS = ("train", "validation", "test", "history")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +122,9 @@ def holdout(
     validation            1 interactions (10.0%) of 1 users
     test                  2 interactions (20.0%) of 1 users
     """
-    _check(test, validation, n, seed, method)
-    assign = _METHODS[method]
-    part = assign(interactions, _Plan(test, validation, seed, n))
+    part = assign_parts(
+        interactions, test=test, validation=validation, seed=seed, method=method, n=n
+    )
     _refuse_empty(part, method)
     return Split(
         train=interactions.keep_entries(part == _TRAIN),
@@ -131,6 +132,24 @@ def holdout(
         test=interactions.keep_entries(part == _TEST),
         history=interactions.keep_entries(part == _HISTORY) if method == "by_user" else None,
     )
+
+
+def assign_parts(
+    interactions: Interactions,
+    *,
+    test: float,
+    validation: float,
+    seed: int,
+    method: Method,
+    n: int = 1,
+) -> NDArray[np.int8]:
+    """Return the part of every entry: one of `PARTS` by position; arguments as in `holdout`.
+
+    `per_user_random` and `by_user` look at nothing but how many entries each user has, so they
+    can be told for data whose entries are elsewhere.
+    """
+    _check(test, validation, n, seed, method)
+    return _METHODS[method](interactions, _Plan(test, validation, seed, n))
 
 
 def _per_user_random(data: Interactions, plan: _Plan) -> NDArray[np.int8]:

@@ -221,8 +221,13 @@ def _without_own(part: ScoreBlock, own: Any) -> FloatArray:
     """Scores at the entries of the items' columns, less what each entry says for itself."""
     item = np.repeat(np.arange(len(part.diagonal)), np.diff(own.indptr))
     itself = part.diagonal[item] * own.data
-    rest = part.scores[item, own.indices] - itself
-    return np.where(np.abs(rest) <= _CANCELLED_BELOW * np.abs(itself), 0.0, rest)
+    return without_own(part.scores[item, own.indices], itself)
+
+
+def without_own(scores: FloatArray, own: FloatArray) -> FloatArray:
+    """Scores less the part of the user's own entry; what is left of it by rounding alone is 0."""
+    rest = scores - own
+    return np.where(np.abs(rest) <= _CANCELLED_BELOW * np.abs(own), 0.0, rest)
 
 
 def _auc(scores: FloatArray, positives: FloatArray) -> float:

@@ -69,14 +69,54 @@ def item_error(
     U, W = basis.left, basis.right
     if X.shape[1] != len(U):
         raise InvalidDataError(f"X has {X.shape[1]} items, item_factors has {len(U)} rows.")
-    chosen = check_ranks(ranks, U.shape[1])
-    CU = _gram_product(X, U)
+    return _errors(_gram_product(X, U), column_squares(X), U, W, check_ranks(ranks, U.shape[1]))
+
+
+def item_error_from_products(
+    products: ArrayLike,
+    squared_norms: ArrayLike,
+    item_factors: ArrayLike,
+    ranks: Sequence[int] | IntArray | None = None,
+    *,
+    spectrum: ArrayLike | None = None,
+) -> FloatArray:
+    """`item_error` for data that are elsewhere (a cluster, a disk), from what they answer.
+
+    Parameters
+    ----------
+    products : array-like of shape (m, R)
+        CU = XᵀXU.
+    squared_norms : array-like of shape (m,)
+        The diagonal of C = XᵀX.
+    item_factors, ranks, spectrum
+        As in `item_error`; the factors must be orthonormal.
+
+    Examples
+    --------
+    >>> C = np.array([[2.0, 1.0], [1.0, 1.0]])
+    >>> item_error_from_products(C[:, :1], C.diagonal(), [[1.0], [0.0]])
+    array([[1., 1.],
+           [0., 1.]])
+    """
+    basis = weighted_basis(item_factors, spectrum)
+    U, W = basis.left, basis.right
+    CU, squares = np.asarray(products, np.float64), np.asarray(squared_norms, np.float64)
+    if CU.shape != U.shape or squares.shape != (len(U),):
+        raise InvalidDataError(
+            f"products must be {U.shape} like item_factors and squared_norms ({len(U)},), got "
+            f"{CU.shape} and {squares.shape}."
+        )
+    return _errors(CU, squares, U, W, check_ranks(ranks, U.shape[1]))
+
+
+def _errors(
+    CU: FloatArray, total: FloatArray, U: FloatArray, W: FloatArray, chosen: IntArray
+) -> FloatArray:
     G = U.T @ CU
     # Component r adds the terms of row and column r of G that earlier components did not have.
     steps = W * (2 * (W @ np.triu(G, 1)) + W * np.diag(G) - 2 * CU)
     running = np.zeros((U.shape[1] + 1, len(U)))
     np.cumsum(steps.T, axis=0, out=running[1:])
-    total = column_squares(X)
     error = running[chosen]
     error += total
     np.divide(error, total, out=error, where=total > 0)

@@ -13,6 +13,7 @@ from sklearn.utils._tags import Tags
 from sklearn.utils.validation import validate_data
 
 from equipoise.data.interactions import Interactions
+from equipoise.distributed.blocked import BlockedInteractions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 
@@ -37,7 +38,8 @@ class Estimator(BaseEstimator, ABC):
         Parameters
         ----------
         X : Interactions, or sparse or dense matrix of shape (n_users, n_items)
-            Non-negative; nothing stored means no interaction.
+            Non-negative; nothing stored means no interaction. The three PCAs also take data past
+            one memory: `DistributedInteractions`, `StreamedInteractions`.
         y : ignored
             For scikit-learn's pipelines.
         """
@@ -70,13 +72,27 @@ class Estimator(BaseEstimator, ABC):
                 f"the {n_users} × {n_items} matrix passed to {type(self).__name__} holds no "
                 "interaction: every entry is 0. Check which column holds the values."
             )
+        self._check_rank(n_items)
+        return user_items
+
+    def _meet_items(self, item_ids: NDArray[Any]) -> None:
+        """Learn the catalogue of data in blocks, whose rows stay where they are."""
+        self._forget_items()
+        self.item_ids_ = item_ids
+        self.n_features_in_ = len(item_ids)
+        self._check_rank(len(item_ids))
+
+    def _check_rank(self, n_items: int) -> None:
         rank = self.get_params(deep=False).get("n_components", 1)
         if rank > n_items:
             raise InvalidParameterError(
                 f"n_components={rank} must be at most the number of items, "
                 f"{n_items} (n_features={n_items}). Pass a smaller n_components."
             )
-        return user_items
+
+    def _forget_items(self) -> None:
+        self.__dict__.pop("_item_lookup", None)
+        self.__dict__.pop("feature_names_in_", None)
 
     def _generator(self) -> np.random.Generator:
         """A fresh generator: None means a fixed seed, so that a fit is the same every time."""
@@ -93,9 +109,14 @@ class Estimator(BaseEstimator, ABC):
 
     def _read(self, user_items: Any, *, reset: bool = False) -> sp.csr_array:
         """Check users × items at the door: canonical CSR, finite, non-negative, right columns."""
+        if isinstance(user_items, BlockedInteractions):
+            raise InvalidDataError(
+                f"{type(self).__name__} cannot take data in blocks here. ItemWeightedPCA, "
+                "VanillaPCA and NormalizedPCA can be fitted on them, and interactions.recommend("
+                "model, folder) writes the lists of all users."
+            )
         if reset:
-            self.__dict__.pop("_item_lookup", None)
-            self.__dict__.pop("feature_names_in_", None)
+            self._forget_items()
         if isinstance(user_items, Interactions):
             if reset:
                 self.item_ids_ = user_items.item_ids

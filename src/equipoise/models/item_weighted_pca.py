@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -14,9 +15,10 @@ from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from equipoise.distributed.blocks import Prepare
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform, preferences
-from equipoise.models.projection import Floats, ProjectionModel
+from equipoise.models.projection import Floats, ProjectionModel, Sweeps
 from equipoise.spectral.certificate import Certificate
 from equipoise.spectral.gram import DenseGram, Gram
 from equipoise.spectral.solve import Components, Solver, certify_rigorously, solve
@@ -58,6 +60,9 @@ class ItemWeightedPCA(ProjectionModel):
         the one estimated to be fastest. All are exact to `tol`.
     tol : float, default=1e-6
         Largest residual ‖M u − λ u‖ of a component, relative to λ_1.
+    sweeps : {"auto", "few", "many"}, default="auto"
+        Passes over the data: "few" multiplies more vectors in each, for data on disk or on a
+        cluster; "many" does the least arithmetic. "auto" is few for data in blocks, else many.
     random_state : int, RandomState instance or None, default=None
         Draws the first vectors of the iteration. None means a fixed seed: same data, same bits.
 
@@ -144,6 +149,7 @@ class ItemWeightedPCA(ProjectionModel):
         value_transform: ValueTransform | None = None,
         solver: Solver = "auto",
         tol: float = 1e-6,
+        sweeps: Sweeps = "auto",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -156,6 +162,7 @@ class ItemWeightedPCA(ProjectionModel):
         self.value_transform = value_transform
         self.solver = solver
         self.tol = tol
+        self.sweeps = sweeps
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -226,6 +233,13 @@ class ItemWeightedPCA(ProjectionModel):
         """Return the matrix that is projected: values transformed, rows scaled."""
         return preferences(user_items, self.value_transform, self.user_scaling)
 
+    def _row_signal(self) -> Prepare | None:
+        if self.value_transform is None and self.user_scaling == 0:
+            return None
+        return partial(
+            preferences, value_transform=self.value_transform, user_scaling=self.user_scaling
+        )
+
     def _solve(self, gram: Gram, start: Floats | None = None) -> Components:
         self.item_weights_ = self._weights()
         found = solve(
@@ -237,6 +251,7 @@ class ItemWeightedPCA(ProjectionModel):
             tol=self.tol,
             rng=self._generator(),
             start=start,
+            block=self._block(gram),
             monitor=self.monitor,
         )
         self.error_budget_multiplier_ = found.multiplier

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.models.projection import Floats, ProjectionModel, popularity_of
+from equipoise.distributed.blocked import BlockedInteractions
+from equipoise.distributed.blocks import column_powers
+from equipoise.distributed.gram import BlockedGram
+from equipoise.models.projection import Floats, ProjectionModel, block_popularity, popularity_of
 from equipoise.spectral.gram import Gram
 from equipoise.spectral.solve import Components
 
@@ -24,6 +28,8 @@ class VanillaPCA(ProjectionModel):
         See `ItemWeightedPCA`.
     tol : float, default=1e-6
         Largest residual of a component, relative to the largest eigenvalue.
+    sweeps : {"auto", "few", "many"}, default="auto"
+        See `ItemWeightedPCA`.
     random_state : int, RandomState instance or None, default=None
         Draws the first vectors of the iteration. None means a fixed seed.
 
@@ -63,11 +69,18 @@ class VanillaPCA(ProjectionModel):
         values: Floats = np.sqrt(self.eigenvalues_)
         return values
 
-    def _accept(self, X: Any) -> sp.csr_array:
+    def _accept(self, X: Any) -> Any:
         user_items = super()._accept(X)
+        if isinstance(user_items, BlockedInteractions):
+            return user_items
         self._item_means = np.asarray(user_items.mean(axis=0), dtype=np.float64).ravel()
         self._n_users = user_items.shape[0]
         return user_items
+
+    def _fit_blocks(self, X: BlockedInteractions) -> BlockedGram:
+        self._item_means = X.popularity("sum") / X.n_users
+        self._n_users = X.n_users
+        return super()._fit_blocks(X)
 
     def _solve(self, gram: Gram, start: Floats | None = None) -> Components:
         found = super()._solve(gram, start)
@@ -101,7 +114,7 @@ class NormalizedPCA(ProjectionModel):
 
     Parameters
     ----------
-    n_components, solver, tol, random_state
+    n_components, solver, tol, sweeps, random_state
         As in `VanillaPCA`.
 
     Attributes
@@ -137,6 +150,16 @@ class NormalizedPCA(ProjectionModel):
 
     def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
         """Return the matrix that is projected: X·diag(1/p)."""
-        divisors = np.where(self.popularity_ > 0, self.popularity_, np.inf)
-        values = (user_items.data / divisors[user_items.indices]).astype(user_items.dtype)
-        return sp.csr_array((values, user_items.indices, user_items.indptr), shape=user_items.shape)
+        return columns_divided(user_items, self.popularity_)
+
+    def _fit_blocks(self, X: BlockedInteractions) -> BlockedGram:
+        squares = X.blocks.total(column_powers, 2)
+        self.popularity_ = block_popularity(X, squares, None)
+        return X.gram(partial(columns_divided, popularity=self.popularity_))
+
+
+def columns_divided(user_items: sp.csr_array, popularity: Floats) -> sp.csr_array:
+    """X·diag(1/p), and 0 for an item that nobody touched."""
+    divisors = np.where(popularity > 0, popularity, np.inf)
+    values = (user_items.data / divisors[user_items.indices]).astype(user_items.dtype)
+    return sp.csr_array((values, user_items.indices, user_items.indptr), shape=user_items.shape)

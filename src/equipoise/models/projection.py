@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +18,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils._tags import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from equipoise.distributed.blocked import BlockedInteractions
+from equipoise.distributed.blocks import Prepare, largest_value
+from equipoise.distributed.gram import BlockedGram
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
 from equipoise.models.persistence import Artefact
 from equipoise.models.recommender import Recommender
@@ -25,7 +28,13 @@ from equipoise.models.similarity import cosines_to
 from equipoise.spectral.certificate import Certificate, certify, suboptimality
 from equipoise.spectral.eigen import Eigenpairs
 from equipoise.spectral.gram import Gram, squared_column_norms
-from equipoise.spectral.lanczos import LANCZOS_ZERO, Monitor
+from equipoise.spectral.lanczos import (
+    LANCZOS_ZERO,
+    Monitor,
+    basis_columns,
+    block_width,
+    wide_block,
+)
 from equipoise.spectral.solve import (
     SOLVERS,
     Components,
@@ -36,6 +45,8 @@ from equipoise.spectral.solve import (
 )
 
 Floats = NDArray[np.float64]
+Sweeps = Literal["auto", "few", "many"]
+SWEEPS: tuple[Sweeps, ...] = get_args(Sweeps)
 
 
 class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recommender):
@@ -49,6 +60,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "solver": [StrOptions(set(SOLVERS))],
         "tol": [Interval(Real, 1e-12, 1e-2, closed="both")],
+        "sweeps": [StrOptions(set(SWEEPS))],
         "random_state": ["random_state"],
     }
     _arrays: ClassVar[tuple[str, ...]] = (
@@ -79,11 +91,13 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         *,
         solver: Solver = "auto",
         tol: float = 1e-6,
+        sweeps: Sweeps = "auto",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.solver = solver
         self.tol = tol
+        self.sweeps = sweeps
         self.random_state = random_state
 
     def _solve(self, gram: Gram, start: Floats | None = None) -> Components:
@@ -99,6 +113,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
             tol=self.tol,
             rng=self._generator(),
             start=start,
+            block=self._block(gram),
             monitor=self.monitor,
         )
 
@@ -110,8 +125,8 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         """f(λ_i), by which component i counts in a score; the paper's projector has 1."""
         return np.ones(self.n_components_, self.components_.dtype)
 
-    def _fit(self, user_items: sp.csr_array) -> None:
-        """Learn the components of users × items."""
+    def _fit(self, user_items: Any) -> None:
+        """Learn the components of users × items, in memory or in blocks."""
         gram = self._prepare(user_items)
         self._learn(self._solve(gram))
 
@@ -197,13 +212,55 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _prepare(self, user_items: sp.csr_array, *, fits: int = 1) -> Gram:
+    def _accept(self, X: Any) -> Any:
+        """Read the training data; blocks of users stay where they are."""
+        if not isinstance(X, BlockedInteractions):
+            return super()._accept(X)
+        self._meet_items(X.item_ids)
+        return X
+
+    def _prepare(self, user_items: Any, *, fits: int = 1) -> Gram:
         """Choose who answers the solver's questions about the training data."""
+        if isinstance(user_items, BlockedInteractions):
+            return self._prepare_blocks(user_items)
         signal = self._fit_signal(user_items)
         auto = self.solver == "auto"
         self.solver_ = choose_solver(signal, self.n_components, fits=fits) if auto else self.solver
         self._dtype = user_items.dtype
         return build_gram(signal, self.solver_)
+
+    def _prepare_blocks(self, X: BlockedInteractions) -> Gram:
+        """Let blocks of users answer, wherever they are; nothing of size m × m anywhere."""
+        if self.solver not in ("auto", "matrix_free"):
+            raise InvalidParameterError(
+                f"solver={self.solver!r} forms a matrix of items × items, which data in blocks "
+                "are too large for. Use 'auto' or 'matrix_free'."
+            )
+        self.solver_ = "matrix_free"
+        self._dtype = np.dtype(np.float64)
+        gram = self._fit_blocks(X)
+        width = self._block(gram) or block_width(self.n_components)
+        X.blocks.check_room(X.n_items, width, basis_columns(self.n_components, width))
+        return gram
+
+    def _fit_blocks(self, X: BlockedInteractions) -> BlockedGram:
+        """Learn p_j of the matrix that is projected, and return who answers for that matrix."""
+        prepare = self._row_signal()
+        gram = X.gram(prepare)
+        self.popularity_ = block_popularity(X, gram.squared_norms, prepare)
+        return gram
+
+    def _row_signal(self) -> Prepare | None:
+        """`preprocess` as a function that can be sent to other machines; None if it does nothing.
+
+        Only what depends on a user's own row can be done there.
+        """
+        return None
+
+    def _block(self, gram: Gram) -> int | None:
+        """Vectors a sweep: many where reading the data is what costs."""
+        few = isinstance(gram, BlockedGram) if self.sweeps == "auto" else self.sweeps == "few"
+        return min(wide_block(self.n_components), gram.n_items) if few else None
 
     def _fit_signal(self, user_items: sp.csr_array) -> sp.csr_array:
         """Learn p_j = ‖X_·j‖₂ of the matrix that is projected, and return that matrix."""
@@ -270,14 +327,30 @@ def popularity_of(X: sp.csr_array) -> Floats:
     """p_j = ‖X_·j‖₂; values whose squares leave floating point are refused."""
     with np.errstate(over="ignore"):  # refused below
         squares = squared_column_norms(X)
-    largest = float(squares.max())
-    if not np.isfinite(largest) or largest < np.finfo(np.float64).tiny:
-        raise InvalidDataError(
-            f"values as large as {float(X.data.max()):.3g} have squares beyond floating point. "
-            "Multiply the data by a constant: the components do not depend on it."
-        )
+    if not _are_sound(squares):
+        _refuse_values(float(X.data.max()))
     popularity: Floats = np.sqrt(squares)
     return popularity
+
+
+def block_popularity(X: BlockedInteractions, squares: Floats, prepare: Prepare | None) -> Floats:
+    """p_j from the squared norms that the blocks added up, refused as in `popularity_of`."""
+    if not _are_sound(squares):
+        _refuse_values(max(X.blocks.collect(largest_value, prepare)))
+    popularity: Floats = np.sqrt(squares)
+    return popularity
+
+
+def _are_sound(squares: Floats) -> bool:
+    largest = float(squares.max())
+    return bool(np.isfinite(largest) and largest >= np.finfo(np.float64).tiny)
+
+
+def _refuse_values(largest: float) -> None:
+    raise InvalidDataError(
+        f"values as large as {largest:.3g} have squares beyond floating point. "
+        "Multiply the data by a constant: the components do not depend on it."
+    )
 
 
 def _is_whole(value: object) -> bool:

@@ -93,7 +93,13 @@ def user_ranges(indptr: NDArray[Any], parts: int) -> list[tuple[int, int]]:
     return list(pairwise(edges))
 
 
-def sweep(X: sp.csr_array, V: NDArray[Any], weights: NDArray[Any] | None = None) -> NDArray[Any]:
+def sweep(
+    X: sp.csr_array,
+    V: NDArray[Any],
+    weights: NDArray[Any] | None = None,
+    *,
+    threads: int | None = None,
+) -> NDArray[Any]:
     """One read of X: XᵀXV, or ½(w∘XᵀXV + XᵀX(w∘V)) where weights are given.
 
     Parameters
@@ -104,10 +110,12 @@ def sweep(X: sp.csr_array, V: NDArray[Any], weights: NDArray[Any] | None = None)
         C order; the arithmetic is done in its dtype.
     weights : ndarray of shape (n_items,), optional
         w, in V's dtype.
+    threads : int, optional
+        All cores by default. The order of the sum, and so its last bits, depends on it.
     """
     loop = _compiled(_add_gram if weights is None else _add_weighted_gram)
     operands = [V] if weights is None else [weights * V.dtype.type(0.5), V]
-    ranges = user_ranges(X.indptr, thread_count())
+    ranges = user_ranges(X.indptr, threads or thread_count())
 
     def run(part: int) -> NDArray[Any]:
         out = np.zeros(V.shape, V.dtype)

@@ -103,6 +103,7 @@ def solve(
     tol: float = 1e-6,
     rng: np.random.Generator,
     start: Floats | None = None,
+    block: int | None = None,
     monitor: Monitor | None = None,
 ) -> Components:
     """Maximise Σ_j w_j ⟨X_·j, X̂_·j⟩ over projections of rank ≤ r, exactly.
@@ -125,6 +126,8 @@ def solve(
         Draws the first Krylov block.
     start : ndarray of shape (n_items, any), optional
         Components of a near-by problem.
+    block : int, optional
+        Vectors a sweep; `wide_block` where reading the data is what costs.
     monitor : callable, optional
         Called with (sweeps, residual) as the iteration goes on.
     """
@@ -136,7 +139,7 @@ def solve(
             found = dense_eigenpairs(operator.dense(), components)
         else:
             found = lanczos_eigenpairs(
-                operator, components, tol=tol, rng=rng, start=near, monitor=monitor
+                operator, components, tol=tol, rng=rng, start=near, block=block, monitor=monitor
             )
         return _in_units(found, operator.scale / gram.scale)
 

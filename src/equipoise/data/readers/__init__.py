@@ -25,7 +25,7 @@ from equipoise.data.readers.vocabulary import (
 )
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
-__all__ = ["Columns", "Options", "read"]
+__all__ = ["Columns", "Opened", "Options", "open_files", "read"]
 
 
 class Options(NamedTuple):
@@ -70,12 +70,39 @@ def _read_files(source: str | os.PathLike[str], options: Options) -> Interaction
             raise InvalidDataError(f"{source} matches several databases; name one.")
         return _read_database(str(found.paths[0]), options)
     _refuse_query(options, source)
-    if found.format == "parquet":
-        batches = tables.parquet_batches(found.paths, options.columns)
-        return _encode(batches, ColumnVocabulary, options, str(source))
-    text = (batch for path in found.paths for batch in _readable(path, found.format, options))
-    loaded = _encode(text, TextVocabulary, options, str(source))
+    opened = _open(found, options)
+    loaded = _encode(opened.batches, opened.vocabulary, options, str(source))
     return loaded if found.names is None else loaded.with_names(found.names)
+
+
+class Opened(NamedTuple):
+    """Files about to be read: their rows in batches, and how their ids are to be coded."""
+
+    batches: Iterable[Batch]
+    vocabulary: Callable[[str], Vocabulary]
+    n_bytes: int
+    n_rows: int | None  # where the files say so
+
+
+def open_files(source: str | os.PathLike[str], options: Options) -> Opened:
+    """Open text or Parquet files for reading batch by batch, for who does not keep them whole."""
+    found = files.find(Path(source), options.format)
+    if found.format == "sqlite":
+        raise InvalidDataError(
+            f"{source} is a database, which is read whole. Export the query as Parquet first."
+        )
+    _refuse_query(options, source)
+    return _open(found, options)
+
+
+def _open(found: files.Files, options: Options) -> Opened:
+    n_bytes = sum(path.stat().st_size for path in found.paths)
+    if found.format == "parquet":
+        rows = tables.parquet_rows(found.paths)
+        batches = tables.parquet_batches(found.paths, options.columns)
+        return Opened(batches, ColumnVocabulary, n_bytes, rows)
+    text = (batch for path in found.paths for batch in _readable(path, found.format, options))
+    return Opened(text, TextVocabulary, n_bytes, None)
 
 
 def _readable(path: Path, kind: str, options: Options) -> Iterator[Batch]:

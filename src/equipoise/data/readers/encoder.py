@@ -71,6 +71,10 @@ class Encoder:
         if "timestamp" in roles:
             columns["timestamp"] = times_of(batch._replace(rows=rows))
         columns["user"], columns["item"] = self._codes(rows)
+        self._keep(columns)
+
+    def _keep(self, columns: dict[str, NDArray[Any]]) -> None:
+        """Keep one batch: in memory here, on disk where a subclass has less of it."""
         for role, column in columns.items():
             self._columns.setdefault(role, []).append(column)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -96,8 +97,8 @@ def batches(table: Any, asked: Columns) -> Iterator[Batch]:
         return
     start = 0
     for frame in _frames(table):
-        found = _resolved(frame.schema, asked, source)
-        yield _batch(frame, found, source, start)
+        found = resolved_columns(frame.schema, asked, source)
+        yield batch_of(frame, found, source, start)
         start += len(frame)
 
 
@@ -135,7 +136,8 @@ def _unreadable(table: Any, reason: str) -> InvalidDataError:
     )
 
 
-def _resolved(schema: pl.Schema, asked: Columns, source: str) -> Resolved:
+def resolved_columns(schema: pl.Schema, asked: Columns, source: str) -> Resolved:
+    """Return where each role is in a table; refuse if that is a question."""
     names = schema.names()
     found = resolve(names, len(names), asked, source)
     numeric = [place for place, kind in enumerate(schema.dtypes()) if kind.is_numeric()]
@@ -145,45 +147,62 @@ def _resolved(schema: pl.Schema, asked: Columns, source: str) -> Resolved:
 
 def _lazy_batches(table: pl.LazyFrame, asked: Columns, source: str) -> Iterator[Batch]:
     schema = table.collect_schema()
-    names, found = schema.names(), _resolved(schema, asked, source)
+    names, found = schema.names(), resolved_columns(schema, asked, source)
     narrow = table.select(names[place] for place in found.taken().values())
     start = 0
     frames = narrow.collect_batches() if hasattr(narrow, "collect_batches") else [narrow.collect()]
     for frame in frames:
-        yield _batch(frame, _renumbered(found), source, start)
+        yield batch_of(frame, renumbered(found), source, start)
         start += len(frame)
 
 
 def parquet_batches(paths: Sequence[Path], asked: Columns) -> Iterator[Batch]:
     """Yield the rows of Parquet files in batches; only the columns needed are read."""
     for path in paths:
-        try:
+        with _naming(path):
             yield from _one_parquet(path, asked)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise InvalidDataError(
-                f"{path} cannot be read as Parquet; it may be broken or another kind of file. "
-                f"({str(error).splitlines()[0]})"
-            ) from error
+
+
+def parquet_rows(paths: Sequence[Path]) -> int:
+    """Return how many rows Parquet files have, from their footers."""
+    total = 0
+    for path in paths:
+        with _naming(path):
+            total += pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
+    return total
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Say which file it was that could not be read."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InvalidDataError(
+            f"{path} cannot be read as Parquet; it may be broken or another kind of file. "
+            f"({str(error).splitlines()[0]})"
+        ) from error
 
 
 def _one_parquet(path: Path, asked: Columns) -> Iterator[Batch]:
     scan = pl.scan_parquet(path, glob=False)
     schema = scan.collect_schema()
-    names, found = schema.names(), _resolved(schema, asked, str(path))
+    names, found = schema.names(), resolved_columns(schema, asked, str(path))
     narrow = scan.select(names[place] for place in found.taken().values())
     n_rows = scan.select(pl.len()).collect().item()
     for start in range(0, n_rows, _ROWS_AT_A_TIME):
         frame = narrow.slice(start, _ROWS_AT_A_TIME).collect()
-        yield _batch(frame, _renumbered(found), str(path), start)
+        yield batch_of(frame, renumbered(found), str(path), start)
 
 
-def _renumbered(found: Resolved) -> Resolved:
+def renumbered(found: Resolved) -> Resolved:
     """Return the positions within a table that holds the taken columns only, in role order."""
     order = {role: place for place, role in enumerate(found.taken())}
     return Resolved(order["user"], order["item"], order.get("value"), order.get("timestamp"))
 
 
-def _batch(frame: pl.DataFrame, found: Resolved, source: str, start: int) -> Batch:
+def batch_of(frame: pl.DataFrame, found: Resolved, source: str, start: int) -> Batch:
+    """Return rows as a batch; `start` is the number of the first in its source."""
     names = frame.columns
     places = found.taken()
     return Batch(

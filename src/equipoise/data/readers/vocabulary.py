@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import polars as pl
@@ -81,9 +81,16 @@ class ColumnVocabulary:
         self._known: pl.Series | None = None
         self._table: _CodeTable | None = _CodeTable()
 
+    @classmethod
+    def of(cls, role: str, known: pl.Series) -> Self:
+        """Return a vocabulary that knows these ids already."""
+        vocabulary = cls(role)
+        vocabulary.encode(known)
+        return vocabulary
+
     def encode(self, column: pl.Series) -> NDArray[np.int32]:
         """Return codes; only ids never seen before touch the dictionary."""
-        column = self._typed(column)
+        column = self.typed(column)
         if self._known is None:
             self._known = column.clear()
         codes = self._look_up(column)
@@ -113,7 +120,8 @@ class ColumnVocabulary:
         found = column.replace_strict(known, codes, default=-1, return_dtype=pl.Int32)
         return found.to_numpy(writable=True)
 
-    def _typed(self, column: pl.Series) -> pl.Series:
+    def typed(self, column: pl.Series) -> pl.Series:
+        """Return ids in the type that all have here; refuse those that have another."""
         if column.dtype in (pl.Categorical, pl.Enum):
             column = column.cast(pl.String)
         if isinstance(column.dtype, _NOT_SCALAR):
@@ -133,9 +141,14 @@ class ColumnVocabulary:
             "later one. Give them one type."
         )
 
+    @property
+    def known(self) -> pl.Series:
+        """The ids so far, in order of appearance, as polars holds them."""
+        return pl.Series(dtype=pl.String) if self._known is None else self._known
+
     def ids(self) -> NDArray[Any]:
         """Return a NumPy array of the same type; text and rarer types become objects."""
-        known = pl.Series(dtype=pl.String) if self._known is None else self._known
+        known = self.known
         kind = known.dtype
         zoned = isinstance(kind, pl.Datetime) and kind.time_zone is not None
         plain = (
@@ -157,7 +170,8 @@ class TextVocabulary(ColumnVocabulary):
         super().__init__(role)
         self._all_numbers = True
 
-    def _typed(self, column: pl.Series) -> pl.Series:
+    def typed(self, column: pl.Series) -> pl.Series:
+        """Return whole numbers as long as every id so far is one, then text."""
         if self._all_numbers:
             numbers = column.cast(pl.Int64, strict=False)
             if column.dtype == pl.Int64 or _is_plain(column, numbers):

@@ -1,0 +1,143 @@
+"""Parquet files anywhere, in parts that one task can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from equipoise.data.readers.columns import Columns
+from equipoise.exceptions import InvalidDataError, require_extra
+
+# Rows that a task reads at a time, at least a row group: some 100 MB of table
+ROWS_AT_A_TIME = 1 << 22
+_ENDINGS = (".parquet", ".pq")
+
+
+class ParquetPart(NamedTuple):
+    """Neighbouring row groups of one file.
+
+    Attributes
+    ----------
+    path : str
+        As its file system knows it.
+    url : str
+        How an error names it.
+    groups : tuple of int
+        Which row groups.
+    first_row, n_rows : int
+        Where they begin in the file, and how long they are.
+    options : mapping
+        Of the file system (fsspec's storage_options).
+    """
+
+    path: str
+    url: str
+    groups: tuple[int, ...]
+    first_row: int
+    n_rows: int
+    options: Mapping[str, Any]
+
+
+def parquet_parts(
+    source: str, options: Mapping[str, Any] | None = None, rows: int = ROWS_AT_A_TIME
+) -> list[ParquetPart]:
+    """Return the parts of a file, a folder or a glob, local or on an object store.
+
+    Parameters
+    ----------
+    source : str
+        A path, or a URL that fsspec knows (``s3://``, ``gs://``, ``abfs://``, ``memory://`` …).
+    options : mapping, optional
+        fsspec's storage_options: endpoint, credentials.
+    rows : int
+        About how many rows a part.
+    """
+    options = dict(options or {})
+    fsspec = require_extra("fsspec", "dask", f"reading {source}")
+    try:
+        system, path = fsspec.core.url_to_fs(str(source), **options)
+        paths = _paths(system, path)
+    except (OSError, ValueError, ImportError) as error:
+        raise InvalidDataError(f"{source} cannot be listed: {error}.") from error
+    if not paths:
+        raise InvalidDataError(
+            f"there is no Parquet file at {source}. Check the path; files end in "
+            f"{' or '.join(_ENDINGS)}."
+        )
+    return [part for each in paths for part in _parts_of(system, each, options, rows)]
+
+
+def _paths(system: Any, path: str) -> list[str]:
+    if "*" in path:
+        return sorted(system.glob(path))
+    if system.isdir(path):
+        there = sorted(system.ls(path, detail=False))
+        return [each for each in there if each.endswith(_ENDINGS)]
+    return [path] if system.exists(path) else []
+
+
+def _parts_of(
+    system: Any, path: str, options: Mapping[str, Any], rows: int
+) -> Iterator[ParquetPart]:
+    url = system.unstrip_protocol(path)
+    metadata = _opened(system, path, url).metadata
+    groups: list[int] = []
+    first = length = 0
+    for group in range(metadata.num_row_groups):
+        groups.append(group)
+        length += metadata.row_group(group).num_rows
+        if length >= rows or group == metadata.num_row_groups - 1:
+            yield ParquetPart(path, url, tuple(groups), first, length, options)
+            groups, first, length = [], first + length, 0
+
+
+def _opened(system: Any, path: str, url: str) -> Any:
+    parquet = require_extra("pyarrow.parquet", "dask", f"reading {url}")
+    import pyarrow as pa
+
+    try:
+        return parquet.ParquetFile(system.open(path, "rb"))
+    except FileNotFoundError as error:
+        raise InvalidDataError(
+            f"{url} is gone. Put it back, or read the data anew from where they are."
+        ) from error
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidDataError(
+            f"{url} cannot be read as Parquet; it may be broken or another kind of file. "
+            f"({str(error).splitlines()[0]})"
+        ) from error
+
+
+def read_part(part: ParquetPart, asked: Columns) -> Any:
+    """Return the part's rows as a `Batch`; only the columns needed are read."""
+    import polars as pl
+    import pyarrow as pa
+
+    from equipoise.data.readers.tables import batch_of, renumbered, resolved_columns
+
+    fsspec = require_extra("fsspec", "dask", f"reading {part.url}")
+    system, _ = fsspec.core.url_to_fs(part.url, **part.options)
+    file = _opened(system, part.path, part.url)
+    schema = pl.DataFrame(file.schema_arrow.empty_table()).schema
+    found = resolved_columns(schema, asked, part.url)
+    names = [schema.names()[place] for place in found.taken().values()]
+    try:
+        table = file.read_row_groups(list(part.groups), columns=names)
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidDataError(
+            f"{part.url} cannot be read to its end; it may be broken or cut off. ({error})"
+        ) from error
+    # Arrow gives the columns in the order of the file
+    frame = pl.DataFrame(table.select(names))
+    return batch_of(frame, renumbered(found), part.url, part.first_row)
+
+
+def frame_batch(frame: Any, number: int, asked: Columns) -> Any:
+    """Return a partition of a Dask DataFrame (a pandas table) as a `Batch`."""
+    import polars as pl
+
+    from equipoise.data.readers.tables import batch_of, resolved_columns
+
+    source = f"partition {number} of the Dask DataFrame"
+    table = pl.from_pandas(frame)
+    return batch_of(table, resolved_columns(table.schema, asked, source), source, 0)

@@ -1,0 +1,109 @@
+"""`StreamedInteractions`: users × items on the disk of one machine, larger than its memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from equipoise.data.assembly import Duplicates, check_duplicates_policy
+from equipoise.distributed.blocked import BlockedInteractions
+from equipoise.distributed.disk import DiskBlocks, Scratch
+from equipoise.distributed.sizes import parse_bytes
+from equipoise.exceptions import InvalidDataError
+
+# What a row takes at most while its block is put together: codes, value, time, sorted copies.
+_BYTES_PER_ROW = 100
+# The share of the memory that a block may take; batches, ids and vectors need the rest.
+_SHARE = 0.25
+# The least that a row of text or of packed Parquet takes: so many rows can a file hold.
+_LEAST_ROW = 4
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StreamedInteractions(BlockedInteractions):
+    """Users × items on disk, in blocks of users that are read one after the other.
+
+    Examples
+    --------
+    >>> import tempfile, polars as pl
+    >>> path = tempfile.mkdtemp() + "/plays.parquet"
+    >>> pl.DataFrame({"user": [7, 7, 8], "item": ["a", "b", "b"]}).write_parquet(path)
+    >>> plays = StreamedInteractions.read(path, memory="1GB")
+    >>> plays
+    StreamedInteractions(2 users x 2 items, 3 interactions in 1 blocks)
+    >>> plays.popularity("count").tolist()
+    [1.0, 2.0]
+    """
+
+    @classmethod
+    def read(
+        cls,
+        source: str | os.PathLike[str],
+        *,
+        memory: str | int = "4GB",
+        scratch: str | os.PathLike[str] | None = None,
+        user: str | int | None = None,
+        item: str | int | None = None,
+        value: str | int | None = None,
+        timestamp: str | int | None = None,
+        delimiter: str | None = None,
+        duplicates: Duplicates = "sum",
+        format: str | None = None,  # noqa: A002 - the word every reader uses
+        n_blocks: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Read files once, batch by batch, into blocks on disk.
+
+        Parameters
+        ----------
+        source : path or URL
+            Parquet or text files, a folder or a glob; Parquet also at a URL that fsspec knows.
+        memory : str or int
+            What this process may take beside the ids of users and items: decides how large a
+            block is, and is checked against the vectors of a fit before it begins.
+        scratch : path, optional
+            Folder for the blocks, some 16 bytes an interaction. By default the system's for
+            temporary files. Emptied when the data are no longer used.
+        user, item, value, timestamp, delimiter, duplicates, format
+            As in `Interactions.read`.
+        n_blocks : int, optional
+            Instead of as many as `memory` asks for.
+        storage_options : mapping, optional
+            fsspec's, for a URL.
+        """
+        from equipoise.data.readers import Columns, Options
+        from equipoise.distributed.spooling import spool
+
+        check_duplicates_policy(duplicates)
+        limit = parse_bytes(memory)
+        options = Options(Columns(user, item, value, timestamp), delimiter, duplicates, format)
+        batches, vocabulary, most_rows = _batches(source, options, storage_options)
+        wanted = -(-most_rows * _BYTES_PER_ROW // int(limit * _SHARE))
+        folder = Scratch(scratch)
+        spooled = spool(
+            batches, vocabulary, folder.path, n_blocks or max(1, wanted), duplicates, str(source)
+        )
+        blocks = DiskBlocks(folder.path, spooled.n_blocks, limit, folder)
+        return cls._of(blocks, spooled.item_ids)
+
+
+def _batches(
+    source: str | os.PathLike[str], options: Any, storage_options: Mapping[str, Any] | None
+) -> tuple[Iterable[Any], Any, int]:
+    """Rows in batches, how their ids are coded, and how many rows there can be at most."""
+    from equipoise.data import readers
+    from equipoise.data.readers.vocabulary import ColumnVocabulary
+    from equipoise.distributed import sources
+
+    if "://" in str(source):
+        parts = sources.parquet_parts(str(source), storage_options, rows=1)
+        batches = (sources.read_part(part, options.columns) for part in parts)
+        return batches, ColumnVocabulary, sum(part.n_rows for part in parts)
+    opened = readers.open_files(source, options)
+    rows = opened.n_bytes // _LEAST_ROW if opened.n_rows is None else opened.n_rows
+    if not opened.n_bytes:
+        raise InvalidDataError(f"{Path(source)} is empty.")
+    return opened.batches, opened.vocabulary, rows

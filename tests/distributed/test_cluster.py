@@ -1,0 +1,242 @@
+"""Real worker processes: what a cluster answers is what the local path answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import equipoise
+from equipoise import Interactions, ItemWeightedPCA, NormalizedPCA, VanillaPCA
+from equipoise.data.catalog import load_dataset
+from equipoise.distributed import ClusterError, DistributedInteractions, open_interactions
+from equipoise.distributed.interactions import connect
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from tests.distributed.conftest import shuffled_rows
+from tests.distributed.object_store import object_store
+from tests.distributed.subspaces import assert_same_model
+
+pytestmark = pytest.mark.distributed
+
+
+@pytest.mark.parametrize(("n_blocks", "rows"), [(1, 10**9), (5, 8_000), (16, 1)])
+def test_parquet_on_a_cluster_is_what_a_local_read_gives(
+    client, table_folder, local, n_blocks, rows
+):
+    spread = DistributedInteractions.from_parquet(
+        str(table_folder), client=client, n_blocks=n_blocks, rows_per_task=rows
+    )
+    assert len(spread.blocks) == n_blocks
+    assert spread.collect() == local
+
+
+@pytest.mark.parametrize("duplicates", ["sum", "last"])
+def test_duplicates_are_merged_as_by_a_local_read(client, tmp_path, duplicates):
+    rng = np.random.default_rng(3)
+    columns = {"user": rng.integers(0, 20, 400), "item": rng.integers(0, 9, 400)}
+    table = pl.DataFrame(columns | {"value": rng.integers(0, 5, 400)})
+    table.write_parquet(tmp_path / "t.parquet", row_group_size=50)
+    options = {"duplicates": duplicates}
+    local = Interactions.read(tmp_path / "t.parquet", **options)
+    spread = DistributedInteractions.from_parquet(
+        str(tmp_path), client=client, n_blocks=3, rows_per_task=50, **options
+    )
+    assert spread.collect() == local
+
+
+def test_files_whose_whole_numbers_differ_in_width_agree(client, tmp_path):
+    pl.DataFrame({"user": pl.Series([1, 2], dtype=pl.Int32), "item": [5, 6]}).write_parquet(
+        tmp_path / "a.parquet"
+    )
+    pl.DataFrame({"user": pl.Series([2, 3], dtype=pl.Int64), "item": [6, 7]}).write_parquet(
+        tmp_path / "b.parquet"
+    )
+    spread = DistributedInteractions.from_parquet(str(tmp_path), client=client, n_blocks=2)
+    assert spread.collect() == Interactions.read(tmp_path)
+
+
+def test_a_dask_data_frame_is_taken_as_it_is(client, table_folder, local):
+    frames = pytest.importorskip("dask.dataframe")
+    frame = frames.from_pandas(pl.read_parquet(table_folder).to_pandas(), npartitions=4)
+    assert DistributedInteractions.from_dask(frame, client=client, n_blocks=3).collect() == local
+
+
+def test_a_url_is_read_through_fsspec(client, table_folder, local):
+    spread = open_interactions(
+        f"file://{table_folder}/*.parquet", scheduler=client.scheduler.address, n_blocks=2
+    )
+    assert spread.collect() == local
+    spread.blocks.client.close()
+
+
+def test_an_object_store_gives_the_table_and_takes_the_lists(client, table_folder, local):
+    pytest.importorskip("s3fs")
+    with object_store() as (objects, options):
+        for path in table_folder.iterdir():
+            objects[f"bucket/plays/{path.name}"] = path.read_bytes()
+        spread = DistributedInteractions.from_parquet(
+            "s3://bucket/plays", client=client, n_blocks=3, storage_options=options
+        )
+        assert spread.collect() == local
+        model = ItemWeightedPCA(4).fit(spread)
+        rows = spread.recommend(model, "s3://bucket/lists/today", N=3, storage_options=options)
+        written = {name for name in objects if name.startswith("bucket/lists/")}
+        assert written == {
+            *(f"bucket/lists/today/part-{number:05}.parquet" for number in range(3)),
+            "bucket/lists/today/_SUCCESS",
+        }
+        parts = [pl.read_parquet(objects[name]) for name in written if name.endswith("parquet")]
+        assert sum(map(len, parts)) == rows == 3 * local.n_users
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ItemWeightedPCA(8, tol=1e-9),
+        ItemWeightedPCA(8, tol=1e-9, value_transform="log1p", user_scaling=0.5),
+        VanillaPCA(8, tol=1e-9),
+        NormalizedPCA(8, tol=1e-9),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_fit_on_a_cluster_equals_a_local_one(spread, local, model):
+    from sklearn.base import clone
+
+    assert_same_model(clone(model).fit(spread), clone(model).fit(local))
+
+
+def test_the_artefact_of_a_cluster_fit_is_a_model_like_any_other(spread, local, tmp_path):
+    fitted = ItemWeightedPCA(8, tol=1e-9).fit(spread)
+    loaded = equipoise.load(fitted.save(tmp_path / "m.eqp"))
+    assert loaded.certificate_ == fitted.certificate_
+    assert loaded.certificate_.sweeps < ItemWeightedPCA(8, tol=1e-9).fit(local).certificate_.sweeps
+    np.testing.assert_array_equal(
+        loaded.recommend(local, N=3).ids, fitted.recommend(local, N=3).ids
+    )
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["lastfm-2k", "ml-1m"])
+def test_local_and_cluster_agree_on_the_papers_data(client, data_dir, name):
+    data = load_dataset(name, preprocessing="paper", data_dir=data_dir)
+    reference = ItemWeightedPCA(16, tol=1e-8).fit(data)
+    for n_blocks in (1, 4, 13) if name == "lastfm-2k" else (2, 7):
+        spread = DistributedInteractions.from_interactions(data, client=client, n_blocks=n_blocks)
+        assert_same_model(ItemWeightedPCA(16, tol=1e-8).fit(spread), reference)
+
+
+@pytest.mark.data
+def test_local_and_cluster_agree_on_a_table_of_the_papers_data(client, data_dir, tmp_path):
+    data = load_dataset("lastfm-2k", preprocessing="paper", data_dir=data_dir)
+    shuffled_rows(data).write_parquet(tmp_path / "plays.parquet", row_group_size=10_000)
+    local = Interactions.read(tmp_path)
+    spread = DistributedInteractions.from_parquet(
+        str(tmp_path), client=client, n_blocks=6, rows_per_task=10_000
+    )
+    assert spread.collect() == local
+    assert_same_model(
+        ItemWeightedPCA(16, tol=1e-8).fit(spread), ItemWeightedPCA(16, tol=1e-8).fit(local)
+    )
+
+
+def test_the_bits_do_not_depend_on_the_number_of_workers(cluster, client, table_folder):
+    def fitted() -> bytes:
+        spread = DistributedInteractions.from_parquet(str(table_folder), client=client, n_blocks=7)
+        return ItemWeightedPCA(6).fit(spread).components_.tobytes()
+
+    with_three = fitted()
+    cluster.scale(1)
+    while len(client.nthreads()) > 1:
+        client.run_on_scheduler(lambda: None)
+    assert fitted() == with_three
+
+
+def test_workers_that_come_later_are_used(cluster, client, table_folder):
+    spread = DistributedInteractions.from_parquet(str(table_folder), client=client, n_blocks=8)
+    before = ItemWeightedPCA(6).fit(spread).components_.tobytes()
+    known = set(client.nthreads())
+    cluster.scale(4)
+    client.wait_for_workers(4, timeout=60)
+    assert ItemWeightedPCA(6).fit(spread).components_.tobytes() == before
+    (newcomer,) = set(client.nthreads()) - known
+    held = client.who_has(spread.blocks.futures)
+    assert sum(newcomer in places for places in held.values()) >= 1
+
+
+def test_a_cluster_prepares_splits_and_measures_like_the_local_path(spread, local, tmp_path):
+    kept = {"min_users_per_item": 20, "min_items_per_user": 10}
+    ours = spread.filter(**kept).normalize_rows()
+    theirs = local.filter(**kept).normalize_rows()
+    assert ours.collect() == theirs
+    np.testing.assert_allclose(ours.popularity(), theirs.popularity(), rtol=1e-12)
+    split, expected = ours.holdout(), theirs.holdout()
+    assert split.train.collect() == expected.train
+    assert split.test.collect() == expected.test
+    model = ItemWeightedPCA(6, tol=1e-9).fit(split.train)
+    recall = split.train.user_metrics(split.test, model, ks=[10], metrics=["recall"])
+    lists = model.recommend(expected.train, N=10).ids
+    columns = expected.train.item_index(lists.ravel()).reshape(lists.shape)
+    assert recall["recall@10"].value == pytest.approx(
+        equipoise.metrics.recall_at_k(columns, expected.test.matrix, k=10).value
+    )
+    U = model.components_.T
+    np.testing.assert_allclose(
+        split.train.item_auc(U, items=[0, 5]),
+        equipoise.metrics.item_auc(expected.train.matrix, U, items=[0, 5]),
+        atol=1e-4,
+    )
+    rows = split.train.recommend(model, tmp_path / "lists", N=10)
+    table = pl.read_parquet(tmp_path / "lists").sort("user", "rank")
+    assert len(table) == rows
+    order = np.argsort(expected.train.user_ids.astype(str))
+    assert table["item"].to_list() == lists[order].ravel().tolist()
+
+
+def test_a_catalogue_too_wide_for_a_worker_is_refused_with_the_number(spread):
+    with pytest.raises(ClusterError, match=r"takes 20\.5 GB on a worker .* has 2 GB"):
+        spread.blocks.check_room(10_000_000, 64, 640)
+
+
+def test_a_table_without_the_column_is_refused_by_its_workers(client, table_folder):
+    with pytest.raises(InvalidDataError, match="there is no column 'listener'"):
+        DistributedInteractions.from_parquet(str(table_folder), client=client, user="listener")
+
+
+def test_a_bad_value_is_named_with_its_place(client, tmp_path):
+    table = pl.DataFrame({"user": [1, 2, 3], "item": [1, 1, 1], "value": [1.0, 2.0, -3.0]})
+    table.write_parquet(tmp_path / "t.parquet", row_group_size=2)
+    with pytest.raises(InvalidDataError, match=r"t.parquet, row 2 .* is negative"):
+        DistributedInteractions.from_parquet(str(tmp_path), client=client, rows_per_task=2)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda c: DistributedInteractions.from_parquet("/no/where", client=c), InvalidDataError,
+         "there is no Parquet file at /no/where"),
+        (lambda c: DistributedInteractions.from_parquet("nope://x", client=c), InvalidDataError,
+         "cannot be listed"),
+        (lambda c: DistributedInteractions.from_dask([1], client=c), InvalidParameterError,
+         "takes a Dask DataFrame, got list"),
+        (lambda c: DistributedInteractions.from_parquet("x", client=c, duplicates="mean"),
+         InvalidParameterError, "is not a policy"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused(client, call, error, text):
+    with pytest.raises(error, match=text):
+        call(client)
+
+
+def test_an_empty_table_is_refused(client, tmp_path):
+    pl.DataFrame({"user": [1], "item": [1], "value": [0]}).write_parquet(tmp_path / "t.parquet")
+    with pytest.raises(InvalidDataError, match="hold no interaction"):
+        DistributedInteractions.from_parquet(str(tmp_path), client=client)
+
+
+def test_without_a_client_the_way_to_one_is_named(monkeypatch):
+    def no_client() -> None:
+        raise ValueError("No global client found")
+
+    monkeypatch.setattr("distributed.get_client", no_client)
+    with pytest.raises(ClusterError, match=r"Connect first: distributed.Client"):
+        connect()

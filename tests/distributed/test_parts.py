@@ -1,0 +1,149 @@
+"""The small parts, without a cluster: sizes, placement, blocks dealt out by a hash."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+from equipoise.data.readers.encoder import Batch
+from equipoise.distributed.blocks import RowBlock, Sweep, block_product, pairwise_sum
+from equipoise.distributed.coding import homes, merge_names, merge_pieces, names_in, split_rows
+from equipoise.distributed.disk import read_block, write_block
+from equipoise.distributed.placement import moves, spread
+from equipoise.distributed.sizes import driver_bytes, in_words, parse_bytes, worker_bytes
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.spectral.gram import SparseGram
+
+
+def block_of(matrix) -> RowBlock:
+    X = sp.csr_array(np.asarray(matrix, dtype=np.float64))
+    return RowBlock(X, np.arange(X.shape[0]), np.arange(X.shape[0]))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_of_blocks_add_up_to_that_of_the_whole(compiled, weighted, dtype):
+    rng = np.random.default_rng(1)
+    dense = rng.integers(0, 3, (40, 12)) * (rng.random((40, 12)) < 0.5)
+    gram = SparseGram(sp.csr_array(dense.astype(np.float64)), compiled=False)
+    V, w = rng.standard_normal((12, 5)), rng.random(12)
+    expected = gram.weighted_product(w)(V) if weighted else gram.product(V)
+    weights = w.astype(dtype) if weighted else None
+    ask = Sweep(V.astype(dtype), weights, gram.scale, None, compiled, 1)
+    parts = [block_product(block_of(dense[i : i + 10]), ask) for i in range(0, 40, 10)]
+    assert parts[0].dtype == dtype
+    within = 1e-6 if dtype == np.float32 else 1e-14
+    np.testing.assert_allclose(pairwise_sum(*parts), expected, rtol=0, atol=10 * within)
+
+
+def test_values_beyond_float32_are_multiplied_in_units():
+    block = block_of([[1e30, 2e30], [0.0, 1e30]])
+    ask = Sweep(np.eye(2, dtype=np.float32), None, 5e60, None, False, None)
+    np.testing.assert_allclose(block_product(block, ask), [[0.2, 0.4], [0.4, 1.0]], rtol=1e-6)
+
+
+def test_a_scheduler_is_told_how_large_a_block_is():
+    sizeof = pytest.importorskip("dask.sizeof").sizeof
+    rng = np.random.default_rng(0)
+    block = block_of(rng.random((200, 300)))  # 60,000 entries of 8 + 4 bytes
+    assert 720_000 <= sizeof(block) <= 730_000
+
+
+def test_neighbouring_blocks_share_a_worker():
+    assert spread(4, ["a", "b"]) == ["a", "a", "b", "b"]
+    assert spread(2, ["a", "b", "c"]) == ["a", "b"]
+
+
+def test_a_newcomer_gets_its_share_and_nobody_else_moves():
+    held = ["a", "a", "a", "b", "b", "b"]
+    found = moves(held, ["a", "b", "c"])
+    assert list(found.values()) == ["c", "c"]
+    assert sorted(held[block] for block in found) == ["a", "b"]
+    assert moves(held, ["a", "b"]) == {}
+
+
+def test_a_block_whose_worker_is_gone_is_not_moved_but_made_again():
+    assert moves(["gone", "a", None], ["a", "b"]) == {}
+
+
+def test_the_home_of_an_id_is_the_same_in_every_process():
+    code = (
+        "import polars as pl; from equipoise.distributed.coding import homes\n"
+        "print(homes(pl.Series(['ann', 'bob', 'eve']), 7).tolist())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(homes(pl.Series(["ann", "bob", "eve"]), 7).tolist())
+
+
+def test_homes_spread_ids_evenly():
+    for ids in (pl.Series(np.arange(10_000)), pl.Series([f"user-{i}" for i in range(10_000)])):
+        counts = np.bincount(homes(ids, 8), minlength=8)
+        assert counts.min() > 1_000
+        assert counts.max() < 1_500
+
+
+def batch(**columns) -> Batch:
+    return Batch(pl.DataFrame(columns), "t", str, {name: name for name in columns})
+
+
+def test_parts_are_coded_alone_and_agree_together():
+    parts = [batch(user=[7, 8, 7], item=["x", "y", "y"]), batch(user=[9, 7], item=["z", "x"])]
+    names = merge_names(*(names_in(part) for part in parts))
+    assert names.items.to_list() == ["x", "y", "z"]
+    pieces = [split_rows(part, number, 2, names) for number, part in enumerate(parts)]
+    blocks = [merge_pieces([each[b] for each in pieces], names, "sum") for b in range(2)]
+    rows = {
+        user: block.matrix.toarray()[place].tolist()
+        for block in blocks
+        for place, user in enumerate(block.user_ids)
+    }
+    assert rows == {7: [2.0, 1.0, 0.0], 8: [0.0, 1.0, 0.0], 9: [0.0, 0.0, 1.0]}
+    order = {u: o for block in blocks for u, o in zip(block.user_ids, block.order, strict=True)}
+    assert sorted(order, key=order.__getitem__) == [7, 8, 9]
+
+
+def test_parts_with_other_columns_or_times_are_refused():
+    with pytest.raises(InvalidDataError, match=r"one part has the columns \['item', 'user', 'val"):
+        merge_names(
+            names_in(batch(user=[1], item=[1])), names_in(batch(user=[1], item=[1], value=[2]))
+        )
+    numbers = batch(user=[1], item=[1], timestamp=[5])
+    dates = batch(user=[1], item=[1], timestamp=["2020-01-01"])
+    names = merge_names(names_in(numbers), names_in(dates))
+    pieces = [split_rows(part, n, 1, names)[0] for n, part in enumerate((numbers, dates))]
+    with pytest.raises(InvalidDataError, match="numbers in one part and dates in another"):
+        merge_pieces(pieces, names, "sum")
+
+
+def test_blocks_survive_the_disk(tmp_path):
+    block = block_of([[1, 0, 2], [0, 3, 0]])._replace(
+        user_ids=np.array(["ann", "bob"], dtype=object), timestamps=np.array([3, 1, 2])
+    )
+    write_block(tmp_path / "b", block)
+    back = read_block(tmp_path / "b")
+    np.testing.assert_array_equal(back.matrix.toarray(), block.matrix.toarray())
+    assert back.user_ids.tolist() == ["ann", "bob"]
+    assert back.timestamps.tolist() == [3, 1, 2]
+
+
+def test_ids_that_only_pickle_could_store_are_refused(tmp_path):
+    block = block_of([[1.0]])._replace(user_ids=np.array([(1, 2), None], dtype=object)[:1])
+    with pytest.raises(InvalidDataError, match="must be numbers, dates or text"):
+        write_block(tmp_path / "b", block)
+
+
+@pytest.mark.parametrize("size", ["", "4XB", "-1GB", True, "0", "4 G B"])
+def test_sizes_that_are_none_are_refused(size):
+    with pytest.raises(InvalidParameterError, match="is no size"):
+        parse_bytes(size)
+
+
+def test_the_table_of_the_guide_is_what_is_checked():
+    assert in_words(worker_bytes(1_000_000, 64, 4)) == "6.66 GB"
+    assert in_words(driver_bytes(1_000_000, 2 * 64 + 6 * 64, 64)) == "4.35 GB"

@@ -1,0 +1,359 @@
+"""One process, blocks on disk: the same as in memory, and within the memory allowed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+import equipoise
+from equipoise import Interactions, ItemWeightedPCA, NormalizedPCA, VanillaPCA
+from equipoise.distributed import StreamedInteractions, open_interactions
+from equipoise.exceptions import (
+    EquipoiseError,
+    InvalidDataError,
+    InvalidParameterError,
+    MissingExtraError,
+    OutputError,
+)
+from equipoise.models.ease import EASE
+from tests.distributed.subspaces import assert_same_model
+
+MODELS = [
+    ItemWeightedPCA(8, tol=1e-9),
+    ItemWeightedPCA(8, tol=1e-9, value_transform="log1p", user_scaling=0.5),
+    VanillaPCA(8, tol=1e-9),
+    NormalizedPCA(8, tol=1e-9),
+]
+
+
+@pytest.fixture(scope="module")
+def streamed(table_folder) -> StreamedInteractions:
+    return StreamedInteractions.read(table_folder, n_blocks=5)
+
+
+def test_blocks_on_disk_hold_what_a_local_read_gives(streamed, local):
+    assert streamed.shape == local.shape
+    assert streamed.collect() == local
+
+
+@pytest.mark.parametrize("duplicates", ["sum", "max", "last"])
+def test_duplicates_are_merged_as_by_a_local_read(tmp_path, duplicates):
+    rng = np.random.default_rng(3)
+    table = pl.DataFrame(
+        {
+            "user": rng.integers(0, 20, 400),
+            "item": rng.integers(0, 9, 400),
+            "value": rng.integers(0, 5, 400),  # rows of value 0 are no interactions
+        }
+    )
+    table.write_parquet(tmp_path / "t.parquet")
+    local = Interactions.read(tmp_path / "t.parquet", duplicates=duplicates)
+    streamed = StreamedInteractions.read(tmp_path / "t.parquet", duplicates=duplicates, n_blocks=3)
+    assert streamed.collect() == local
+
+
+def test_text_files_can_be_streamed_too(tmp_path):
+    path = tmp_path / "plays.csv"
+    path.write_text("user,item,plays\nann,x,3\nann,y,1\nbob,y,2\n")
+    streamed = StreamedInteractions.read(path, memory="100MB")
+    assert streamed.collect() == Interactions.read(path)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_a_fit_from_disk_equals_one_in_memory(streamed, local, model):
+    from sklearn.base import clone
+
+    assert_same_model(clone(model).fit(streamed), clone(model).fit(local))
+
+
+def test_pca_explains_the_same_variance_from_disk(streamed, local):
+    ours, theirs = VanillaPCA(5, tol=1e-9).fit(streamed), VanillaPCA(5, tol=1e-9).fit(local)
+    np.testing.assert_allclose(
+        ours.explained_variance_ratio_, theirs.explained_variance_ratio_, rtol=1e-9
+    )
+
+
+def test_an_error_budget_holds_from_disk_too(streamed, local):
+    ours = ItemWeightedPCA(6, error_budget=0.02).fit(streamed)
+    theirs = ItemWeightedPCA(6, error_budget=0.02).fit(local)
+    assert_same_model(ours, theirs)
+    assert ours.error_budget_multiplier_ == pytest.approx(theirs.error_budget_multiplier_, rel=1e-6)
+
+
+def test_a_path_over_gamma_is_fitted_from_disk(streamed, local):
+    ours = ItemWeightedPCA(4, tol=1e-9).fit_path(streamed, [-1.0, -0.5])
+    theirs = ItemWeightedPCA(4, tol=1e-9).fit_path(local, [-1.0, -0.5])
+    for one, other in zip(ours, theirs, strict=True):
+        assert_same_model(one, other)
+
+
+def test_data_in_blocks_take_fewer_sweeps(streamed):
+    few = ItemWeightedPCA(8).fit(streamed).certificate_.sweeps
+    many = ItemWeightedPCA(8, sweeps="many").fit(streamed).certificate_.sweeps
+    assert few < many
+
+
+def test_few_sweeps_can_be_asked_for_in_memory(local):
+    few = ItemWeightedPCA(8, sweeps="few", solver="matrix_free", tol=1e-9).fit(local)
+    many = ItemWeightedPCA(8, solver="matrix_free", tol=1e-9).fit(local)
+    assert few.certificate_.sweeps < many.certificate_.sweeps
+    assert_same_model(few, many)
+
+
+def test_the_saved_model_serves_like_a_local_one(streamed, local, tmp_path):
+    ItemWeightedPCA(8, tol=1e-9).fit(streamed).save(tmp_path / "m.eqp")
+    ours = equipoise.load(tmp_path / "m.eqp").recommend(local, N=3)
+    theirs = ItemWeightedPCA(8, tol=1e-9).fit(local).recommend(local, N=3)
+    np.testing.assert_allclose(ours.scores, theirs.scores, atol=1e-6)
+
+
+def test_filters_and_scaling_are_those_of_interactions(streamed, local):
+    once = streamed.filter(min_users_per_item=15, min_items_per_user=8)
+    assert once.collect() == local.filter(min_users_per_item=15, min_items_per_user=8)
+    stable = {"min_users_per_item": 25, "min_items_per_user": 12, "until_stable": True}
+    assert streamed.filter(**stable).collect() == local.filter(**stable)
+    items_first = {"min_users_per_item": 25, "min_items_per_user": 12, "order": "items_first"}
+    assert streamed.filter(**items_first).collect() == local.filter(**items_first)
+    assert streamed.binarize().collect() == local.binarize()
+    assert streamed.normalize_rows().collect() == local.normalize_rows()
+
+
+@pytest.mark.parametrize("kind", ["norm", "count", "sum"])
+def test_popularity_is_that_of_interactions(streamed, local, kind):
+    np.testing.assert_allclose(streamed.popularity(kind), local.popularity(kind), rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["per_user_random", "by_user", "leave_last_n"])
+def test_a_hold_out_hides_the_same_entries(streamed, local, method):
+    ours, theirs = streamed.holdout(method=method), local.holdout(method=method)
+    for part in ("train", "validation", "test"):
+        assert getattr(ours, part).collect() == getattr(theirs, part)
+        assert getattr(ours, part).nnz == getattr(theirs, part).nnz
+    if method == "by_user":
+        assert ours.history.collect() == theirs.history
+
+
+def test_user_metrics_are_those_of_the_local_path(streamed, local):
+    from equipoise.metrics import ranking_metrics
+
+    ours, theirs = streamed.holdout(), local.holdout()
+    model = ItemWeightedPCA(8, tol=1e-9).fit(ours.train)
+    table = ours.train.user_metrics(ours.test, model, ks=[5, 20])
+    lists = model.recommend(theirs.train.matrix, N=20).ids
+    columns = theirs.train.item_index(lists.ravel()).reshape(lists.shape)
+    expected = ranking_metrics(columns, theirs.test.matrix, ks=[5, 20])
+    for result in expected:
+        assert table[result.name].value == pytest.approx(result.value, rel=1e-9)
+
+
+def test_item_error_and_item_auc_are_those_of_the_local_path(streamed, local):
+    from equipoise import metrics
+
+    model = ItemWeightedPCA(8, tol=1e-9).fit(streamed)
+    U = model.components_.T
+    np.testing.assert_allclose(
+        streamed.item_error(U, ranks=[1, 8]), metrics.item_error(local.matrix, U, ranks=[1, 8])
+    )
+    expected = metrics.item_auc(local.matrix, U)
+    # users with equal rows have equal scores up to rounding, which may break such ties either way
+    np.testing.assert_allclose(streamed.item_auc(U), expected, atol=1e-4)
+    np.testing.assert_allclose(streamed.item_auc(U, items=[7, 3]), expected[[7, 3]], atol=1e-4)
+
+
+def test_item_auc_is_exact_where_scores_are(tmp_path):
+    from scipy.linalg import hadamard
+
+    from equipoise import metrics
+
+    rng = np.random.default_rng(5)
+    entries = rng.random((300, 64)) < 0.2
+    users, items = np.nonzero(entries)
+    values = rng.integers(1, 4, len(users))
+    path = tmp_path / "t.parquet"
+    pl.DataFrame({"user": users, "item": items, "value": values}).write_parquet(path)
+    U = hadamard(64)[:, 1:7] / 8.0  # whole numbers of eighths: sums of them are exact
+    local = Interactions.read(path)
+    data = StreamedInteractions.read(path, n_blocks=7)
+    np.testing.assert_array_equal(data.item_auc(U), metrics.item_auc(local.matrix, U))
+
+
+def test_item_auc_of_a_hand_made_case_counts_ties_half(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("user,item\n0,a\n0,b\n1,a\n1,b\n2,a\n3,b\n4,c\n")
+    data = StreamedInteractions.read(path, n_blocks=2)
+    U = np.array([[2**-0.5], [2**-0.5], [0.0]])
+    # as in the docstring of equipoise.metrics.item_auc: user 4 has neither a nor b
+    assert data.item_auc(U, items=[0, 1]).round(4).tolist() == [0.5833, 0.5833]
+
+
+def test_lists_of_all_users_are_those_of_recommend(streamed, local, tmp_path):
+    model = ItemWeightedPCA(8, tol=1e-9).fit(streamed)
+    rows = streamed.recommend(model, tmp_path / "lists", N=4)
+    table = pl.read_parquet(tmp_path / "lists").sort("user", "rank")
+    assert len(table) == rows == 4 * local.n_users
+    expected = model.recommend(local, N=4)
+    order = np.argsort(local.user_ids.astype(str))
+    assert table["item"].to_list() == expected.ids[order].ravel().tolist()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lists"]
+
+
+def test_lists_align_items_of_a_model_fitted_elsewhere(streamed, local, tmp_path):
+    reordered = local.select_items(local.item_ids[::-1])
+    model = ItemWeightedPCA(8, tol=1e-9).fit(reordered)
+    streamed.recommend(model, tmp_path / "lists", N=3)
+    table = pl.read_parquet(tmp_path / "lists").filter(pl.col("user") == local.user_ids[5])
+    expected = model.recommend(local.select_users(local.user_ids[5:6]), N=3)
+    assert table["item"].to_list() == expected.ids[0].tolist()
+
+
+def test_lists_can_be_written_to_a_store_and_end_with_a_mark(streamed):
+    fsspec = pytest.importorskip("fsspec")
+    model = ItemWeightedPCA(4).fit(streamed)
+    streamed.recommend(model, "memory://lists/today", N=2)
+    store = fsspec.filesystem("memory")
+    names = {path.rsplit("/", 1)[1] for path in store.ls("/lists/today", detail=False)}
+    assert names == {f"part-{number:05}.parquet" for number in range(5)} | {"_SUCCESS"}
+    with pytest.raises(OutputError, match="is there already"):
+        streamed.recommend(model, "memory://lists/today", N=2)
+
+
+def test_a_table_at_a_url_is_streamed_as_well(table_folder, local):
+    pytest.importorskip("fsspec")
+    streamed = StreamedInteractions.read(f"file://{table_folder}", n_blocks=2)
+    assert streamed.collect() == local
+
+
+def test_a_folder_that_exists_is_not_overwritten(streamed, tmp_path):
+    model = ItemWeightedPCA(4).fit(streamed)
+    with pytest.raises(OutputError, match="is there already"):
+        streamed.recommend(model, tmp_path)
+
+
+def test_a_failure_leaves_no_lists_behind(streamed, tmp_path):
+    class Broken:
+        item_ids_, n_features_in_, calls = None, 500, 0
+
+        def recommend(self, *_args, **_options):
+            self.calls += 1
+            if self.calls == 3:
+                raise InvalidDataError("broken in the third block")
+            return ItemWeightedPCA(2).fit(streamed).recommend(_args[0], 1)
+
+    with pytest.raises(InvalidDataError, match="third block"):
+        streamed.recommend(Broken(), tmp_path / "lists")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_block_file_that_is_gone_is_named(table_folder):
+    streamed = StreamedInteractions.read(table_folder, n_blocks=3)
+    (streamed.blocks.folder / "block-00001" / "indices.npy").unlink()
+    with pytest.raises(InvalidDataError, match="block-00001 cannot be read"):
+        ItemWeightedPCA(4).fit(streamed)
+
+
+def test_blocks_are_removed_when_nobody_uses_them(table_folder, tmp_path):
+    streamed = StreamedInteractions.read(table_folder, n_blocks=2, scratch=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    del streamed
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_too_little_memory_is_refused_with_the_number_needed(table_folder):
+    streamed = StreamedInteractions.read(table_folder, memory="1MB", n_blocks=2)
+    with pytest.raises(InvalidParameterError, match=r"memory=1 MB is too little: .* take 1\.\d+ M"):
+        ItemWeightedPCA(16).fit(streamed)
+
+
+def test_less_memory_means_smaller_blocks(table_folder):
+    small = StreamedInteractions.read(table_folder, memory="4MB")
+    large = StreamedInteractions.read(table_folder, memory="400MB")
+    assert len(small.blocks) == 6  # 60,000 rows of 100 bytes, in quarters of 4 MB
+    assert len(large.blocks) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (
+            lambda d: VanillaPCA(4, solver="dense").fit(d),
+            InvalidParameterError,
+            "items × items",
+        ),
+        (lambda d: ItemWeightedPCA(900).fit(d), InvalidParameterError, "at most the number of"),
+        (lambda d: EASE().fit(d), InvalidDataError, "cannot take data in blocks"),
+        (lambda d: d.popularity("mean"), InvalidParameterError, "kind='mean'"),
+        (lambda d: d.filter(10**6), InvalidDataError, "no interaction survives"),
+        (lambda d: d.holdout(method="temporal"), InvalidParameterError, "Cut the table by time"),
+        (lambda d: d.holdout(test=0.0001), InvalidDataError, "leaves no interaction for test"),
+        (lambda d: d.item_error(np.eye(3)), InvalidDataError, "got shape"),
+        (lambda d: d.item_auc(np.eye(3)), InvalidDataError, "item_factors has 3 rows"),
+        (lambda d: d.item_auc(np.eye(500), items=[500]), InvalidDataError, "columns, 0 to 499"),
+        (lambda d: d.recommend(ItemWeightedPCA(2).fit(np.eye(3)), "x"), InvalidDataError, "no ids"),
+        (lambda _: open_interactions("x"), InvalidParameterError, "either memory"),
+        (lambda _: StreamedInteractions.read("x", memory="much"), InvalidParameterError, "no size"),
+        (lambda _: StreamedInteractions.read("nowhere.csv"), InvalidDataError, "no file"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(streamed, call, error, text):
+    with pytest.raises(error, match=text) as caught:
+        call(streamed)
+    assert isinstance(caught.value, EquipoiseError)
+
+
+def test_metrics_of_parts_that_do_not_belong_together_are_refused(streamed, table_folder):
+    other = StreamedInteractions.read(table_folder, n_blocks=2)
+    model = ItemWeightedPCA(2).fit(streamed)
+    with pytest.raises(InvalidDataError, match="do not belong together"):
+        streamed.user_metrics(other, model)
+    with pytest.raises(InvalidParameterError, match="pools over all users"):
+        streamed.user_metrics(
+            streamed, model, metrics=["precision"], conventions={"precision": "implicit"}
+        )
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingExtraError, match=r'pip install "equipoise\[dask\]"'):
+        open_interactions("x.parquet", scheduler="tcp://127.0.0.1:1")
+
+
+def test_streaming_needs_no_dask(table_folder):
+    code = (
+        "import sys\n"
+        "sys.modules['dask'] = sys.modules['distributed'] = None\n"
+        "from equipoise import ItemWeightedPCA\n"
+        "from equipoise.distributed import StreamedInteractions\n"
+        f"data = StreamedInteractions.read({str(table_folder)!r}, n_blocks=2)\n"
+        "print(ItemWeightedPCA(3).fit(data).certificate_.gap < 1e-6)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
+
+
+def test_memory_stays_under_the_limit(tmp_path):
+    """Eight million rows are 370 MB while they are read whole; here 250 MB have to do."""
+    rng = np.random.default_rng(0)
+    for part in range(4):
+        users = rng.integers(0, 60_000, 1_000_000, dtype=np.int32)
+        items = (500 * rng.random(1_000_000) ** 2).astype(np.int32)
+        table = pl.DataFrame({"user": users, "item": items})
+        table.write_parquet(tmp_path / f"{part}.parquet")
+    code = (
+        "import resource\n"
+        "from equipoise import ItemWeightedPCA\n"
+        "from equipoise.distributed import StreamedInteractions\n"
+        "import numba, polars, sklearn.base, scipy.linalg\n"
+        "def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000\n"
+        "before = peak()\n"
+        f"data = StreamedInteractions.read({str(tmp_path)!r}, memory='250MB')\n"
+        "ItemWeightedPCA(8).fit(data)\n"
+        "print(len(data.blocks), peak() - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    blocks, megabytes = map(float, done.stdout.split())
+    assert blocks > 4
+    assert megabytes < 250
