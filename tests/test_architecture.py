@@ -27,7 +27,19 @@ LAYERS = [
 HEIGHT = {name: height for height, layer in enumerate(LAYERS) for name in layer}
 
 # Extras are imported only where they are used; heavy things of the core too.
-EXTRAS = {"cvxpy", "implicit", "torch", "dask", "sqlalchemy", "psycopg", "matplotlib", "pooch"}
+EXTRAS = {
+    "cvxpy",
+    "implicit",
+    "torch",
+    "dask",
+    "distributed",
+    "fsspec",
+    "s3fs",
+    "sqlalchemy",
+    "psycopg",
+    "matplotlib",
+    "pooch",
+}
 HEAVY = {"numba", "polars", "sklearn", "scipy", "numpy", "typer", "rich", "pandas", "pyarrow"}
 
 

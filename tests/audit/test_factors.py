@@ -328,3 +328,11 @@ def test_items_stay_in_the_order_of_the_data(plays):
     owned = found.variants[-1].owned
     assert [(each.component, each.item) for each in owned] == [(0, 11)]
     assert isinstance(plays, Interactions)
+
+
+def test_components_rounded_to_half_precision_keep_their_order():
+    rng = np.random.default_rng(5)
+    exact = np.linalg.qr(rng.standard_normal((60, 6)))[0]
+    read = leading_directions(exact.astype(np.float16).astype(np.float64))
+    np.testing.assert_allclose(read, exact, atol=2e-3)
+    np.testing.assert_allclose(read.T @ read, np.eye(6), atol=1e-12)

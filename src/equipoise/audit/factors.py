@@ -35,8 +35,9 @@ from equipoise.models.recommender import Recommender
 # A full matrix of so many items takes 3 GB, and three times that while it is measured.
 _MOST_SCORED_ITEMS = 20_000
 
-# Float32 solvers are orthonormal to about 1e-6; see `metrics.orthonormal_basis`.
-_ORTHONORMAL_WITHIN = 1e-5
+# Float32 solvers are orthonormal to about 1e-6 (see `metrics.orthonormal_basis`); what was saved in
+# float16 is so to about 1e-3, and is made so again without a change of order.
+_ORTHONORMAL_WITHIN, _ROUNDED_WITHIN = 1e-5, 2e-3
 
 # Sums of squares of larger numbers overflow.
 _LARGEST = 1e150
@@ -172,8 +173,12 @@ def leading_directions(Y: Floats) -> Floats:
     """
     if Y.shape[1] <= Y.shape[0]:
         gram = Y.T @ Y
-        if np.abs(gram - np.eye(len(gram))).max(initial=0.0) <= _ORTHONORMAL_WITHIN:
+        deviation = np.abs(gram - np.eye(len(gram))).max(initial=0.0)
+        if deviation <= _ORTHONORMAL_WITHIN:
             return Y
+        if deviation <= _ROUNDED_WITHIN:
+            Q, R = np.linalg.qr(Y)
+            return np.asarray(Q * np.sign(R.diagonal()))
     A, lengths, _ = np.linalg.svd(Y, full_matrices=False)
     directions: Floats = A[:, lengths > _NOTHING_BELOW * lengths.max(initial=0.0)]
     return directions
