@@ -14,6 +14,7 @@ from equipoise import Interactions, ItemWeightedPCA, load
 from equipoise.audit import audit, to_json, to_markdown
 from equipoise.audit.report import render
 from equipoise.audit.verdict import components
+from equipoise.cli import console
 from equipoise.cli.app import run
 from equipoise.cli.summary import lines
 
@@ -48,7 +49,7 @@ def command(world, factors, tmp_path):
 
 
 def test_the_page_and_the_table_say_what_was_found(command, found, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(console.out, "_width", 200)  # COLUMNS counts at import alone
     assert run(command) == 0
     shown = capsys.readouterr().out
     assert (tmp_path / "r.html").read_text() == render(found)

@@ -149,9 +149,8 @@ def test_without_a_grid_the_registrys_is_searched_within_the_catalogue(split):
     tuning = tune(split, "pca")
     assert [trial.rank for trial in tuning.trials] == [4, 8, 16, 32]  # of 60 items
     ease = tune(split, "ease")
-    assert [t.settings["regularization"] for t in ease.trials] == [
-        *MODELS["ease"].search["regularization"]
-    ]
+    tried = dict.fromkeys(t.settings["regularization"] for t in ease.trials)
+    assert list(tried) == [*MODELS["ease"].search["regularization"]]
 
 
 def test_a_model_with_nothing_to_choose_is_one_trial(split):

@@ -26,7 +26,7 @@ _TRANSFORMS: dict[ValueTransform, Callable[[NDArray[Any]], NDArray[Any]]] = {
 class SeesPreferences:
     """A model that sees values through its `value_transform`, in `fit` and when it scores."""
 
-    value_transform: ValueTransform | None
+    value_transform: ValueTransform | None = None
 
     def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
         """The matrix that the model computes with."""

@@ -96,7 +96,7 @@ def open_files(source: str | os.PathLike[str], options: Options) -> Opened:
 
 
 def _open(found: files.Files, options: Options) -> Opened:
-    n_bytes = sum(path.stat().st_size for path in found.paths)
+    n_bytes = sum(_size(path) for path in found.paths)
     if found.format == "parquet":
         rows = tables.parquet_rows(found.paths)
         batches = tables.parquet_batches(found.paths, options.columns)
@@ -105,14 +105,25 @@ def _open(found: files.Files, options: Options) -> Opened:
     return Opened(text, TextVocabulary, n_bytes, None)
 
 
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
 def _readable(path: Path, kind: str, options: Options) -> Iterator[Batch]:
     """Yield batches; say which file it was if the system or the packing fails."""
     try:
         yield from _text_batches(path, kind, options)
     except (OSError, EOFError, csv.Error, zlib.error, pl.exceptions.PolarsError) as error:
-        raise InvalidDataError(
-            f"{path} cannot be read to its end; it may be broken or cut off. ({error})"
-        ) from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> InvalidDataError:
+    return InvalidDataError(
+        f"{path} cannot be read to its end; it may be broken or cut off. ({error})"
+    )
 
 
 def _text_batches(path: Path, kind: str, options: Options) -> Iterable[Batch]:
