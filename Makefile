@@ -26,6 +26,7 @@ bench: .venv/.dev  ## measure speed beside the peers; results in benchmarks/resu
 	$(BIN)/python benchmarks/bench_recommend.py --quick
 	$(BIN)/python benchmarks/bench_read.py --quick
 	$(BIN)/python benchmarks/bench_start.py --quick
+	$(BIN)/python benchmarks/bench_audit.py --quick
 	$(BIN)/python benchmarks/bench_distributed.py
 
 docs: .venv/.docs  ## build the documentation into site/

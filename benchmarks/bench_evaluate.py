@@ -347,13 +347,7 @@ def run(plan: Plan) -> Report:
 def main() -> None:
     """Measure, print, and write where asked to."""
     options = harness.arguments("Evaluation beside the peers.").parse_args()
-    report = run(FULL if options.full else QUICK)
-    report.show()
-    folder = options.out or (harness.RESULTS if options.full else None)
-    if folder is not None:
-        report.write(folder)
-    if folder == harness.RESULTS:
-        report.publish()
+    harness.conduct(run(FULL if options.full else QUICK), options)
 
 
 if __name__ == "__main__":

@@ -227,13 +227,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="of each file, in place of the plan's")
     options = parser.parse_args()
     plan = FULL if options.full else QUICK
-    report = run(plan if options.rows is None else plan._replace(rows=options.rows))
-    report.show()
-    folder = options.out or (harness.RESULTS if options.full else None)
-    if folder is not None:
-        report.write(folder)
-    if folder == harness.RESULTS:
-        report.publish()
+    sized = plan if options.rows is None else plan._replace(rows=options.rows)
+    harness.conduct(run(sized), options)
 
 
 if __name__ == "__main__":

@@ -307,6 +307,16 @@ class Report:
             write_whole(page, f"{before}{begin}\n{self.markdown()}\n{end}{after}".encode())
 
 
+def conduct(report: Report, options: argparse.Namespace) -> None:
+    """Print what a benchmark found, and write it where the flags ask for that."""
+    report.show()
+    folder = options.out or (RESULTS if options.full else None)
+    if folder is not None:
+        report.write(folder)
+    if folder == RESULTS:
+        report.publish()
+
+
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[str], None]]:
     """Yield a function to call after each step with what was done: a bar, or lines in a log."""

@@ -38,6 +38,7 @@ from equipoise.cli.options import (
     prepare,
     progress_bar,
     read,
+    require_outputs,
     words,
 )
 from equipoise.exceptions import InvalidParameterError, MissingExtraError
@@ -94,6 +95,7 @@ def evaluate(
     """Score models, by default the three PCAs, at many ranks on held-out interactions."""
     from equipoise import evaluation
 
+    require_outputs(csv, plot)
     chosen = named_models(models)
     chosen_ranks = None if ranks is None else integers(ranks, "--ranks")
     exponents, cutoffs = numbers(gammas, "--gammas"), integers(k, "-k")
@@ -124,8 +126,7 @@ def evaluate(
 
         plot_results(results, plot)
     if as_json:
-        text = results.to_json(costs=costs)
-        console.out.print(text, highlight=False, soft_wrap=True, markup=False)
+        console.write(results.to_json(costs=costs))
     else:
         _print(results)
         if costs:

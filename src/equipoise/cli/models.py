@@ -25,7 +25,7 @@ def models(
 
     if as_json:
         listed = [entry.facts() for entry in MODELS.values()]
-        console.out.print(json.dumps(listed, indent=1), highlight=False, markup=False)
+        console.write(json.dumps(listed, indent=1))
         return
     _print(list(MODELS.values()))
 
@@ -50,12 +50,7 @@ def _print(entries: list[ModelEntry]) -> None:
     console.out.print(table)
     for entry in entries:
         if not entry.installed:
-            console.err.print(
-                f"{entry.title} is not installed: {entry.install_command}",
-                highlight=False,
-                markup=False,
-                soft_wrap=True,
-            )
+            console.say(f"{entry.title} is not installed: {entry.install_command}")
 
 
 def _needs(entry: ModelEntry) -> str:

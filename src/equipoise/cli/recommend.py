@@ -79,6 +79,7 @@ def recommend(
     from equipoise.models import load
 
     write = None if out is None else lists.writer(out)
+    shared.require_outputs(out)
     fitted = load(model)
     catalogue = ids.item_ids(fitted)
     request = lists.Request(

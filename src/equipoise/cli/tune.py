@@ -71,6 +71,7 @@ def tune(
     """
     from equipoise import evaluation
 
+    shared.require_outputs(csv, plot)
     axes = {
         "ranks": None if ranks is None else shared.integers(ranks, "--ranks"),
         "gammas": None if gammas is None else shared.numbers(gammas, "--gammas"),
@@ -112,7 +113,7 @@ def tune(
 
         plot_tuning(tuning, plot)
     if as_json:
-        console.out.print(tuning.to_json(), highlight=False, soft_wrap=True, markup=False)
+        console.write(tuning.to_json())
     else:
         _print(tuning)
     return 0 if tuning.complete else shared.interrupted(len(tuning.trials), cache)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from equipoise.models.item_item import ItemItemModel
+from equipoise.models.item_norms import popularity_of
 from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform
-from equipoise.models.projection import Floats, popularity_of
+from equipoise.models.projection import Floats
 from equipoise.models.ranking import Ranking, rank_items
 
 

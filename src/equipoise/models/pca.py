@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from equipoise.distributed.blocked import BlockedInteractions
 from equipoise.distributed.blocks import column_powers
 from equipoise.distributed.gram import BlockedGram
-from equipoise.models.projection import Floats, ProjectionModel, block_popularity, popularity_of
+from equipoise.models.item_norms import block_popularity, popularity_of
+from equipoise.models.projection import Floats, ProjectionModel
 from equipoise.spectral.gram import Gram
 from equipoise.spectral.solve import Components
 
@@ -82,8 +83,8 @@ class VanillaPCA(ProjectionModel):
         self._n_users = X.n_users
         return super()._fit_blocks(X)
 
-    def _solve(self, gram: Gram, start: Floats | None = None) -> Components:
-        found = super()._solve(gram, start)
+    def _solve(self, gram: Gram) -> Components:
+        found = super()._solve(gram)
         mean_squares = found.eigenvalues / self._n_users
         self.explained_variance_ = mean_squares - (self._item_means @ found.vectors) ** 2
         mean_square = float(gram.squared_norms.sum()) / self._n_users

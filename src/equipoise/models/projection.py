@@ -19,15 +19,16 @@ from sklearn.utils._tags import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from equipoise.distributed.blocked import BlockedInteractions
-from equipoise.distributed.blocks import Prepare, largest_value
+from equipoise.distributed.blocks import Prepare
 from equipoise.distributed.gram import BlockedGram
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
+from equipoise.models.item_norms import block_popularity, popularity_of
 from equipoise.models.persistence import Artefact
 from equipoise.models.recommender import Recommender
 from equipoise.models.similarity import cosines_to
 from equipoise.spectral.certificate import Certificate, certify, suboptimality
 from equipoise.spectral.eigen import Eigenpairs
-from equipoise.spectral.gram import Gram, squared_column_norms
+from equipoise.spectral.gram import Gram
 from equipoise.spectral.lanczos import (
     LANCZOS_ZERO,
     Monitor,
@@ -100,11 +101,8 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         self.sweeps = sweeps
         self.random_state = random_state
 
-    def _solve(self, gram: Gram, start: Floats | None = None) -> Components:
-        """Find the components, from those of a near-by problem if there are any.
-
-        By default those of PCA: all weights one.
-        """
+    def _solve(self, gram: Gram) -> Components:
+        """Find the components; by default those of PCA: all weights one."""
         return solve(
             gram,
             np.ones(gram.n_items),
@@ -112,7 +110,6 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
             solver=self.solver_,
             tol=self.tol,
             rng=self._generator(),
-            start=start,
             block=self._block(gram),
             monitor=self.monitor,
         )
@@ -321,36 +318,6 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         model = super()._thawed(artefact)
         model.certificate_ = Certificate(**artefact.scalars["certificate_"])
         return model
-
-
-def popularity_of(X: sp.csr_array) -> Floats:
-    """p_j = ‖X_·j‖₂; values whose squares leave floating point are refused."""
-    with np.errstate(over="ignore"):  # refused below
-        squares = squared_column_norms(X)
-    if not _are_sound(squares):
-        _refuse_values(float(X.data.max()))
-    popularity: Floats = np.sqrt(squares)
-    return popularity
-
-
-def block_popularity(X: BlockedInteractions, squares: Floats, prepare: Prepare | None) -> Floats:
-    """p_j from the squared norms that the blocks added up, refused as in `popularity_of`."""
-    if not _are_sound(squares):
-        _refuse_values(max(X.blocks.collect(largest_value, prepare)))
-    popularity: Floats = np.sqrt(squares)
-    return popularity
-
-
-def _are_sound(squares: Floats) -> bool:
-    largest = float(squares.max())
-    return bool(np.isfinite(largest) and largest >= np.finfo(np.float64).tiny)
-
-
-def _refuse_values(largest: float) -> None:
-    raise InvalidDataError(
-        f"values as large as {largest:.3g} have squares beyond floating point. "
-        "Multiply the data by a constant: the components do not depend on it."
-    )
 
 
 def _is_whole(value: object) -> bool:

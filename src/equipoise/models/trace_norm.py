@@ -13,8 +13,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from equipoise.exceptions import SolverWarning
 from equipoise.models.factors import FactorModel
+from equipoise.models.item_norms import popularity_of
 from equipoise.models.preference import VALUE_TRANSFORMS, SeesPreferences, ValueTransform
-from equipoise.models.projection import Floats, popularity_of
+from equipoise.models.projection import Floats
 from equipoise.spectral.gram import Gram
 from equipoise.spectral.solve import SOLVERS, Components, Solver, build_gram, choose_solver, solve
 

@@ -102,7 +102,6 @@ def solve(
     error_budget: float | None = None,
     tol: float = 1e-6,
     rng: np.random.Generator,
-    start: Floats | None = None,
     block: int | None = None,
     monitor: Monitor | None = None,
 ) -> Components:
@@ -124,8 +123,6 @@ def solve(
         Largest residual relative to the largest eigenvalue.
     rng : numpy.random.Generator
         Draws the first Krylov block.
-    start : ndarray of shape (n_items, any), optional
-        Components of a near-by problem.
     block : int, optional
         Vectors a sweep; `wide_block` where reading the data is what costs.
     monitor : callable, optional
@@ -151,7 +148,7 @@ def solve(
             pairs, multiplier = budgeted.pairs, budgeted.multiplier
             objective, bound, sweeps = budgeted.objective, budgeted.bound, budgeted.sweeps
         else:
-            pairs, multiplier = eigenpairs(weights, start), 0.0
+            pairs, multiplier = eigenpairs(weights, None), 0.0
             objective = float(pairs.values.sum())
             bound, sweeps = objective + suboptimality(pairs, rank), pairs.sweeps
     certificate = certify(pairs, objective=objective, bound=bound, scale=gram.scale, sweeps=sweeps)

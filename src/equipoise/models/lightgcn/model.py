@@ -121,9 +121,8 @@ class LightGCN(FactorModel):
     learned (the mean, where several users have the very same row). Any other row is folded in:
     its layers 1 to K follow from its items, f = d^−½ Σ_i `item_messages_`_i, and its layer 0, which
     only training could tell, is estimated by the linear map M that does so best for the training
-    users, min_M Σ_u ‖u⁽⁰⁾/(K + 1) − f_u M‖² with a slight ridge. On the paper's MovieLens matrix
-    at rank 64, users whom M has not seen lose less than a hundredth of NDCG@20 that way; with a
-    layer 0 of zero they would lose a sixth.
+    users, min_M Σ_u ‖u⁽⁰⁾/(K + 1) − f_u M‖² with a slight ridge. What that costs on the
+    paper's MovieLens matrix stands in ``benchmarks/results/lightgcn-movielens.md``, rank by rank.
 
     *Explanations.* What the user's items pass on is listed item by item: all of the score of a
     row that is folded in. What a known user learned besides, in layer 0, is part of `rest`.
