@@ -7,6 +7,7 @@ plain threads give every part of the work a fixed place: same input, same thread
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -35,19 +36,21 @@ def compile_loop(loop: Callable[..., Any], *, fastmath: bool = False) -> Callabl
 
 
 def thread_count() -> int:
-    """Threads to use: the cores this process may run on, or fewer by NUMBA_NUM_THREADS."""
-    import numba
+    """Threads to use: the cores this process may run on, or fewer by NUMBA_NUM_THREADS.
 
-    config: Any = numba.config  # its attributes are set when it is imported
-    return int(config.NUMBA_NUM_THREADS)
+    What numba's own configuration says, without loading numba.
+    """
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return max(1, int(os.environ.get("NUMBA_NUM_THREADS") or cores))
 
 
 def in_threads(run: Callable[[int], Any], parts: int) -> list[Any]:
-    """Return [run(0), …, run(parts − 1)], each in a thread of its own."""
+    """Return [run(0), …, run(parts − 1)], the first here, the others in threads of their own."""
     if parts == 1:
         return [run(0)]
-    with ThreadPoolExecutor(parts) as pool:
-        return list(pool.map(run, range(parts)))
+    with ThreadPoolExecutor(parts - 1) as pool:
+        others = [pool.submit(run, part) for part in range(1, parts)]
+        return [run(0), *(other.result() for other in others)]
 
 
 def map_in_threads(

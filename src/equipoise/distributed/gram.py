@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from equipoise.distributed.blocks import BlockSet, Prepare, Sweep, block_product, column_powers
-from equipoise.spectral.gram import COMPILED_FROM, Block, Floats, Gram, Product
+from equipoise.spectral.gram import COMPILED_FROM, Gram, Product
+from equipoise.spectral.tall import Block, Floats
 
 
 class BlockedGram(Gram):

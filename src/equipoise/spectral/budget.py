@@ -17,7 +17,8 @@ import scipy.linalg as sl
 from equipoise.exceptions import SolverError
 from equipoise.spectral.certificate import suboptimality
 from equipoise.spectral.eigen import Eigenpairs, fix_signs
-from equipoise.spectral.gram import Floats, Gram
+from equipoise.spectral.gram import Gram
+from equipoise.spectral.tall import Floats
 
 # The search for μ ends when primal and dual agree to this share of the objective, or when μ is
 # known to as many digits (a jump of tr(CP) at a repeated eigenvalue: no μ meets the budget).

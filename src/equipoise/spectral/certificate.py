@@ -18,7 +18,7 @@ import scipy.linalg as sl
 
 from equipoise.exceptions import SolverError
 from equipoise.spectral.eigen import BoundMethod, Eigenpairs
-from equipoise.spectral.gram import Floats
+from equipoise.spectral.tall import Floats
 
 _HOW: dict[BoundMethod, str] = {
     "lapack": "the next eigenvalue, by LAPACK on the whole matrix",

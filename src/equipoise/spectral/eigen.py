@@ -12,8 +12,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import scipy.linalg as sl
 
-from equipoise.spectral.gram import Block, Floats
+from equipoise.spectral import tall
 from equipoise.spectral.lapack import largest_eigenpairs, orthonormalize
+from equipoise.spectral.tall import Block, Floats
+
+# Largest entry of VᵀV − I for which V is taken as it is: its condition is then harmless.
+_NEARLY_ORTHONORMAL = 1e-3
 
 BoundMethod = Literal["lapack", "lanczos", "cholesky"]
 
@@ -81,14 +85,22 @@ def dense_eigenpairs(M: Floats, rank: int) -> Eigenpairs:
 
 
 def rayleigh_ritz(operator: Operator, V: Block, next_value: float = -np.inf) -> Eigenpairs:
-    """The best eigenpairs within the column space of V, in float64, with true residuals."""
-    Q = orthonormalize(V.astype(np.float64)).Q
-    W = operator(Q).astype(np.float64, copy=False)
-    H = Q.T @ W
-    values, S = sl.eigh((H + H.T) / 2, check_finite=False)
-    values, S = values[::-1], S[:, ::-1]
-    U = Q @ S
-    residuals = np.linalg.norm(W @ S - U * values, axis=0)
+    """The best eigenpairs within the column space of V, in float64, with true residuals.
+
+    Columns that are nearly orthonormal, as those of an iteration in float32 are, need no second
+    basis: the small eigenproblem VᵀMV z = θ VᵀV z takes what they lack into account.
+    """
+    V = V.astype(np.float64, copy=False)
+    G = tall.inner(V, V)
+    if np.abs(G - np.eye(len(G))).max() > _NEARLY_ORTHONORMAL:
+        V = orthonormalize(V).Q
+        G = tall.inner(V, V)
+    W = operator(V).astype(np.float64, copy=False)
+    H = tall.inner(V, W)
+    values, Z = sl.eigh((H + H.T) / 2, (G + G.T) / 2, check_finite=False)
+    values, Z = values[::-1], np.ascontiguousarray(Z[:, ::-1])
+    U = tall.times(V, Z)
+    residuals = tall.residual_norms(W, Z, U, values)
     return Eigenpairs(values, U, residuals, next_value, operator.sweeps, "lanczos")
 
 

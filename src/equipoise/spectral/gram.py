@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Block = NDArray[Any]
+from equipoise.spectral import tall
+from equipoise.spectral.tall import Block, Floats
+
 Product = Callable[[Block], Block]
 
 # A compiled sweep wins from about this many interactions; below, loading the compiler costs
@@ -157,8 +157,7 @@ class DenseGram(Gram):
 
     def product(self, V: Block) -> Block:
         """Return XᵀXV / scale in V's dtype."""
-        answer: Block = self.C.astype(V.dtype, copy=False) @ V
-        return answer
+        return tall.times(self.C.astype(V.dtype, copy=False), V)
 
     def weighted_matrix(self, weights: Floats) -> Floats:
         """Return M / scale = C∘(w_i + w_j)/2."""
@@ -172,8 +171,7 @@ class DenseGram(Gram):
         def product(V: Block) -> Block:
             if V.dtype not in matrices:
                 matrices[V.dtype] = matrices[self.C.dtype].astype(V.dtype)
-            answer: Block = matrices[V.dtype] @ V
-            return answer
+            return tall.times(matrices[V.dtype], V)
 
         return product
 

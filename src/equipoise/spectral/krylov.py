@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from equipoise.spectral.gram import Block, Floats
+from equipoise.spectral import tall
 from equipoise.spectral.lapack import largest_eigenpairs, orthonormalize
+from equipoise.spectral.tall import Block, Floats
 
 
 class KrylovBasis:
@@ -61,8 +62,8 @@ class KrylovBasis:
         H = np.zeros((stop, stop - start))
         local = max(0, start - self.last_width) if self.last_width else 0
         for low in (local, 0):
-            h = Q[:, low:].T @ W
-            W = W - Q[:, low:] @ h
+            h = tall.inner(Q[:, low:], W)
+            tall.subtract(W, Q[:, low:], h)
             H[low:] += h
         self._project(H, start, stop)
         self.last_width, self.k = stop - start, stop
@@ -83,7 +84,7 @@ class KrylovBasis:
         could matter is the next block compared with the whole basis once more.
         """
         Q = self.Q[:, : self.k]
-        spread, Y = np.linalg.eigh((W.T @ W).astype(np.float64))
+        spread, Y = np.linalg.eigh(tall.inner(W, W).astype(np.float64))
         norms = np.sqrt(np.maximum(spread, 0.0))
         alive = norms > 10 * np.finfo(W.dtype).eps * self.scale
         if not alive.all():
@@ -92,9 +93,10 @@ class KrylovBasis:
         N, B = orthonormalize(W)
         rounding = np.finfo(W.dtype).eps * max(removed, float(norms.max()))
         if rounding > self._tolerated / 10 * norms.min():
-            overlap = Q.T @ N
+            overlap = tall.inner(Q, N)
             if np.abs(overlap).max() > self._tolerated:
-                N, R = orthonormalize(N - Q @ overlap)
+                tall.subtract(N, Q, overlap)
+                N, R = orthonormalize(N)
                 B = R @ B
         room = self.size - self.k
         if N.shape[1] > room:  # the last block of a small space
@@ -132,8 +134,7 @@ class KrylovBasis:
 
     def vectors(self, S: Floats) -> Block:
         """The Ritz vectors Q S."""
-        ritz: Block = self.Q[:, : self.k] @ S.astype(self.Q.dtype)
-        return ritz
+        return tall.times(self.Q[:, : self.k], S)
 
     def restart(self, values: Floats, S: Floats, keep: int) -> None:
         """Shrink the basis to its best `keep` Ritz vectors.

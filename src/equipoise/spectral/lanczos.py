@@ -14,8 +14,8 @@ import numpy as np
 
 from equipoise.exceptions import SolverError
 from equipoise.spectral.eigen import Eigenpairs, Operator, keep_positive, rayleigh_ritz
-from equipoise.spectral.gram import Block, Floats
 from equipoise.spectral.krylov import KrylovBasis
+from equipoise.spectral.tall import Block, Floats
 
 # Relative to the largest, an eigenvalue below this is rounding, not signal: float32 vectors carry
 # about 1e-6 of the leading directions, whose Rayleigh quotient is the square of that.
@@ -88,8 +88,12 @@ def lanczos_eigenpairs(
 
 
 def block_width(rank: int) -> int:
-    """Vectors a sweep: a quarter of the rank balances sweeps against arithmetic."""
-    return min(max(8, rank // 4), 64)
+    """Vectors a sweep: wider blocks need fewer sweeps and more arithmetic.
+
+    A power of two, for which the compiled loops have no remainders: with 12 or 24 vectors a sweep
+    takes longer than with 16 or 32.
+    """
+    return 8 if rank < 64 else 16 if rank < 256 else 32
 
 
 def wide_block(rank: int) -> int:
@@ -137,10 +141,12 @@ class _Search:
         width = first.shape[1]
         basis = KrylovBasis(first, basis_columns(rank, width), self.rng)
         pace = _Pace(rank, width)
+        columns = 0
         while True:
             basis.expand(self.operator)
+            columns += basis.last_width
             exhausted = self.operator.sweeps >= self.last_sweep
-            if not (basis.full or basis.complete or exhausted or pace.due(basis.k)):
+            if not (basis.full or basis.complete or exhausted or pace.due(columns)):
                 continue
             values, S = basis.ritz(rank + width)
             residuals = basis.residuals(S)
@@ -151,10 +157,9 @@ class _Search:
             if relative <= tol or basis.complete or exhausted:
                 vectors = basis.vectors(S[:, :rank])
                 return _Ritz(values[:rank], vectors, _beyond(values, residuals, rank), basis.scale)
-            pace.saw(basis.k, relative, tol)
+            pace.saw(columns, relative, tol)
             if basis.full:
                 basis.restart(values, S, rank + max(width, rank // 4))
-                pace = _Pace(rank, width, kept=basis.k)
 
     def _first_block(self, dtype: np.dtype[Any], start: Block | None) -> Block:
         """Random vectors, beside those given.
@@ -261,28 +266,28 @@ class _Pace:
     """When to look whether the pairs have converged: looking costs a small eigenproblem.
 
     That problem is a quarter of the time of a small fit and dominates at larger ranks, so the
-    next look is put where the residuals, extrapolated log-linearly over the basis size, should
-    have reached the tolerance. Blocks as wide as the rank are taken where a sweep costs more than
-    a look: then every sweep is followed by one.
+    next look is put where the residuals, extrapolated log-linearly over the vectors multiplied,
+    should have come near the tolerance; they fall faster towards the end. Blocks as wide as the
+    rank are taken where a sweep costs more than a look: then every sweep is followed by one.
     """
 
-    def __init__(self, rank: int, width: int, kept: int = 0) -> None:
+    def __init__(self, rank: int, width: int) -> None:
         self.width = width
         self.every_sweep = width >= max(rank, 32)
-        self.next_look = kept + 2 * width if kept else max(2 * rank, rank + 2 * width)
+        self.next_look = max(2 * rank, rank + 2 * width)
         self.last: tuple[int, float] | None = None
 
-    def due(self, k: int) -> bool:
-        return self.every_sweep or k >= self.next_look
+    def due(self, columns: int) -> bool:
+        return self.every_sweep or columns >= self.next_look
 
-    def saw(self, k: int, relative: float, tol: float) -> None:
+    def saw(self, columns: int, relative: float, tol: float) -> None:
         step = 2 * self.width
-        if self.last is not None and k > self.last[0] and relative < self.last[1]:
-            slope = np.log(self.last[1] / relative) / (k - self.last[0])
-            step = int(0.9 * np.log(relative / tol) / slope)
-            step = min(max(self.width, step), 8 * self.width)
-        self.next_look = k + step
-        self.last = (k, relative)
+        if self.last is not None and relative < self.last[1]:
+            slope = np.log(self.last[1] / relative) / (columns - self.last[0])
+            step = int(0.75 * np.log(relative / tol) / slope)
+            step = min(max(self.width, step), 16 * self.width)
+        self.next_look = columns + step
+        self.last = (columns, relative)
 
 
 def _relative(found: Eigenpairs, scale: float) -> float:

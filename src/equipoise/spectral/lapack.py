@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg as sl
 
-from equipoise.spectral.gram import Block, Floats
+from equipoise.spectral import tall
+from equipoise.spectral.tall import Block, Floats
 
 
 def largest_eigenpairs(A: Floats, count: int) -> tuple[Floats, Floats]:
@@ -38,7 +39,7 @@ def orthonormalize(W: Block) -> Orthonormal:
     safe = 1e-3 if W.dtype == np.float32 else 1e-7
     Q, R = W, np.eye(W.shape[1])
     for _ in range(2):
-        G = (Q.T @ Q).astype(np.float64)
+        G = tall.inner(Q, Q).astype(np.float64)
         norms = np.sqrt(np.maximum(G.diagonal(), np.finfo(np.float64).tiny))
         try:
             L = np.linalg.cholesky(G / np.outer(norms, norms)).T * norms
@@ -47,7 +48,7 @@ def orthonormalize(W: Block) -> Orthonormal:
         if np.min(L.diagonal() / norms) < safe:
             return _householder(W)
         inverse = sl.solve_triangular(L, np.eye(len(L)), check_finite=False)
-        Q = Q @ inverse.astype(W.dtype)
+        Q = tall.times(Q, inverse)
         R = L @ R
     return Orthonormal(Q, R)
 

@@ -18,8 +18,9 @@ from equipoise.spectral.certificate import (
     suboptimality,
 )
 from equipoise.spectral.eigen import Eigenpairs, dense_eigenpairs, rayleigh_ritz
-from equipoise.spectral.gram import COMPILED_FROM, DenseGram, Floats, Gram, SparseGram
+from equipoise.spectral.gram import COMPILED_FROM, DenseGram, Gram, SparseGram
 from equipoise.spectral.lanczos import Monitor, block_width, lanczos_eigenpairs
+from equipoise.spectral.tall import Floats
 from equipoise.spectral.weighted import WeightedGram
 
 Solver = Literal["auto", "matrix_free", "gram", "dense"]
@@ -31,11 +32,16 @@ _DENSE_BYTES = 2 * 2**30
 # Residuals within which eigenproblems under an error budget are solved.
 _BUDGET_TOL = 1e-9
 
-# BLAS threads that spin between small products take the cores from the compiled sweeps; from
-# about this many entries of the Krylov basis on, its own products are worth more cores. LAPACK's
-# tridiagonal reduction gains little from threads and, where another process wants the cores
-# too, loses a factor of twenty to their waiting for each other: only large ones are worth it.
-_BLAS_THREADS_FROM, _LAPACK_THREADS_FROM = 30_000_000, 4_000
+# The iteration has threads of its own (`tall`, `kernels`), from which those of BLAS, spinning
+# between small products, would take the cores. LAPACK's tridiagonal reduction gains little from
+# threads and, where another process wants the cores too, loses a factor of twenty to their
+# waiting for each other: only large ones are worth it.
+_LAPACK_THREADS_FROM = 4_000
+
+
+# Multiply-adds a second of a sweep, by block width, on two cores of 2023: what matters are ratios.
+_COMPILED_RATES = {8: 4e9, 16: 6e9, 32: 8e9}
+_SCIPY_RATE = 1e9
 
 
 @dataclass(frozen=True)
@@ -64,23 +70,25 @@ class Components:
 
 
 def choose_solver(X: sp.csr_array, rank: int, *, fits: int = 1) -> Solver:
-    """The path with the smallest estimated time; measured rates in multiply-adds a second.
+    """The path with the smallest estimated time.
 
-    Matrix-free reads X about five columns per component, and orthogonalises them; the dense path
-    pays for the Gram matrix and for a tridiagonal reduction of m³ whatever the rank. Several fits
-    on one X share its Gram matrix.
+    Matrix-free reads X for about five columns per component, and orthogonalises them; the dense
+    path pays for the Gram matrix and for a tridiagonal reduction of m³, slower where the matrix
+    no longer fits the caches, whatever the rank. Several fits on one X share its Gram matrix.
     """
-    n_items = X.shape[1]
+    n_items, width = X.shape[1], block_width(rank)
     if 3 * 8 * n_items**2 > _DENSE_BYTES:
         return "matrix_free"
-    columns = min(5.0 * rank + 6 * block_width(rank), 2.0 * n_items)
+    columns = min(5.0 * rank + 6 * width, 2.0 * n_items)
+    looks = 6e-10 * min(2.0 * rank + 6 * width, n_items) ** 3
+    iterate = n_items * columns**2 / 1.5e10 + looks
     gram = DenseGram.seconds(X) / fits
-    orthogonalize = n_items * columns**2 / 2e10
-    sweep_rate = 1.5e9 if X.nnz >= COMPILED_FROM else 5e8
+    sweep_rate = _COMPILED_RATES[width] if X.nnz >= COMPILED_FROM else _SCIPY_RATE
+    reduce = 5e-11 * n_items**3 * max(1.0, n_items / 1700)
     seconds: dict[Solver, float] = {
-        "matrix_free": 4 * X.nnz * columns / sweep_rate / 2 + orthogonalize,
-        "gram": gram + n_items**2 * columns / 1e10 + orthogonalize,
-        "dense": gram + n_items**3 * 6e-11,
+        "matrix_free": 4 * X.nnz * columns / sweep_rate + iterate,
+        "gram": gram + n_items**2 * columns / 1e10 + iterate,
+        "dense": gram + reduce + 3e-10 * n_items**2 * rank,
     }
     return min(seconds, key=seconds.__getitem__)
 
@@ -140,7 +148,7 @@ def solve(
             )
         return _in_units(found, operator.scale / gram.scale)
 
-    with _tamed_blas(gram, rank, solver):
+    with _tamed_blas(gram, solver):
         if error_budget is not None:
             # what the budget weighs, tr(CP), errs by the residual itself and not by its square
             tol = min(tol, _BUDGET_TOL)
@@ -180,10 +188,8 @@ def _in_units(pairs: Eigenpairs, unit: float) -> Eigenpairs:
     )
 
 
-def _tamed_blas(gram: Gram, rank: int, solver: Solver) -> AbstractContextManager[None]:
-    """One BLAS thread where the products are small; restored on the way out."""
-    basis = gram.n_items * (2 * rank + 6 * block_width(rank))
-    small = gram.n_items < _LAPACK_THREADS_FROM
-    if small if solver == "dense" else basis < _BLAS_THREADS_FROM:
-        return one_blas_thread()
-    return nullcontext()
+def _tamed_blas(gram: Gram, solver: Solver) -> AbstractContextManager[None]:
+    """One BLAS thread, but for large dense problems; restored on the way out."""
+    if solver == "dense" and gram.n_items >= _LAPACK_THREADS_FROM:
+        return nullcontext()
+    return one_blas_thread()

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.spectral.gram import Block, DenseGram, Floats, Gram, Product
+from equipoise.spectral.gram import DenseGram, Gram, Product
+from equipoise.spectral.tall import Block, Floats
 
 
 class WeightedGram:
