@@ -22,6 +22,7 @@ check: .venv/.dev  ## lint, format and strict type check
 
 bench: .venv/.dev  ## measure speed beside the peers; results in benchmarks/results
 	$(BIN)/python benchmarks/bench_fit.py --quick
+	$(BIN)/python benchmarks/bench_scaling.py --quick
 	$(BIN)/python benchmarks/bench_evaluate.py --quick
 	$(BIN)/python benchmarks/bench_recommend.py --quick
 	$(BIN)/python benchmarks/bench_read.py --quick

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from apart import Apart
 from datasets import LAST_FM, MOVIE_LENS_FULL, SYNTHETIC_SMALL, DataSet, available, synthetic
 from harness import Report, Table, machine, progress
+from plots import Plot
 
 if TYPE_CHECKING:
     from equipoise import Interactions
@@ -106,7 +107,10 @@ def run(plan: Plan) -> Report:
             cells.append(measure(data))
             step(data.name)
     claim = (__doc__ or "").split("\n\nEach runs")[0]
-    return Report(plan.name, claim, facts, {"sets": cells}, [table_of(cells)], verdicts(cells))
+    named = [cell | {"way": "audit and page"} for cell in cells]
+    plot = Plot.of("Audit", named, by="way", x="set", y="seconds", unit="seconds")
+    tables, found = [table_of(cells)], {"sets": cells}
+    return Report(plan.name, claim, facts, found, tables, verdicts(cells), [plot])
 
 
 def main() -> None:

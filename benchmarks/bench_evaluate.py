@@ -27,6 +27,7 @@ import datasets
 from apart import Apart
 from datasets import DataSet
 from harness import Report, Table, interleave, machine, progress
+from plots import Plot
 
 Cell = dict[str, Any]
 Step = Any
@@ -341,7 +342,8 @@ def run(plan: Plan) -> Report:
             step(f"{data.name}: item AUC")
         cells |= measure_apart(plan, sets, step)
     claim = (__doc__ or "").split("\n\nPeers run")[0]
-    return Report(plan.name, claim, facts, cells, tables(cells), verdicts(cells))
+    plot = Plot.of("User metrics", cells["users"], by="way", x="set", y="median_s", unit="seconds")
+    return Report(plan.name, claim, facts, cells, tables(cells), verdicts(cells), [plot])
 
 
 def main() -> None:

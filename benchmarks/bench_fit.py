@@ -36,6 +36,7 @@ from fit_methods import (
     residual,
 )
 from harness import Report, Timing, interleave, machine, progress
+from plots import Plot
 
 Cell = dict[str, Any]
 Step = Callable[[str], None]
@@ -43,6 +44,8 @@ SDPSolver = Literal["CLARABEL", "SCS"]
 
 # Paths that need an m × m matrix are measured up to this many items: 800 MB in float64.
 _DENSE_ITEMS = 10_000
+# Runs of so many seconds are not repeated for their memory.
+_MEMORY_UNDER = 30.0
 _SDP_RANK = 16
 _SDP_MEMORY_GB = 8.0
 _SDP_SOLVERS: tuple[SDPSolver, ...] = ("CLARABEL", "SCS")
@@ -71,12 +74,12 @@ QUICK = Plan(
 )
 FULL = Plan(
     "bench_fit",
-    (datasets.LAST_FM, datasets.MOVIE_LENS, datasets.MOVIE_LENS_FULL, datasets.SYNTHETIC),
-    ranks=(16, 32, 64, 128),
+    (datasets.LAST_FM, datasets.MOVIE_LENS_FULL, datasets.GOWALLA_SHAPE, datasets.ML20M_SHAPE),
+    ranks=(32, 128, 512),
     repeats=5,
     paths=True,
-    sdp_items=(50, 100, 200),
-    sdp_limit=60.0,
+    sdp_items=(200, 400, 800),
+    sdp_limit=300.0,
 )
 
 
@@ -94,12 +97,16 @@ def measure_fits(plan: Plan, data: DataSet, inputs: Inputs, step: Step) -> list[
             runs = {one.method: partial(one.task, inputs) for one in field}
             timings = interleave(runs, plan.repeats)
             for one in field:
-                peak = apart.run(partial(discard, one.task), warm_up=one.warm_up)
-                ours = timings[OURS].median
-                facts = {"set": describe(data, inputs.X), "rank": rank, "peak_mb": peak.peak_mb}
-                cells.append(facts | _cell(one, timings[one.method], ours, inputs))
+                timing = timings[one.method]
+                peak = _peak_mb(apart, one) if timing.median < _MEMORY_UNDER else None
+                facts = {"set": describe(data, inputs.X), "rank": rank, "peak_mb": peak}
+                cells.append(facts | _cell(one, timing, timings[OURS].median, inputs))
             step(f"{data.name}, r = {rank}: {len(field)} methods")
     return cells
+
+
+def _peak_mb(apart: Apart, one: Candidate) -> float:
+    return apart.run(partial(discard, one.task), warm_up=one.warm_up).peak_mb
 
 
 def discard(task: Any, inputs: Inputs) -> None:
@@ -202,7 +209,11 @@ def run(plan: Plan) -> Report:
         cells["sdp"] = measure_sdp(plan, sets[0], step)
     claim = (__doc__ or "").split("\n\nAll methods")[0]
     tables, verdicts = fit_report.tables(cells), fit_report.verdicts(cells)
-    return Report(plan.name, claim, facts, cells, tables, verdicts)
+    named = [
+        cell | {"cell": f"{cell['set'].split(' (')[0]}, r={cell['rank']}"} for cell in cells["fits"]
+    ]
+    plot = Plot.of("Fit", named, by="method", x="cell", y="median_s", unit="seconds")
+    return Report(plan.name, claim, facts, cells, tables, verdicts, [plot])
 
 
 def main() -> None:

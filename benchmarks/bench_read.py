@@ -31,6 +31,7 @@ from scipy import sparse
 
 from apart import Apart
 from harness import Report, Table, interleave, machine, progress
+from plots import Plot
 
 Cell = dict[str, Any]
 
@@ -185,7 +186,9 @@ def run(plan: Plan) -> Report:
                 cells += [cell | {"peak_mb": peaks[cell["way"]]} for cell in found]
                 step(f"{ending}, {ids}")
     claim = (__doc__ or "").split("\n\nBoth run")[0]
-    return Report(plan.name, claim, facts, {"reads": cells}, [table_of(cells)], verdicts(cells))
+    plot = Plot.of("Read a table", cells, by="way", x="file", y="median_s", unit="seconds")
+    tables, found = [table_of(cells)], {"reads": cells}
+    return Report(plan.name, claim, facts, found, tables, verdicts(cells), [plot])
 
 
 def table_of(cells: list[Cell]) -> Table:

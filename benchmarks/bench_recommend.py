@@ -23,6 +23,7 @@ import numpy as np
 
 from apart import Apart
 from harness import Report, Table, interleave, machine, progress
+from plots import Plot
 
 Cell = dict[str, Any]
 
@@ -193,7 +194,11 @@ def run(plan: Plan) -> Report:
             cells += measure(plan, shape)
             step(str(shape))
     claim = (__doc__ or "").split("\n\nBoth run")[0]
-    return Report(plan.name, claim, facts, {"sets": cells}, [table_of(cells)], verdicts(cells))
+    plot = Plot.of(
+        "Recommend to everybody", cells, by="way", x="set", y="users_per_s", unit="users/s"
+    )
+    tables, found = [table_of(cells)], {"sets": cells}
+    return Report(plan.name, claim, facts, found, tables, verdicts(cells), [plot])
 
 
 def main() -> None:

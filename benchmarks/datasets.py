@@ -54,7 +54,12 @@ MOVIE_LENS_FULL = DataSet("MovieLens", movie_lens, needs_data=True)
 SYNTHETIC_SMALL = DataSet(
     "synthetic, small", partial(synthetic, 5_000, 2_500, 100_000), needs_data=False
 )
-SYNTHETIC = DataSet("synthetic", partial(synthetic, 30_000, 41_000, 1_000_000), needs_data=False)
+GOWALLA_SHAPE = DataSet(
+    "Gowalla's shape", partial(synthetic, 30_000, 41_000, 1_000_000), needs_data=False
+)
+ML20M_SHAPE = DataSet(
+    "ml-20m's shape", partial(synthetic, 138_000, 27_000, 20_000_000), needs_data=False
+)
 
 
 def available(wanted: Sequence[DataSet]) -> list[DataSet]:

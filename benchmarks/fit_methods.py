@@ -25,6 +25,9 @@ _ARPACK_TOLERANCES = (3e-2, 1e-2, 1e-3)
 TIMES_OURS = 2.0
 _DEFAULT_ITERATIONS = 5  # scikit-learn's
 
+# Seconds of ARPACK with its defaults from which no better settings are searched for.
+_SEARCH_UNDER = 3.0
+
 OURS, PCA = "ItemWeightedPCA", "VanillaPCA"
 ARPACK, ARPACK_TUNED = "arpack", "arpack, tuned"
 RANDOMIZED, RANDOMIZED_TUNED = "randomized", "randomized, tuned"
@@ -142,19 +145,31 @@ def _weights(X: sp.csr_array) -> Any:
 
 
 def candidates(inputs: Inputs, rank: int) -> list[Candidate]:
-    """Everybody, with the settings of this set and rank."""
+    """Everybody, with the settings of this set and rank.
+
+    Settings are searched for only where TruncatedSVD's own take seconds: a search runs it a dozen
+    times.
+    """
     PATIENCE.wait()
+    field = [
+        _candidate(OURS, fit_item_weighted, rank),
+        _candidate(PCA, fit_pca, rank),
+        _candidate(ARPACK, fit_truncated_svd, rank, algorithm="arpack"),
+        _candidate(ALS, fit_als, rank),
+    ]
+    if timed(partial(fit_truncated_svd, inputs, rank, algorithm="arpack")).median < _SEARCH_UNDER:
+        field += _tuned(inputs, rank)
+    return field
+
+
+def _tuned(inputs: Inputs, rank: int) -> list[Candidate]:
     ours = min(timed(lambda: fit_item_weighted(inputs, rank)).median for _ in range(3))
     arpack = {"algorithm": "arpack"} | _loosest_tolerance(inputs, rank)
     more_iterations = _iterations(inputs, rank, patience=TIMES_OURS * ours)
     return [
-        _candidate(OURS, fit_item_weighted, rank),
-        _candidate(PCA, fit_pca, rank),
-        _candidate(ARPACK, fit_truncated_svd, rank, algorithm="arpack"),
         _candidate(ARPACK_TUNED, fit_truncated_svd, rank, **arpack),
         _candidate(RANDOMIZED, fit_truncated_svd, rank, n_iter=_DEFAULT_ITERATIONS),
         _candidate(RANDOMIZED_TUNED, fit_truncated_svd, rank, **more_iterations),
-        _candidate(ALS, fit_als, rank),
     ]
 
 

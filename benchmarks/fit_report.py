@@ -39,9 +39,7 @@ def tables(cells: dict[str, list[Cell]]) -> list[Table]:
             "A ratio below 1 means that ItemWeightedPCA is faster.",
         ),
         _by_method("Residual, and the setting it was had with", fits, _accuracy),
-        _by_method(
-            "Peak memory of a fit above the data, MB", fits, lambda c: f"{c['peak_mb']:.0f}"
-        ),
+        _by_method("Peak memory of a fit above the data, MB", fits, _peak),
         Table("The paper's semidefinite programme", *_sdp(cells["sdp"])),
     ]
     return [*measured, paths] if solvers else measured
@@ -87,7 +85,7 @@ def _seconds(cell: Cell) -> str:
 
 
 def _peak(cell: Cell) -> str:
-    return f"{cell['peak_mb']:.1f}"
+    return "–" if cell["peak_mb"] is None else f"{cell['peak_mb']:.0f}"
 
 
 def _accuracy(cell: Cell) -> str:
@@ -100,7 +98,7 @@ def _compare(fits: Sequence[Cell], ours: str, peer: str, measure: str, unit: str
     """In how many cells we need no more than a peer of the same accuracy, and where not."""
     mine = {(c["set"], c["rank"]): c[measure] for c in fits if c["method"] == ours}
     theirs = [cell for cell in fits if cell["method"] == peer]
-    fair = [cell for cell in theirs if cell["accurate"]]
+    fair = [cell for cell in theirs if cell["accurate"] and cell[measure] is not None]
     name = peer if peer == ALS else f"TruncatedSVD({peer})"
     if not fair:
         return f"{ours} and {name} cannot be compared: no cell has the same accuracy."

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table as RichTable
 
+    from plots import Plot
+
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -108,9 +110,10 @@ def timed(run: Callable[[], Any]) -> Timing:
     """Run once, after the garbage of others is gone and their threads sleep."""
     gc.collect()
     _settle()
+    neighbours = Neighbours()
     started = time.perf_counter()
     value = run()
-    return Timing([time.perf_counter() - started], value)
+    return Timing([time.perf_counter() - started], value, neighbours.cores())
 
 
 def _settle() -> None:
@@ -128,6 +131,7 @@ def interleave(
     fast_seconds: float = 0.3,
     slow_seconds: float = 2.0,
     slow_repeats: int = 3,
+    once_seconds: float = 20.0,
 ) -> dict[str, Timing]:
     """Time callables side by side: a warm-up of each, then round after round of all of them.
 
@@ -146,9 +150,13 @@ def interleave(
         A callable whose warm-up takes less is timed twice as often: short runs scatter more.
     slow_seconds, slow_repeats : float, int
         A callable whose warm-up takes longer is timed only so often.
+    once_seconds : float
+        A callable whose warm-up takes longer than this is not run again: that run is its time.
     """
 
     def count(first: float) -> int:
+        if first > once_seconds:
+            return 0
         if first > slow_seconds:
             return min(repeats, slow_repeats)
         return 2 * repeats if first < fast_seconds else repeats
@@ -158,6 +166,8 @@ def interleave(
     names = list(runs)
     wanted = {name: count(warm[name].median) for name in names}
     kept: dict[str, list[tuple[float, float]]] = {name: [] for name in names}  # (others, seconds)
+    for name in (name for name in names if not wanted[name]):
+        kept[name].append((warm[name].others, warm[name].median))
     for turn in range(2 * max(wanted.values())):
         first = turn % len(names)
         turns = names[first:] + names[:first]
@@ -167,7 +177,9 @@ def interleave(
         seconds = {name: timed(runs[name]).median for name in due}
         for name in due:
             kept[name].append((neighbours.cores(), seconds[name]))
-    return {name: _least_disturbed(kept[name], wanted[name], warm[name].value) for name in names}
+    return {
+        name: _least_disturbed(kept[name], max(1, wanted[name]), warm[name].value) for name in names
+    }
 
 
 def _is_due(runs: Sequence[tuple[float, float]], wanted: int) -> bool:
@@ -258,6 +270,7 @@ class Report:
     cells: Mapping[str, Any]
     tables: Sequence[Table]
     verdicts: Sequence[str]
+    plots: Sequence[Plot] = ()
 
     def as_json(self) -> str:
         """Everything that was measured, and the verdicts drawn from it."""
@@ -288,10 +301,12 @@ class Report:
             console.print(f"• {verdict}", markup=False, highlight=False)
 
     def write(self, folder: Path) -> None:
-        """Write ``<name>.json`` and ``<name>.md``, each whole or not at all."""
+        """Write ``<name>.json``, ``<name>.md`` and pictures, each whole or not at all."""
         from equipoise.files import write_whole
 
         folder.mkdir(parents=True, exist_ok=True)
+        for picture, plot in self._pictures():
+            write_whole(folder / picture, plot.png())
         write_whole(folder / f"{self.name}.json", self.as_json().encode())
         write_whole(folder / f"{self.name}.md", f"# {self.name}\n\n{self.markdown()}".encode())
 
@@ -304,7 +319,17 @@ class Report:
         before, found, rest = text.partition(begin)
         _, closed, after = rest.partition(end)
         if found and closed:
-            write_whole(page, f"{before}{begin}\n{self.markdown()}\n{end}{after}".encode())
+            shown = [self.markdown()]
+            for picture, plot in self._pictures():
+                write_whole(page.parent / "images" / picture, plot.png())
+                shown.append(f"![{plot.title}](images/{picture})\n")
+            body = "\n".join(shown)
+            write_whole(page, f"{before}{begin}\n{body}\n{end}{after}".encode())
+
+    def _pictures(self) -> Iterator[tuple[str, Plot]]:
+        """File names and what they show."""
+        for number, plot in enumerate(self.plots, start=1):
+            yield f"{self.name}-{number}.png" if len(self.plots) > 1 else f"{self.name}.png", plot
 
 
 def conduct(report: Report, options: argparse.Namespace) -> None:
