@@ -2,8 +2,9 @@
 
 `import equipoise`, with `Interactions`, takes less than half a second and loads no compiled parts;
 `equipoise --help` answers as light. The estimators are scikit-learn's kin: importing them costs
-what `import sklearn.base` costs, which is shown beside them. The first `fit` of a large matrix on a cold cache
-compiles its loops, which is shown; the second `fit`, and the first one of the next process, do not.
+what `import sklearn.base` costs, which is shown beside them. The first `fit` of a large matrix on a
+cold cache compiles its loops, which is shown; the second `fit`, and the first one of the next
+process, do not.
 
 Every number is the median of fresh processes, with numba's cache in a folder of its own: empty for
 the cold start, filled for the warm one. Run ``python benchmarks/bench_start.py --quick`` or
@@ -147,7 +148,8 @@ def verdicts(cells: list[Cell]) -> list[str]:
     base, estimator = (at[statement]["median_s"] for statement in _ESTIMATORS)
     return [
         *said,
-        f"reported: `{_ESTIMATORS[1]}` takes {estimator:.2f} s, `{_ESTIMATORS[0]}` alone {base:.2f}.",
+        f"reported: `{_ESTIMATORS[1]}` takes {estimator:.2f} s, "
+        f"`{_ESTIMATORS[0]}` alone {base:.2f}.",
         f"reported: the first fit takes {cold - second:.1f} s longer on a cold cache, and "
         f"{warm - second:.1f} s longer on a warm one, than the second.",
     ]
