@@ -13,14 +13,13 @@ from equipoise.data.interactions import Interactions
 from equipoise.data.split import Split
 from equipoise.evaluation.case import Case
 from equipoise.metrics import ItemGroups, popularity_groups
-from equipoise.spectral.gram import DenseGram
-from equipoise.spectral.solve import choose_solver
+from equipoise.spectral.solve import estimate_seconds
 
 # γ of the slider; the one that was asked for joins them.
 GAMMAS = (0.0, -0.5, -1.0, -1.5, -2.0)
 
 # Components looked at, as far as a fit of about so many seconds goes; see `depth_for`.
-_DEEPEST, _SHALLOWEST, _SECONDS_A_FIT = 1024, 64, 15.0
+_DEEPEST, _SHALLOWEST, _SECONDS_A_FIT = 1024, 64, 10.0
 
 # Beyond this rank no setting is tried on validation: lists of so deep a projector copy the past.
 DEEPEST_CHOICE = 256
@@ -246,7 +245,7 @@ def ranks_up_to(depth: int, *more: int) -> tuple[int, ...]:
 def depth_for(X: sp.csr_array, *, at_least: int) -> int:
     """How many components to look at: 1,024, or fewer where a fit would take too long.
 
-    Halved until a fit is estimated to take no more than a quarter of a minute, but never below
+    Halved until a fit is estimated to take no more than ten seconds, but never below
     64 (or the rank that was asked for).
     """
     n_items = int(X.shape[1])
@@ -257,14 +256,4 @@ def depth_for(X: sp.csr_array, *, at_least: int) -> int:
 
 
 def _fit_seconds(X: sp.csr_array, rank: int) -> float:
-    """About how long a fit takes on one core, by the path that it will take.
-
-    LAPACK on XᵀX pays for all components whatever the rank; Lanczos reads the data about five
-    columns a component.
-    """
-    n_items = int(X.shape[1])
-    if choose_solver(X, rank) == "dense":
-        return DenseGram.seconds(X) + n_items**3 * 3e-10
-    columns = min(5.0 * rank + 100, 2.0 * n_items)
-    read = min(4 * int(X.nnz) / 3e9, n_items**2 / 1e10)
-    return read * columns + n_items * columns**2 / 2e10
+    return min(estimate_seconds(X, rank).values())

@@ -1,7 +1,8 @@
 """Thick-restart block Lanczos with a probe for copies of repeated eigenvalues it may have missed.
 
-The iteration runs in the operator's working precision, float32 for large data; a Rayleigh–Ritz step
-in float64 always ends it, so that the values and residuals returned are true ones.
+The iteration runs in the operator's working precision, float32 for large data where the tolerance
+allows it; a Rayleigh–Ritz step in float64 always ends it, so that the values and residuals returned
+are true ones.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from equipoise.spectral.tall import Block, Floats
 # about 1e-6 of the leading directions, whose Rayleigh quotient is the square of that.
 LANCZOS_ZERO = 1e-10
 
-# Float32 products leave residuals of about this size; a smaller tolerance is met in float64.
+# Float32 products leave residuals of about this size; for a smaller tolerance the iteration is in
+# float64 from its start: to begin it with what float32 has found would take blocks of full rank.
 _FLOAT32_FLOOR = 8e-7
 
 # The probe for missed copies of a repeated eigenvalue: a block of this width, so many sweeps.
@@ -70,9 +72,9 @@ def lanczos_eigenpairs(
     """
     first = operator.sweeps
     width = block or block_width(rank)
-    dtype = operator.working_dtype
+    dtype = operator.working_dtype if tol >= _FLOAT32_FLOOR else np.dtype(np.float64)
     search = _Search(operator, rank, rng, width, first + max_sweeps, monitor)
-    ritz = search.run(dtype, tol if dtype == np.float64 else max(tol, _FLOAT32_FLOOR), start)
+    ritz = search.run(dtype, tol, start)
     ritz = search.complete(ritz, dtype, tol, always=start is not None)
     found = rayleigh_ritz(operator, ritz.vectors, ritz.next_value)
     if _relative(found, ritz.scale) > tol:

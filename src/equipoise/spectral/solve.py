@@ -70,27 +70,33 @@ class Components:
 
 
 def choose_solver(X: sp.csr_array, rank: int, *, fits: int = 1) -> Solver:
-    """The path with the smallest estimated time.
+    """The path with the smallest estimated time, within the memory a dense matrix may take."""
+    seconds = estimate_seconds(X, rank, fits=fits)
+    return min(seconds, key=seconds.__getitem__)
+
+
+def estimate_seconds(X: sp.csr_array, rank: int, *, fits: int = 1) -> dict[Solver, float]:
+    """About how long a fit takes on each path that memory allows.
 
     Matrix-free reads X for about five columns per component, and orthogonalises them; the dense
     path pays for the Gram matrix and for a tridiagonal reduction of m³, slower where the matrix
     no longer fits the caches, whatever the rank. Several fits on one X share its Gram matrix.
     """
     n_items, width = X.shape[1], block_width(rank)
-    if 3 * 8 * n_items**2 > _DENSE_BYTES:
-        return "matrix_free"
     columns = min(5.0 * rank + 6 * width, 2.0 * n_items)
     looks = 6e-10 * min(2.0 * rank + 6 * width, n_items) ** 3
     iterate = n_items * columns**2 / 1.5e10 + looks
-    gram = DenseGram.seconds(X) / fits
     sweep_rate = _COMPILED_RATES[width] if X.nnz >= COMPILED_FROM else _SCIPY_RATE
-    reduce = 5e-11 * n_items**3 * max(1.0, n_items / 1700)
-    seconds: dict[Solver, float] = {
-        "matrix_free": 4 * X.nnz * columns / sweep_rate + iterate,
+    matrix_free = 4 * X.nnz * columns / sweep_rate + iterate
+    if 3 * 8 * n_items**2 > _DENSE_BYTES:
+        return {"matrix_free": matrix_free}
+    gram = DenseGram.seconds(X) / fits
+    reduction = 5e-11 * n_items**3 * max(1.0, n_items / 1700)
+    return {
+        "matrix_free": matrix_free,
         "gram": gram + n_items**2 * columns / 1e10 + iterate,
-        "dense": gram + reduce + 3e-10 * n_items**2 * rank,
+        "dense": gram + reduction + 3e-10 * n_items**2 * rank,
     }
-    return min(seconds, key=seconds.__getitem__)
 
 
 def build_gram(X: sp.csr_array, solver: Solver) -> Gram:
