@@ -30,7 +30,8 @@ bench: .venv/.dev  ## measure speed beside the peers; results in benchmarks/resu
 	$(BIN)/python benchmarks/bench_audit.py --quick
 	$(BIN)/python benchmarks/bench_distributed.py
 
-docs: .venv/.docs  ## build the documentation into site/
+docs: .venv/.dev  ## run every code block of the documentation, check its links, build site/
+	$(BIN)/python -m pytest -q tests/docs
 	$(BIN)/mkdocs build --strict
 
 clean:  ## remove the environment and everything built
@@ -51,8 +52,4 @@ $(BIN)/python:
 .venv/.dev: pyproject.toml | $(BIN)/python
 	@echo "Installing equipoise with its development tools ..."
 	@$(PIP) --editable ".[dev]"
-	@touch $@ .venv/.core
-
-.venv/.docs: pyproject.toml | $(BIN)/python
-	@$(PIP) --editable ".[docs]"
 	@touch $@ .venv/.core
