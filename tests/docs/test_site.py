@@ -58,6 +58,14 @@ def test_no_page_fetches_anything_from_a_network(site):
     } == {}
 
 
+def test_no_formula_is_taken_for_emphasis(site):
+    slanted = re.compile(r"<em>[^<]*[·ᵀΣ‖≤′][^<]*</em>")
+    pages = sorted(site[0].rglob("*.html"))
+    assert {
+        page.name: found for page in pages if (found := slanted.findall(page.read_text()))
+    } == {}
+
+
 def test_scripts_and_sources_stay_out_of_the_site(site):
     assert list(site[0].rglob("*.py")) == []
 
