@@ -30,7 +30,7 @@ bench: .venv/.dev  ## measure speed beside the peers; results in benchmarks/resu
 	$(BIN)/python benchmarks/bench_audit.py --quick
 	$(BIN)/python benchmarks/bench_distributed.py
 
-docs: .venv/.dev  ## run every code block of the documentation, check its links, build site/
+docs: .venv/.docs  ## run every code block of the documentation, check its links, build site/
 	$(BIN)/python -m pytest -q tests/docs
 	$(BIN)/mkdocs build --strict
 
@@ -53,3 +53,8 @@ $(BIN)/python:
 	@echo "Installing equipoise with its development tools ..."
 	@$(PIP) --editable ".[dev]"
 	@touch $@ .venv/.core
+
+.venv/.docs: .venv/.dev
+	@echo "Installing what builds the documentation ..."
+	@$(PIP) --editable ".[dev,docs]"
+	@touch $@

@@ -85,17 +85,22 @@ def _is_a_target(arguments: list[str]) -> None:
         assert re.search(rf"^{re.escape(target)}:", makefile, re.M), f"no target {target}"
 
 
-def _names_an_extra(arguments: list[str]) -> None:
+def _names_extras(arguments: list[str]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    install, what = arguments
-    extras = re.fullmatch(r"(?:equipoise|\.)(?:\[([\w,-]+)\])?", what)
+    install, *packages = arguments
     assert install == "install", arguments
-    assert extras, arguments
-    assert set(filter(None, (extras[1] or "").split(","))) <= {*project["optional-dependencies"]}
+    for package in packages:
+        ours = re.fullmatch(r"(?:equipoise|\.)(?:\[([\w,-]+)\])?", package)
+        extras = set((ours[1] or "").split(",")) - {""} if ours else set()
+        assert extras <= {*project["optional-dependencies"]}, package
+
+
+def _is_a_script(arguments: list[str]) -> None:
+    assert (ROOT / arguments[0]).is_file(), f"no script {arguments[0]}"
 
 
 #: programs whose commands are not run but held against what they speak of
-CHECKED_ONLY = {"make": _is_a_target, "pip": _names_an_extra}
+CHECKED_ONLY = {"make": _is_a_target, "pip": _names_extras, "python": _is_a_script}
 
 
 def _shows(shown: str, printed: str) -> bool:
