@@ -30,8 +30,8 @@ bench: .venv/.dev  ## measure speed beside the peers; results in benchmarks/resu
 	$(BIN)/python benchmarks/bench_audit.py --quick
 	$(BIN)/python benchmarks/bench_distributed.py
 
-docs: .venv/.docs  ## run every code block of the documentation, check its links, build site/
-	$(BIN)/python -m pytest -q tests/docs
+docs: .venv/.docs  ## build the documentation into site/
+	$(BIN)/python -m pytest -q tests/docs # runs every code block, checks every link
 	$(BIN)/mkdocs build --strict
 
 clean:  ## remove the environment and everything built
