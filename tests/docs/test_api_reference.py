@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import re
@@ -33,24 +34,38 @@ def _resolve(path: str) -> object:
     """Import the longest prefix that is a module, and look the rest up in it."""
     parts = path.split(".")
     for cut in range(len(parts), 0, -1):
+        module = ".".join(parts[:cut])
         try:
-            module = importlib.import_module(".".join(parts[:cut]))
-        except ModuleNotFoundError:
+            found = importlib.import_module(module)
+        except ModuleNotFoundError as missing:
+            if not module.startswith(missing.name or ""):  # a library that it needs
+                raise
             continue
-        return reduce(getattr, parts[cut:], module)
+        return reduce(getattr, parts[cut:], found)
     raise ModuleNotFoundError(path)
 
 
 @pytest.mark.parametrize("path", DOCUMENTED)
 def test_what_is_documented_exists_and_says_what_it_is(path):
-    found = _resolve(path)
+    try:
+        found = _resolve(path)
+    except ModuleNotFoundError as missing:
+        pytest.skip(f"{missing.name} is missing: {path} was NOT looked up")
     if inspect.isclass(found) or inspect.isroutine(found):
         assert (found.__doc__ or "").strip(), f"{path} has no docstring"
 
 
+def _documented() -> set[int]:
+    objects = set()
+    for path in DOCUMENTED:
+        with contextlib.suppress(ModuleNotFoundError):
+            objects.add(id(_resolve(path)))
+    return objects
+
+
 @pytest.mark.parametrize("module", PUBLIC)
 def test_every_public_name_is_in_the_reference(module):
-    documented = {id(_resolve(path)) for path in DOCUMENTED}
+    documented = _documented()
     names = importlib.import_module(module).__all__
     assert names
     for name in names:
