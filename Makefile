@@ -31,6 +31,7 @@ bench: .venv/.dev  ## measure speed beside the peers; results in benchmarks/resu
 	$(BIN)/python benchmarks/bench_distributed.py
 
 docs: .venv/.docs  ## build the documentation into site/
+	$(BIN)/python -m pytest -q tests/docs # runs every code block, checks every link
 	$(BIN)/mkdocs build --strict
 
 clean:  ## remove the environment and everything built
@@ -53,6 +54,7 @@ $(BIN)/python:
 	@$(PIP) --editable ".[dev]"
 	@touch $@ .venv/.core
 
-.venv/.docs: pyproject.toml | $(BIN)/python
-	@$(PIP) --editable ".[docs]"
-	@touch $@ .venv/.core
+.venv/.docs: .venv/.dev
+	@echo "Installing what builds the documentation ..."
+	@$(PIP) --editable ".[dev,docs]"
+	@touch $@

@@ -99,6 +99,10 @@ def test_importing_the_package_loads_nothing_heavy_and_no_extra():
     assert not modules_after("import equipoise") & (EXTRAS | HEAVY)
 
 
+def test_importing_the_data_package_loads_no_table_library():
+    assert not modules_after("import equipoise.data") & {"polars", "pandas", "pyarrow"}
+
+
 def test_using_the_core_loads_no_extra():
     code = (
         "import numpy as np, equipoise as eq\n"

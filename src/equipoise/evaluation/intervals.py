@@ -110,12 +110,12 @@ def compare(
     resamples: int = DEFAULT_RESAMPLES,
     seed: int = 0,
 ) -> Comparison:
-    r"""Paired bootstrap between two models, by user.
+    """Paired bootstrap between two models, by user.
 
     With d_u the difference for user u and d̄ its mean, users are drawn n at a time with
     replacement. The interval is that of the percentiles of the means d̄* of the draws, and
 
-    .. math:: p = \frac{1 + \#\{b : |\bar d^*_b - \bar d| \ge |\bar d|\}}{1 + B}
+        p = (1 + #{b : |d̄*_b − d̄| ≥ |d̄|}) / (1 + B)
 
     where B is the number of draws: how often chance alone moves the mean as far as it lies from
     zero. Users that are nan in either model are left out.

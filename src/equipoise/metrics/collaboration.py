@@ -44,12 +44,9 @@ def item_auc(
     ranks: Sequence[int] | IntArray | None = None,
     items: ArrayLike | None = None,
 ) -> FloatArray:
-    r"""In-sample item AUC with the diagonal zeroed.
+    """In-sample item AUC with the diagonal zeroed.
 
-    .. math::
-
-        \mathrm{AUC}_j = \frac{\#\{(a, b) : s_a > s_b\} + \tfrac12 \#\{(a, b) : s_a = s_b\}}
-                              {n_j^+ \, n_j^-}, \qquad s = (XP')_{\cdot j}
+        AUC_j = (#{(a, b) : s_a > s_b} + ½ #{(a, b) : s_a = s_b}) / (n⁺ n⁻),   s = (XP′)_·j
 
     where
 
@@ -107,9 +104,9 @@ def item_precision(
     ranks: Sequence[int] | IntArray | None = None,
     items: ArrayLike | None = None,
 ) -> FloatArray:
-    r"""In-sample item precision at k with the diagonal zeroed.
+    """In-sample item precision at k with the diagonal zeroed.
 
-    .. math:: \mathrm{Precision}_j@k = \frac{1}{k} \#\{i \in T_j : X_{ij} > 0\}
+        Precision_j@k = (1/k) #{i ∈ T_j : X_ij > 0}
 
     where T_j are the k users with the highest scores (XP′)_·j. Of users with equal scores the
     one with the smaller index comes first.

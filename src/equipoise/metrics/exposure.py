@@ -50,9 +50,9 @@ def recommendation_counts(top_items: ArrayLike, n_items: int) -> IntArray:
 
 
 def gini(counts: ArrayLike, *, convention: str = "standard") -> MetricResult:
-    r"""Gini coefficient of the exposure of items.
+    """Gini coefficient of the exposure of items.
 
-    .. math:: G = \frac{\sum_{j=1}^{n} (2j - n - 1)\, c_{(j)}}{n \sum_j c_j}
+        G = Σ_j (2j − n − 1) c_(j) / (n Σ_j c_j)
 
     where c_(j) are the n counts in ascending order. 0: every item equally often; towards 1:
     one item gets everything. See ``GINI_CONVENTIONS`` for the others in use.
@@ -100,9 +100,9 @@ def ordered_gini(values: FloatArray) -> float:
 
 
 def entropy(counts: ArrayLike, *, convention: str = "bits") -> MetricResult:
-    r"""Shannon entropy of the exposure of items.
+    """Shannon entropy of the exposure of items.
 
-    .. math:: H = -\sum_{j : c_j > 0} q_j \log q_j, \quad q_j = c_j / \sum c
+        H = −Σ_{j : c_j > 0} q_j log q_j,   q_j = c_j / Σ c
 
     Parameters
     ----------

@@ -40,9 +40,9 @@ OPPORTUNITY_CONVENTIONS: Mapping[str, str] = {
 def recall_by_group(
     top_items: ArrayLike, test: Any, groups: ItemGroups, *, convention: str = "pooled"
 ) -> GroupResult[float]:
-    r"""Recall of each group of items: the chance of a held-out item to be recommended.
+    """Recall of each group of items: the chance of a held-out item to be recommended.
 
-    .. math:: \mathrm{Recall}(g) = \frac{\sum_u |L_u \cap R_u \cap g|}{\sum_u |R_u \cap g|}
+        Recall(g) = Σ_u |L_u ∩ R_u ∩ g| / Σ_u |R_u ∩ g|
 
     where L_u is the list and R_u the held-out items of user u.
 
@@ -131,9 +131,9 @@ def exposure_by_group(
 
 
 def popreo(top_items: ArrayLike, test: Any, groups: ItemGroups) -> MetricResult:
-    r"""Popularity-based ranking equal opportunity (Zhu et al. 2020).
+    """Popularity-based ranking equal opportunity (Zhu et al. 2020).
 
-    .. math:: \mathrm{std}_g\, P(R@k \mid g, y = 1) / \mathrm{mean}_g\, P(R@k \mid g, y = 1)
+        std_g P(R@k | g, y = 1) / mean_g P(R@k | g, y = 1)
 
     where P(R@k | g, y = 1) is the pooled recall of group g and std the population one.
     0: held-out items are found alike in all groups. Groups without held-out items are left out.
@@ -151,10 +151,9 @@ def popreo(top_items: ArrayLike, test: Any, groups: ItemGroups) -> MetricResult:
 
 
 def poprsp(top_items: ArrayLike, groups: ItemGroups, train: Any = None) -> MetricResult:
-    r"""Popularity-based ranking statistical parity (Zhu et al. 2020).
+    """Popularity-based ranking statistical parity (Zhu et al. 2020).
 
-    .. math:: \mathrm{std}_g\, P(R@k \mid g) / \mathrm{mean}_g\, P(R@k \mid g), \qquad
-              P(R@k \mid g) = \frac{\sum_u |L_u \cap g|}{\sum_u |g \setminus S_u|}
+        std_g P(R@k | g) / mean_g P(R@k | g),   P(R@k | g) = Σ_u |L_u ∩ g| / Σ_u |g ∖ S_u|
 
     where S_u are the training items of user u, which could not be recommended; none if
     ``train`` is left out. 0: items are shown alike in all groups.
@@ -186,12 +185,11 @@ def poprsp(top_items: ArrayLike, groups: ItemGroups, train: Any = None) -> Metri
 def popularity_opportunity_bias(
     top_items: ArrayLike, test: Any, popularity: ArrayLike, *, convention: str = "spearman"
 ) -> MetricResult:
-    r"""Popularity-opportunity bias (Zhu et al. 2021).
+    """Popularity-opportunity bias (Zhu et al. 2021).
 
     Are popular items found more often by those who want them?
 
-    .. math:: \mathrm{corr}_j(\phi_j, \mathrm{TPR}_j), \qquad
-              \mathrm{TPR}_j = \frac{\#\{u : j \in L_u \cap R_u\}}{\#\{u : j \in R_u\}}
+        corr_j(φ_j, TPR_j),   TPR_j = #{u : j ∈ L_u ∩ R_u} / #{u : j ∈ R_u}
 
     where φ is popularity. 0: no bias; towards 1: the more popular, the better served. Items
     that nobody holds out have no rate and are left out; nan if all rates are equal (or, under

@@ -30,9 +30,9 @@ NOVELTY_CONVENTIONS: Mapping[str, str] = {
 def epc(
     top_items: ArrayLike, train: Any, test: Any = None, *, convention: str = "standard"
 ) -> MetricResult:
-    r"""Expected popularity complement.
+    """Expected popularity complement.
 
-    .. math:: \frac{1}{n} \sum_u \frac{\sum_t d(t)\, \rho_{u,j_t} (1 - n_{j_t} / n)}{\sum_t d(t)}
+        (1/n) Σ_u [ Σ_t d(t) · ρ_{u,j_t} · (1 − n_{j_t}/n) / Σ_t d(t) ]
 
     where
 
@@ -70,7 +70,7 @@ def epc(
 def efd(
     top_items: ArrayLike, train: Any, test: Any = None, *, convention: str = "standard"
 ) -> MetricResult:
-    r"""Expected free discovery: mean self-information of the recommended items, in bits.
+    """Expected free discovery: mean self-information of the recommended items, in bits.
 
     As `epc`, with the novelty −log2(n_j / Σ n) of an item. An item that nobody touched counts
     as the rarest that somebody did: its own would be infinite.

@@ -31,9 +31,9 @@ POPULARITY_RANK_CONVENTIONS: Mapping[str, str] = {
 def average_popularity(
     top_items: ArrayLike, popularity: ArrayLike, *, convention: str = "raw"
 ) -> MetricResult:
-    r"""Average recommendation popularity (ARP).
+    """Average recommendation popularity (ARP).
 
-    .. math:: \frac{1}{n} \sum_u \frac{1}{|L_u|} \sum_{j \in L_u} \phi_j
+        (1/n) Σ_u (1/|L_u|) Σ_{j∈L_u} φ_j
 
     where L_u is the list of user u and φ_j the popularity of item j.
 
@@ -68,9 +68,9 @@ def average_popularity(
 def average_tail_share(
     top_items: ArrayLike, groups: ItemGroups, group: str = "tail"
 ) -> MetricResult:
-    r"""Average percentage of long-tail items (APLT).
+    """Average percentage of long-tail items (APLT).
 
-    .. math:: \frac{1}{n} \sum_u |L_u \cap \Gamma| / |L_u|
+        (1/n) Σ_u |L_u ∩ Γ| / |L_u|
 
     where Γ are the items of one group, the tail. A user with an empty list is left out.
 
@@ -87,9 +87,9 @@ def average_tail_share(
 def average_tail_count(
     top_items: ArrayLike, groups: ItemGroups, group: str = "tail"
 ) -> MetricResult:
-    r"""Average coverage of long-tail items (ACLT): how many of them a list holds.
+    """Average coverage of long-tail items (ACLT): how many of them a list holds.
 
-    .. math:: \frac{1}{n} \sum_u |L_u \cap \Gamma|
+        (1/n) Σ_u |L_u ∩ Γ|
 
     Examples
     --------
@@ -111,9 +111,9 @@ def _tail(top_items: ArrayLike, groups: ItemGroups, group: str) -> tuple[Pairs, 
 def mean_popularity_rank(
     items: Any, popularity: ArrayLike, *, convention: str = "rank"
 ) -> MetricResult:
-    r"""Mean popularity rank of the recommended, or of the relevant items.
+    """Mean popularity rank of the recommended, or of the relevant items.
 
-    .. math:: \frac{1}{n} \sum_u \frac{1}{|L_u|} \sum_{j \in L_u} \mathrm{rank}(\phi_j)
+        (1/n) Σ_u (1/|L_u|) Σ_{j∈L_u} rank(φ_j)
 
     where rank 1 is the most popular item and ties share their mean rank. Low: popular items.
     Compare the lists with the held-out items: a fair model has both alike.
@@ -149,10 +149,9 @@ def average_ranks(values: FloatArray) -> FloatArray:
 
 
 def popularity_lift(top_items: ArrayLike, profiles: Any, popularity: ArrayLike) -> MetricResult:
-    r"""Popularity lift (ΔGAP; Abdollahpouri et al. 2019).
+    """Popularity lift (ΔGAP; Abdollahpouri et al. 2019).
 
-    .. math:: \frac{\mathrm{GAP}(L) - \mathrm{GAP}(H)}{\mathrm{GAP}(H)}, \qquad
-              \mathrm{GAP}(A) = \frac{1}{n} \sum_u \frac{1}{|A_u|} \sum_{j \in A_u} \phi_j
+        (GAP(L) − GAP(H)) / GAP(H),   GAP(A) = (1/n) Σ_u (1/|A_u|) Σ_{j∈A_u} φ_j
 
     where L_u is what user u is shown and H_u what they had touched. 0: as popular as before;
     1: twice as popular. Users without list or history are left out of both.
@@ -185,10 +184,9 @@ def popularity_lift(top_items: ArrayLike, profiles: Any, popularity: ArrayLike) 
 def popularity_miscalibration(
     top_items: ArrayLike, profiles: Any, groups: ItemGroups
 ) -> MetricResult:
-    r"""User popularity deviation (Abdollahpouri et al. 2021).
+    """User popularity deviation (Abdollahpouri et al. 2021).
 
-    .. math:: \frac{1}{n} \sum_u \mathrm{JS}(h_u, l_u), \qquad
-        \mathrm{JS}(h, l) = \tfrac12 \mathrm{KL}(h \| \bar m) + \tfrac12 \mathrm{KL}(l \| \bar m)
+        (1/n) Σ_u JS(h_u, l_u),   JS(h, l) = ½ KL(h ‖ m̄) + ½ KL(l ‖ m̄)
 
     where h_u and l_u are the shares of the item groups in the history and in the list of user
     u, and m̄ their mean. The divergence (not its root), base 2: 0 is calibrated, 1 nothing in

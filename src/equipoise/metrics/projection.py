@@ -100,9 +100,9 @@ def projection_diagonal(
     *,
     spectrum: ArrayLike | None = None,
 ) -> FloatArray:
-    r"""Diagonal of the projection at every rank.
+    """Diagonal of the projection at every rank.
 
-    .. math:: (P_r)_{jj} = \sum_{i \le r} f_i U_{ji}^2
+        (P_r)_jj = Σ_{i≤r} f_i U_ji²
 
     where
 
@@ -138,9 +138,9 @@ def projection_diagonal(
 
 
 def specialization(diagonal: ArrayLike, share: float = 0.1) -> float | FloatArray:
-    r"""Mean of the largest diagonal entries of a projection.
+    """Mean of the largest diagonal entries of a projection.
 
-    .. math:: \frac{1}{|T|} \sum_{j \in T} P_{jj}, \quad T = \{j : P_{jj} \ge q_{1-s}\}
+        (1/|T|) Σ_{j∈T} P_jj,   T = {j : P_jj ≥ q_{1−s}}
 
     where s is the share and q the percentile (linear interpolation) of the entries. Ties with
     the percentile belong to T.

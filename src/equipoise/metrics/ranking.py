@@ -183,9 +183,9 @@ def ndcg_at_k(
     convention: str = "standard",
     empty: str = "nan",
 ) -> MetricResult:
-    r"""Normalized discounted cumulative gain at k.
+    """Normalized discounted cumulative gain at k.
 
-    .. math:: \sum_{\text{hits}} d(\text{rank}) \Big/ \sum_{t \le L} d(t)
+        Σ_{hits} d(rank) / Σ_{t≤L} d(t)
 
     where d(t) = 1 / log2(t + 1) and L = ``min(k, |R|)``. ``"rectools"`` takes L = k,
     ``"lenskit"`` takes d(t) = 1 / log2(max(t, 2)).

@@ -26,12 +26,10 @@ def item_error(
     *,
     spectrum: ArrayLike | None = None,
 ) -> FloatArray:
-    r"""Normalized item error at every rank.
+    """Normalized item error at every rank.
 
-    .. math::
-
-        e_j(r) = \frac{\|X_{\cdot j} - (XP_r)_{\cdot j}\|^2}{\|X_{\cdot j}\|^2}
-               = \frac{C_{jj} - 2 \sum_{i \le r} (CU)_{ji} U_{ji} + u_j^T (U^T C U)_r\, u_j}{C_{jj}}
+        e_j(r) = ‖X_·j − (XP_r)_·j‖² / ‖X_·j‖²
+               = (C_jj − 2 Σ_{i≤r} (CU)_ji U_ji + u_jᵀ (UᵀCU)_r u_j) / C_jj
 
     where
 

@@ -30,8 +30,8 @@ SPECTRAL_FILTERS: tuple[SpectralFilter, ...] = get_args(SpectralFilter)
 class ItemWeightedPCA(ProjectionModel):
     """Low-rank model of users × items in which every item counts by a weight of its own.
 
-    PCA rebuilds what is popular. This model maximises Σ_j w_j ⟨X_·j, X̂_·j⟩ over all projections
-    X̂ = XUUᵀ of rank r instead, where w_j = p_j^γ falls with the popularity p_j = ‖X_·j‖₂ for
+    PCA rebuilds what is popular. This model maximises `Σ_j w_j ⟨X_·j, X̂_·j⟩` over all projections
+    X̂ = XUUᵀ of rank r instead, where w_j = p_j^γ falls with the popularity `p_j = ‖X_·j‖₂` for
     γ < 0: niche items get their share of the components, and hits share theirs with other items.
     γ = 0 is PCA; γ = −1, the default, is the paper's choice.
 

@@ -1,4 +1,4 @@
-r"""The paper's semidefinite programme, solved as the paper states it: an oracle for the tests.
+"""The paper's semidefinite programme, solved as the paper states it: an oracle for the tests.
 
 It takes seconds where the eigenproblem takes milliseconds, and fitting never calls it. It is
 here so that anyone can check the fast answer against the published definition.
@@ -39,25 +39,25 @@ _NEARLY = 1e-4
 
 @dataclass(frozen=True)
 class SDPSolution:
-    r"""The optimum of the semidefinite programme.
+    """The optimum of the semidefinite programme.
 
     Attributes
     ----------
     projection : ndarray of shape (m, m)
-        The optimal :math:`P`, symmetric.
+        The optimal P, symmetric.
     objective : float
-        :math:`\operatorname{tr}(D C P)` at `projection`.
+        tr(DCP) at `projection`.
     upper_bound : float
-        Value of the dual at the solver's multiplier :math:`\mu` of the budget,
-        :math:`\sum_{i \le r} \max(\lambda_i(M + \mu C), 0) - \mu b`, from a dense
-        eigendecomposition: no feasible :math:`P` exceeds it, whatever the solver's accuracy.
+        Value of the dual at the solver's multiplier μ of the budget,
+        Σ_{i≤r} max(λ_i(M + μC), 0) − μb, from a dense
+        eigendecomposition: no feasible P exceeds it, whatever the solver's accuracy.
     status : str
         What the solver said: ``"optimal"``, or ``"optimal_inaccurate"`` when it stopped short of
         `tol` but `objective` and `upper_bound` still agree to 1e-6.
     rank : int
-        Eigenvalues of :math:`P` above one half.
+        Eigenvalues of P above one half.
     is_projection : bool
-        Whether every eigenvalue of :math:`P` is 0 or 1, to 1e-4. Ties at the cut and an active
+        Whether every eigenvalue of P is 0 or 1, to 1e-4. Ties at the cut and an active
         error budget admit optima that are not.
     seconds : float
         Wall time of building and solving.
@@ -98,21 +98,16 @@ def solve_sdp(
     solver: Literal["CLARABEL", "SCS"] = "CLARABEL",
     tol: float | None = None,
 ) -> SDPSolution:
-    r"""Solve Item-Weighted PCA as the semidefinite programme of the paper.
+    """Solve Item-Weighted PCA as the semidefinite programme of the paper.
 
-    .. math::
-        \max_P \operatorname{tr}(D C P) \quad\text{s.t.}\quad
-        0 \preceq P \preceq I,\; \operatorname{tr} P \le r,\;
-        \operatorname{tr} C - \operatorname{tr}(C P) \le (1 + \epsilon) E_r
+        max_P tr(DCP)   subject to   0 ⪯ P ⪯ I,  tr P ≤ r,  tr C − tr(CP) ≤ (1 + ε) E_r
 
     where
 
-    - :math:`C = X^\top X` and :math:`D = \operatorname{diag}(w)`, with weights
-      :math:`w_j = p_j^\gamma`, :math:`p_j = \lVert X_{\cdot j} \rVert_2`, and :math:`w_j = 0` for
-      an item nobody touched;
-    - :math:`E_r = \operatorname{tr} C - \sum_{i \le r} \lambda_i(C)` is the reconstruction error
-      of PCA. For a projection the last constraint is
-      :math:`\lVert X - XP \rVert_F^2 \le (1 + \epsilon) E_r`; it is dropped without a budget.
+    - C = XᵀX and D = diag(w), with weights w_j = p_j^γ, p_j = ‖X_·j‖₂, and w_j = 0 for an item
+      nobody touched;
+    - E_r = tr C − Σ_{i≤r} λ_i(C) is the reconstruction error of PCA. For a projection the last
+      constraint is ‖X − XP‖² ≤ (1 + ε) E_r; it is dropped without a budget.
 
     Parameters
     ----------
@@ -123,10 +118,10 @@ def solve_sdp(
     gamma : float
         Exponent of the weights.
     error_budget : float, optional
-        :math:`\epsilon \ge 0`. At 0 only PCA (and what ties with it) is feasible: there the
+        ε ≥ 0. At 0 only PCA (and what ties with it) is feasible: there the
         programme has no interior, so it is solved on the face of P that is left.
     item_weights : array of shape (m,), optional
-        Weights :math:`w \ge 0` to use in place of :math:`p^\gamma`.
+        Weights w ≥ 0 to use in place of p^γ.
     solver : {"CLARABEL", "SCS"}
         Clarabel, an interior-point method, is accurate to about 1e-8 relative for m ≤ 30. SCS, a
         first-order method, is an independent second opinion.

@@ -1,0 +1,139 @@
+"""Draw the pictures of the documentation: the report, panel by panel, in a real browser.
+
+    python docs/make_images.py
+
+needs the extras `dev` and Chromium. The report is that of `equipoise audit` on the embedded data;
+with EQUIPOISE_DATA set, the picture of the audit on Last.fm is drawn too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from equipoise.audit import Findings, audit
+from equipoise.audit.report import render
+from equipoise.data.catalog import load_dataset
+from equipoise.data.synthetic import listening
+
+IMAGES = Path(__file__).parent / "images"
+DESKTOP = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+MARGIN = 24
+# panels that go on for longer than a reader of the documentation needs
+TALLEST = {"memorised": 1040, "items": 900, "users": 900, "compared": 1040, "audit-lastfm": 2060}
+PANELS = {
+    "opening": ".opening",
+    "controls": "#bar",
+    "portrait": "#portrait",
+    "waiting": "#waiting",
+    "memorised": "#memorised",
+    "collaboration": "#collaboration",
+    "holdout": "#holdout",
+    "frontier": "#frontier",
+    "items": "#items",
+    "users": "#users",
+    "notes": "#notes",
+}
+
+
+def main() -> None:
+    """Draw every picture."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        draw_embedded(browser, Path(folder))
+        draw_compared(browser, Path(folder))
+        if os.environ.get("EQUIPOISE_DATA"):
+            draw_lastfm(browser, Path(folder))
+        browser.close()
+
+
+def draw_embedded(browser: Any, folder: Path) -> None:
+    """Draw each panel of the report on the embedded data, its dark theme, and a phone."""
+    findings = audit(listening(), source="embedded data")
+    page = opened(browser, folder, findings, viewport=DESKTOP, color_scheme="light")
+    for name, selector in PANELS.items():
+        draw(page, selector, IMAGES / "report" / f"{name}.png")
+    page.locator("#item-table tbody button, #item-table tbody a").first.click()
+    page.wait_for_timeout(500)
+    page.locator("#card").screenshot(path=IMAGES / "report/card.png")
+    shrink(IMAGES / "report/card.png")
+    for name, look in {
+        "dark": {"viewport": DESKTOP, "color_scheme": "dark"},
+        "phone": {"viewport": PHONE, "color_scheme": "light"},
+    }.items():
+        opened(browser, folder, findings, **look).screenshot(path=IMAGES / f"report/{name}.png")
+        shrink(IMAGES / f"report/{name}.png")
+
+
+def draw_compared(browser: Any, folder: Path) -> None:
+    """Draw the audit of implicit's ALS, as a user would save and name it."""
+    import scipy.sparse as sp
+    from implicit.als import AlternatingLeastSquares
+
+    plays = listening()
+    als = AlternatingLeastSquares(factors=32, random_state=0, num_threads=1)
+    als.fit(sp.csr_matrix(plays.binarize().matrix), show_progress=False)
+    als.save(folder / "als.npz")
+    findings = audit(plays, factors=[folder / "als.npz"], source="plays.parquet")
+    page = opened(browser, folder, findings, viewport=DESKTOP, color_scheme="light")
+    draw(page, "#memorised", IMAGES / "report/compared.png")
+
+
+def draw_lastfm(browser: Any, folder: Path) -> None:
+    """Draw the head of the report on Last.fm, the paper's matrix."""
+    plays = load_dataset("lastfm-2k", preprocessing="paper")
+    findings = audit(plays, source="lastfm-2k")
+    page = opened(browser, folder, findings, viewport=DESKTOP, color_scheme="light")
+    draw(page, "main", IMAGES / "audit-lastfm.png")
+
+
+def draw(page: Any, selector: str, path: Path) -> None:
+    """Draw one element with a margin at its sides, cut where it goes on for too long."""
+    box = page.locator(selector).bounding_box()
+    clip = {
+        "x": box["x"] - MARGIN,
+        "y": box["y"],
+        "width": box["width"] + 2 * MARGIN,
+        "height": min(box["height"], TALLEST.get(path.stem, box["height"])),
+    }
+    page.screenshot(path=path, full_page=True, clip=clip)
+    shrink(path)
+
+
+def shrink(path: Path) -> None:
+    """Keep the few colours that a chart has: a third of the bytes."""
+    from PIL import Image
+
+    # by coverage: the median cut would merge the colours of thin lines
+    picture = Image.open(path).convert("RGB")
+    few = picture.quantize(200, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
+
+
+def opened(browser: Any, folder: Path, findings: Findings, **look: Any) -> Any:
+    """Open the report on findings and wait until every chart is drawn."""
+    path = folder / "report.html"
+    path.write_bytes(render(findings).encode())
+    page = browser.new_context(reduced_motion="reduce", **look).new_page()
+    page.goto(path.as_uri())
+    page.wait_for_selector("body[data-drawing=false]", timeout=60_000)
+    # what sticks to the window would lie across a picture that is taller than the window
+    page.evaluate(
+        """() => {
+            const stuck = document.querySelectorAll("#bar, .prose");
+            stuck.forEach((part) => { part.style.position = "static"; });
+            document.querySelector(".masthead button").hidden = true;
+        }"""
+    )
+    return page
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The documentation is run, linked and complete."""

@@ -1,0 +1,53 @@
+"""The pages of the documentation and the blocks of code in them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+#: every page that a reader meets; the changelog tells of the past, whose code need not run today
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+
+_FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.M | re.S)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its language, its text, its line, and whether it follows another at once.
+
+    A `text` block that follows code at once shows what that code prints.
+    """
+
+    language: str
+    code: str
+    line: int
+    follows: bool
+    before: str
+
+
+def blocks(page: Path) -> list[Block]:
+    """Return the fenced blocks of a page in reading order."""
+    text = page.read_text(encoding="utf-8")
+    found, end = [], 0
+    for match in _FENCE.finditer(text):
+        before = text[end : match.start()]
+        line = text.count("\n", 0, match.start()) + 2
+        follows = bool(found) and not before.strip()
+        found.append(Block(match[1], match[2], line, follows, before))
+        end = match.end()
+    return found
+
+
+def prose(page: Path) -> str:
+    """Return a page without its blocks and spans of code."""
+    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    return re.sub(r"`[^`\n]+`", "", text)
+
+
+def name(page: Path) -> str:
+    """Return a page's path, as a test is called by it."""
+    return page.relative_to(ROOT).as_posix()

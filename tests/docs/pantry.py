@@ -1,0 +1,46 @@
+"""The files that pages speak of: a reader has their own, the tests have these."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+
+from equipoise.data.synthetic import listening
+
+
+def _table() -> pl.DataFrame:
+    plays = listening(n_users=90, n_items=60)
+    entries = plays.matrix.tocoo()
+    return pl.DataFrame(
+        {
+            "user": plays.user_ids[entries.row].astype(str),
+            "item": plays.item_ids[entries.col].astype(str),
+            "plays": entries.data,
+        }
+    )
+
+
+def _names(path: Path) -> None:
+    plays = listening(n_users=90, n_items=60)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "name"])
+        writer.writerows(zip(plays.item_ids, plays.item_names, strict=True))
+
+
+FILES: dict[str, Callable[[Path], None]] = {
+    "plays.parquet": lambda path: _table().write_parquet(path),
+    "plays.csv": lambda path: _table().write_csv(path),
+    "names.csv": _names,
+    "users.txt": lambda path: path.write_text("listener-0003\nlistener-0001\n") and None,
+}
+
+
+def lay_out(folder: Path, text: str) -> None:
+    """Put the files that a page names into a folder."""
+    for filename, make in FILES.items():
+        if filename in text:
+            make(folder / filename)

@@ -1,0 +1,76 @@
+"""The site is built without a warning, opens from disk, and fetches nothing."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import pytest
+
+from tests.docs.pages import PAGES, ROOT, name, prose
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The built site, and what MkDocs complained about."""
+    build = pytest.importorskip(
+        "mkdocs.commands.build", reason="mkdocs is missing: the site was NOT built"
+    )
+    pytest.importorskip("mkdocstrings", reason="mkdocstrings is missing: the site was NOT built")
+    from mkdocs.config import load_config
+
+    complaints = []
+    watcher = logging.Handler(logging.WARNING)
+    watcher.emit = lambda record: complaints.append(record.getMessage())
+    log = logging.getLogger("mkdocs")
+    log.addHandler(watcher)
+    folder = tmp_path_factory.mktemp("site")
+    config = load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder), strict=False)
+    try:
+        build.build(config)
+    finally:
+        log.removeHandler(watcher)
+    return folder, complaints
+
+
+def test_links_anchors_and_the_reference_hold(site):
+    assert site[1] == []
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    missing = [
+        page
+        for page in sorted((ROOT / "docs").rglob("*.md"))
+        if f": {page.relative_to(ROOT / 'docs').as_posix()}\n" not in navigation + "\n"
+    ]
+    assert missing == []
+
+
+def test_no_page_fetches_anything_from_a_network(site):
+    fetched = re.compile(
+        r"<(?:script|img|link|iframe)\b[^>]*?(?:src|href)=\"(?:https?:)?//[^\"]*\""
+    )
+    pages = sorted(site[0].rglob("*.html"))
+    assert len(pages) >= 25
+    assert {
+        page.name: found for page in pages if (found := fetched.findall(page.read_text()))
+    } == {}
+
+
+def test_no_formula_is_taken_for_emphasis(site):
+    slanted = re.compile(r"<em>[^<]*[·ᵀΣ‖≤′][^<]*</em>")
+    pages = sorted(site[0].rglob("*.html"))
+    assert {
+        page.name: found for page in pages if (found := slanted.findall(page.read_text()))
+    } == {}
+
+
+def test_scripts_and_sources_stay_out_of_the_site(site):
+    assert list(site[0].rglob("*.py")) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_to_files_lead_somewhere(page):
+    targets = re.findall(r"\]\((?![a-z]+:|#)([^)#\s]+)", prose(page))
+    assert [target for target in targets if not (page.parent / target).exists()] == []
