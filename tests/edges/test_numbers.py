@@ -109,6 +109,12 @@ def test_weights_that_floating_point_cannot_hold_are_refused(gamma, factor, solv
         ItemWeightedPCA(RANK, gamma=gamma, solver=solver).fit(sp.csr_array(X))
 
 
+@pytest.mark.parametrize("factor", [1e-150, 1e-60])
+def test_a_certificate_holds_where_weights_are_huge(factor, solver):
+    X = counts() * factor
+    check(fitted(ItemWeightedPCA(RANK, gamma=-2.0, solver=solver), X), answer(X, -2.0))
+
+
 @pytest.mark.parametrize("factor", [1e-30, 1e30])
 def test_an_error_budget_holds_in_any_unit(factor, solver):
     X = counts() * factor

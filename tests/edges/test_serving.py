@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
+import re
 import warnings
 
 import numpy as np
@@ -58,8 +61,8 @@ def test_metrics_do_not_depend_on_the_unit(factor):
     X = counts()
     U = fitted(X).components_.T
     np.testing.assert_allclose(
-        metrics.normalized_item_error(sp.csr_array(X * factor), U),
-        metrics.normalized_item_error(sp.csr_array(X), U),
+        metrics.item_error(sp.csr_array(X * factor), U),
+        metrics.item_error(sp.csr_array(X), U),
         rtol=1e-9,
     )
 
@@ -103,11 +106,29 @@ def test_scores_beyond_float32_are_refused_and_not_ranked_as_ties(kind):
     with pytest.raises(InvalidDataError, match=r"scores of user row \d+ are beyond float32, so"):
         model.recommend(X, N=3)
     lists = model.recommend(X.astype(np.float64), N=3)
-    assert np.isfinite(lists.scores).all()
+    assert np.isfinite(lists.scores[lists.ids >= 0]).all()
+
+
+def test_the_page_shows_popularities_that_float32_cannot_hold():
+    for factor in (1e-150, 1e150):
+        data = Interactions.from_sparse(sp.csr_array(counts() * factor))
+        found = audit(data, rank=4)
+        assert payload_of(render(found), "popularity") == found.items.popularity.tolist()
+
+
+def payload_of(page: str, name: str):
+    """What the page holds under that name, as its scripts read it."""
+    told, packed = (
+        re.search(rf'<script[^>]*id="{part}"[^>]*>(.*?)</script>', page, re.DOTALL)[1]
+        for part in ("summary", "blocks")
+    )
+    start, kind, count = json.loads(told)["blocks"][name]
+    assert kind == "json"
+    return json.loads(gzip.decompress(base64.b64decode(packed))[start : start + count])
 
 
 def test_scores_of_a_projection_beyond_float32_are_refused():
     X = np.where(counts() > 0, np.float32(3e38), np.float32(0))
     model = fitted(X)
-    with pytest.raises(InvalidDataError, match="beyond float32|is NaN"):
+    with pytest.raises(InvalidDataError, match=r"beyond float32|is NaN"):
         model.recommend(X, N=3)

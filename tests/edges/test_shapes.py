@@ -133,7 +133,7 @@ def test_what_was_seen_is_found_past_two_to_the_31():
 
 
 def test_the_estimate_of_time_does_not_wrap_round_past_two_to_the_31():
-    """Two thousand users of 2^22 entries each: their squares leave int32, their sum int64 nearly."""
+    """Two thousand users of 2^22 entries each, whose squares leave int32."""
     indptr = np.arange(2001, dtype=np.int64) * 2**22
     giant = SimpleNamespace(shape=(2000, 2**23), indptr=indptr, nnz=int(indptr[-1]))
     assert choose_solver(giant, 32) == "matrix_free"

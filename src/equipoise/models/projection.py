@@ -299,7 +299,8 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
 
         def score(block: slice) -> NDArray[Any]:
             coordinates = self.preprocess(user_items[block]) @ loadings
-            scores: NDArray[Any] = (coordinates * strengths) @ self.components_
+            with np.errstate(over="ignore", invalid="ignore"):  # refused by who ranks them
+                scores: NDArray[Any] = (coordinates * strengths) @ self.components_
             return scores
 
         return score
