@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -16,12 +17,25 @@ import equipoise.evaluation
 import equipoise.models
 from equipoise.cli.app import run
 from equipoise.data.catalog import CATALOG, fetch
+from equipoise.exceptions import InvalidDataError
 
 
-def save(model: Path, out: Path) -> Callable[[], Any]:
+def save(model: Path, out: Path, times: int = 1) -> Callable[[], Any]:
     """Save one model over another."""
     loaded = equipoise.load(model)
-    return lambda: loaded.save(out)
+    return lambda: [loaded.save(out) for _ in range(times)]
+
+
+def read(path: Path) -> Callable[[], Any]:
+    """Read a table; end with 3 where it is refused."""
+
+    def work() -> None:
+        try:
+            equipoise.Interactions.read(path)
+        except InvalidDataError:
+            sys.exit(3)
+
+    return work
 
 
 def command(*words: object) -> Callable[[], Any]:
@@ -35,7 +49,7 @@ def download(url: str, known: str, folder: Path) -> Callable[[], Any]:
     return lambda: fetch(dataset, folder)
 
 
-OPERATIONS = {"save": save, "command": command, "download": download}
+OPERATIONS = {"save": save, "read": read, "command": command, "download": download}
 
 
 def perform(name: str, arguments: tuple[Any, ...], ready: Connection) -> None:
