@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check bench docs clean help
+.PHONY: demo test check bench soak docs clean help
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -29,6 +29,9 @@ bench: .venv/.dev  ## measure speed beside the peers; results in benchmarks/resu
 	$(BIN)/python benchmarks/bench_start.py --quick
 	$(BIN)/python benchmarks/bench_audit.py --quick
 	$(BIN)/python benchmarks/bench_distributed.py
+
+soak: .venv/.dev  ## work for an hour in one process: answers checked, memory watched
+	$(BIN)/python -m tests.soak.run --minutes 60 --out tests/soak/results.json
 
 docs: .venv/.docs  ## build the documentation into site/
 	$(BIN)/python -m pytest -q tests/docs # runs every code block, checks every link

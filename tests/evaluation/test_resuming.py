@@ -73,6 +73,14 @@ def test_other_settings_do_not_use_the_cache(split, tmp_path, change):
     assert len(list(tmp_path.iterdir())) == before + 1
 
 
+def test_a_tuning_run_from_the_cache_writes_the_same_bytes(split, tmp_path):
+    axes = {"ranks": [2, 4], "gammas": [0.0, -1.0], "filters": ["hard"], "user_scalings": [0.0]}
+    for name in ("fitted", "cached"):
+        found = tune(split, cache=tmp_path / "cache", maximize="ndcg", trade_off=["aplt"], **axes)
+        found.write_csv(tmp_path / f"{name}.csv")
+    assert (tmp_path / "cached.csv").read_bytes() == (tmp_path / "fitted.csv").read_bytes()
+
+
 def test_other_data_do_not_use_the_cache(world, tmp_path):
     for seed in (1, 2):
         evaluate(holdout(world, seed=seed), [VanillaPCA()], cache=tmp_path, **OPTIONS)

@@ -9,7 +9,9 @@ from sklearn.linear_model import Ridge
 
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models import ease
-from equipoise.models.ease import EASE, available_memory
+from equipoise.models import memory
+from equipoise.models.ease import EASE
+from equipoise.models.memory import available_memory
 
 
 @pytest.fixture
@@ -149,13 +151,13 @@ def test_catalogue_that_just_fits_or_memory_that_is_unknown_is_no_reason_to_refu
 
 def test_available_memory_is_asked_of_the_system(monkeypatch, tmp_path):
     (tmp_path / "meminfo").write_text("MemTotal:  9000 kB\nMemAvailable:    4096 kB\n")
-    monkeypatch.setattr(ease, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
     assert available_memory() == 4096 * 1024
-    monkeypatch.setattr(ease, "_MEMINFO", tmp_path / "none")
+    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "none")
     pages = {"SC_PHYS_PAGES": 100, "SC_PAGE_SIZE": 4096}
-    monkeypatch.setattr(ease.os, "sysconf", pages.__getitem__, raising=False)
+    monkeypatch.setattr(memory.os, "sysconf", pages.__getitem__, raising=False)
     assert available_memory() == 409_600
-    monkeypatch.delattr(ease.os, "sysconf")
+    monkeypatch.delattr(memory.os, "sysconf")
     assert available_memory() is None
 
 

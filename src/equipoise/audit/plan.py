@@ -118,7 +118,8 @@ def heavy_users_share(X: sp.csr_array) -> float:
     >>> heavy_users_share(sp.csr_array([[3.0, 0.0], [0.0, 1.0]]))
     0.9
     """
-    squares = np.square(X.data, dtype=np.float64)
+    # a share has no unit: in that of the largest value no square overflows
+    squares = np.square(X.data / X.data.max(), dtype=np.float64)
     ends = np.append(0.0, np.cumsum(squares))[X.indptr]
     by_user = np.sort(np.diff(ends))[::-1]
     return float(by_user[: max(1, len(by_user) // 100)].sum() / by_user.sum())

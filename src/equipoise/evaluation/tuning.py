@@ -254,7 +254,9 @@ class _Search:
         stored = None if self.cache is None else self.cache.load(self._key(base, g))
         if stored is None:
             return None
-        return [{name: number_or_nan(value) for name, value in one.items()} for one in stored]
+        # in the order of the goal, as when it was measured: JSON files are sorted by name
+        names = [target.label for target in self.goal.targets]
+        return [{name: number_or_nan(one[name]) for name in names} for one in stored]
 
     def _remember(self, base: ItemWeightedPCA, g: int, found: list[Scores]) -> None:
         if self.cache is not None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from numbers import Real
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from equipoise.compiled import one_blas_thread
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models.item_item import ItemItemModel
+from equipoise.models.memory import available_memory
 from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform
 from equipoise.models.projection import Floats
 from equipoise.spectral.gram import DenseGram, squared_column_norms
@@ -22,8 +21,6 @@ from equipoise.spectral.gram import DenseGram, squared_column_norms
 # Dense m × m matrices of float64 that the fit holds at its peak: XᵀX being formed from a sparse
 # product of up to 1.5 such matrices, later the inverse and the weights made from it.
 _MATRICES_AT_PEAK = 3
-
-_MEMINFO = Path("/proc/meminfo")
 
 
 class EASE(ItemItemModel):
@@ -116,24 +113,6 @@ class EASE(ItemItemModel):
         B /= -diagonal
         np.fill_diagonal(B, 0.0)
         return np.ascontiguousarray(B)
-
-
-def available_memory() -> int | None:
-    """Bytes that this machine can still give, all of its memory where only that is known, or None.
-
-    Reads MemAvailable of Linux, which counts caches that would make room; elsewhere asks
-    `os.sysconf`. Limits of a container are not looked for.
-    """
-    try:
-        lines = _MEMINFO.read_text(encoding="ascii").splitlines()
-        fields = dict(line.split(":", 1) for line in lines)
-        return int(fields["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        pass
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):  # Windows has no sysconf
-        return None
 
 
 def _check_memory(n_items: int, available: int | None) -> None:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from equipoise.distributed.blocks import Prepare
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.models.memory import require_dense_room
 from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform, preferences
 from equipoise.models.projection import Floats, ProjectionModel, Sweeps
 from equipoise.spectral.certificate import Certificate
@@ -210,6 +211,8 @@ class ItemWeightedPCA(ProjectionModel):
                 "certify covers fits without a binding error_budget; certificate_ holds the "
                 "dual bound of this one."
             )
+        instead = "Rely on certificate_, or prove a fit on fewer items."
+        require_dense_room(self.n_features_in_, "certify", instead)
         gram = DenseGram.of(self.preprocess(self._read(X)))
         U = self.components_.T.astype(np.float64)
         return certify_rigorously(gram, self.item_weights_, U, self.n_components)

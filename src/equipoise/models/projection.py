@@ -23,6 +23,7 @@ from equipoise.distributed.blocks import Prepare
 from equipoise.distributed.gram import BlockedGram
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
 from equipoise.models.item_norms import block_popularity, popularity_of
+from equipoise.models.memory import require_dense_room
 from equipoise.models.persistence import Artefact
 from equipoise.models.recommender import Recommender
 from equipoise.models.similarity import cosines_to
@@ -222,6 +223,9 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
             return self._prepare_blocks(user_items)
         signal = self._fit_signal(user_items)
         auto = self.solver == "auto"
+        if self.solver in ("gram", "dense"):
+            who = f"solver={self.solver!r}"
+            require_dense_room(signal.shape[1], who, "Use solver='matrix_free', which forms none.")
         self.solver_ = choose_solver(signal, self.n_components, fits=fits) if auto else self.solver
         self._dtype = user_items.dtype
         return build_gram(signal, self.solver_)
@@ -295,7 +299,8 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
 
         def score(block: slice) -> NDArray[Any]:
             coordinates = self.preprocess(user_items[block]) @ loadings
-            scores: NDArray[Any] = (coordinates * strengths) @ self.components_
+            with np.errstate(over="ignore", invalid="ignore"):  # refused by who ranks them
+                scores: NDArray[Any] = (coordinates * strengths) @ self.components_
             return scores
 
         return score

@@ -116,6 +116,7 @@ class Recommender(Estimator):
             seen=rows if filter_already_liked_items else None,
             excluded=self._excluded(filter_items, items),
         )
+        _refuse_overflow(ranking.scores)
         ids, scores = self._named(ranking.ids), ranking.scores
         return Ranking(ids[0], scores[0]) if _is_row(user_items) else Ranking(ids, scores)
 
@@ -261,6 +262,16 @@ class Recommender(Estimator):
         ids = ids if signed else ids.astype(object)
         ids[columns < 0] = -1 if signed else None
         return ids
+
+
+def _refuse_overflow(scores: NDArray[Any]) -> None:
+    """Refuse lists headed by infinite scores: all items beyond the largest number tie there."""
+    beyond = np.isinf(scores[:, 0])
+    if beyond.any():
+        raise InvalidDataError(
+            f"the scores of user row {int(beyond.argmax())} are beyond {scores.dtype}, so that its "
+            "items have no order. Divide the data by a constant, or pass them as float64."
+        )
 
 
 def _as_rows(user_items: Any) -> Any:

@@ -77,12 +77,12 @@ class Certificate:
 
 def suboptimality(pairs: Eigenpairs, rank: int) -> float:
     """Largest amount by which Σθ can fall short of the optimum at this rank."""
-    theta = pairs.values
+    unit = float(pairs.values[0])  # what follows is squared: in any other unit it may overflow
+    theta, residuals = pairs.values / unit, pairs.residuals / unit
     missing = rank - len(theta)
     # residuals below rounding are no smaller than it
-    rounding = np.finfo(np.float64).eps * float(theta[0])
-    squared = max(float(pairs.residuals @ pairs.residuals), rounding**2)
-    mu = pairs.next_value
+    squared = max(float(residuals @ residuals), np.finfo(np.float64).eps ** 2)
+    mu = pairs.next_value / unit
     if not np.isfinite(mu):  # nothing is left out
         return 0.0
     # the minimum over t lies where the count of θ below t balances the residual term, or at a
@@ -92,7 +92,7 @@ def suboptimality(pairs: Eigenpairs, rank: int) -> float:
     candidates = candidates[(candidates > mu) & (candidates >= 0)]
     shortfall = np.maximum(candidates[:, None] - theta[None, :], 0.0).sum(axis=1)
     bounds = shortfall + missing * candidates + squared / (candidates - mu)
-    return float(bounds.min())
+    return unit * float(bounds.min())
 
 
 def certify(

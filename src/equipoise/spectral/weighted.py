@@ -14,6 +14,9 @@ import numpy as np
 from equipoise.spectral.gram import DenseGram, Gram, Product
 from equipoise.spectral.tall import Block, Floats
 
+# Where no entry of M / scale exceeds this, float32 (least: 1e-38) keeps less than its own digits.
+_FLOAT32_LEAST = 1e-28
+
 
 class WeightedGram:
     """Products with M / scale, and how often the data were read for them.
@@ -49,10 +52,12 @@ class WeightedGram:
         uniform = bool(np.all(self.weights == 1.0))
         return self.gram.product if uniform else self.gram.weighted_product(self.weights)
 
-    @property
+    @cached_property
     def working_dtype(self) -> np.dtype[Any]:
-        """The precision in which the iteration is fast."""
-        return self.gram.working_dtype
+        """The precision in which the iteration is fast, if it can hold M at all."""
+        relative = np.sqrt(self.gram.squared_norms / self.gram.scale)
+        largest = float((self.weights * relative).max())  # no entry of M / scale is larger
+        return self.gram.working_dtype if largest > _FLOAT32_LEAST else np.dtype(np.float64)
 
     def __call__(self, V: Block) -> Block:
         """Return MV / scale in V's dtype: one sweep."""

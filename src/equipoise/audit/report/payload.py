@@ -153,11 +153,20 @@ def _portrait(findings: Findings) -> dict[str, Any]:
 
 def _add_items(blocks: Blocks, findings: Findings, fidelity: Fidelity) -> None:
     items = findings.items
-    blocks.add("popularity", items.popularity.astype(np.float32))
+    _add_popularity(blocks, items.popularity)
     blocks.add("users", items.n_users.astype(np.uint32))
     blocks.add("group", items.group.astype(np.uint8))
     blocks.add_json("ids", [_cut(as_text(i), fidelity.letters) for i in items.ids.tolist()])
     blocks.add_json("names", [_cut(as_text(n), fidelity.letters) for n in items.names.tolist()])
+
+
+def _add_popularity(blocks: Blocks, popularity: Floats) -> None:
+    """As float32, which shows all digits that the page does; as text where it would overflow."""
+    limits, touched = np.finfo(np.float32), popularity[popularity > 0]
+    if touched.size == 0 or limits.tiny < touched.min() <= touched.max() < limits.max:
+        blocks.add("popularity", popularity.astype(np.float32))
+    else:
+        blocks.add_json("popularity", popularity.tolist())
 
 
 def _variant(

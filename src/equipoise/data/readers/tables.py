@@ -177,7 +177,8 @@ def _naming(path: Path) -> Iterator[None]:
     """Say which file it was that could not be read."""
     try:
         yield
-    except (pl.exceptions.PolarsError, OSError) as error:
+    # polars panics, which is no Exception, where a file is cut off while it is read
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise InvalidDataError(
             f"{path} cannot be read as Parquet; it may be broken or another kind of file. "
             f"({str(error).splitlines()[0]})"

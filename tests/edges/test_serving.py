@@ -1,0 +1,134 @@
+"""Lists, neighbours, explanations, metrics and audits at the edge."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from equipoise import EASE, Interactions, ItemKNN, ItemWeightedPCA, NormalizedPCA, metrics
+from equipoise.audit import audit, to_json, to_markdown
+from equipoise.audit.report import render
+from equipoise.exceptions import InvalidDataError, SolverWarning
+from tests.edges.matrices import FITTED, REFUSED, counts
+
+# What an audit can look at; a column 1e-100 as popular as others has no share in any mean.
+AUDITED = [name for name in FITTED if "column" not in name]
+
+
+def fitted(X, model=ItemWeightedPCA, rank=5):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SolverWarning)
+        return model(min(rank, X.shape[1])).fit(sp.csr_array(X))
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_lists_are_those_of_a_full_sort(name):
+    X = FITTED[name]
+    model = fitted(X)
+    unit = X.max()
+    scores = (X / unit) @ model.components_.T @ model.components_
+    scores[X > 0] = -np.inf
+    best = -np.sort(-scores, axis=1)[:, :3]
+    ids, given = model.recommend(sp.csr_array(X), N=3)
+    left = np.isfinite(best)
+    np.testing.assert_array_equal(ids[:, : best.shape[1]] >= 0, left)
+    np.testing.assert_allclose(given[:, : best.shape[1]][left] / unit, best[left], atol=1e-12)
+
+
+@pytest.mark.parametrize("factor", [1e-150, 1e-30, 1e30, 1e150])
+@pytest.mark.parametrize("kind", [ItemWeightedPCA, NormalizedPCA])
+def test_no_answer_depends_on_the_unit(kind, factor):
+    X = counts()
+    one, other = fitted(X, kind), fitted(X * factor, kind)
+    np.testing.assert_allclose(one.components_, other.components_, atol=1e-9)
+    lists = one.recommend(X, N=4).ids, other.recommend(X * factor, N=4).ids
+    np.testing.assert_array_equal(*lists)
+    np.testing.assert_array_equal(one.similar_items(2).ids, other.similar_items(2).ids)
+    told, scaled = one.explain(X[5], 3, N=None), other.explain(X[5] * factor, 3, N=None)
+    np.testing.assert_array_equal(told.ids, scaled.ids)
+    assert scaled.contributions.sum() == pytest.approx(scaled.score, rel=1e-9)
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e30])
+def test_metrics_do_not_depend_on_the_unit(factor):
+    X = counts()
+    U = fitted(X).components_.T
+    np.testing.assert_allclose(
+        metrics.item_error(sp.csr_array(X * factor), U),
+        metrics.item_error(sp.csr_array(X), U),
+        rtol=1e-9,
+    )
+
+
+@pytest.mark.parametrize("name", AUDITED)
+def test_audits_are_whole(name):
+    data = Interactions.from_sparse(sp.csr_array(FITTED[name]))
+    found = audit(data, rank=4)
+    record = json.loads(to_json(found), parse_constant=pytest.fail)  # no NaN, no Infinity
+    assert record["portrait"]["n_items"] == data.n_items
+    assert "NaN" not in render(found).split("<script", 1)[0]
+    assert to_markdown(found)
+    for variant in found.variants:
+        held = np.asarray(variant.error["all"])
+        assert np.all(held[np.isfinite(held)] >= -1e-9)
+
+
+@pytest.mark.parametrize("factor", [1e-30, 2.0**53, 1e30])
+def test_an_audit_says_the_same_in_any_unit(factor):
+    X = counts(90, 30)
+    plain, scaled = (
+        audit(Interactions.from_sparse(sp.csr_array(X * f)), rank=4) for f in (1.0, factor)
+    )
+    assert [h.number for h in plain.verdict.headlines] == [
+        h.number for h in scaled.verdict.headlines
+    ]
+    assert plain.verdict.sentences == scaled.verdict.sentences
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_audit_of_what_floating_point_cannot_hold_is_refused(name):
+    X, reason = REFUSED[name]
+    with pytest.raises(InvalidDataError, match=reason):
+        audit(Interactions.from_sparse(sp.csr_array(X)), rank=4, normalize=False)
+
+
+@pytest.mark.parametrize("kind", [ItemKNN, EASE])
+def test_scores_beyond_float32_are_refused_and_not_ranked_as_ties(kind):
+    X = np.where(counts() > 0, np.float32(3e38), np.float32(0))
+    model = kind().fit(X)
+    with pytest.raises(InvalidDataError, match=r"scores of user row \d+ are beyond float32, so"):
+        model.recommend(X, N=3)
+    lists = model.recommend(X.astype(np.float64), N=3)
+    assert np.isfinite(lists.scores[lists.ids >= 0]).all()
+
+
+def test_the_page_shows_popularities_that_float32_cannot_hold():
+    for factor in (1e-150, 1e150):
+        data = Interactions.from_sparse(sp.csr_array(counts() * factor))
+        found = audit(data, rank=4)
+        assert payload_of(render(found), "popularity") == found.items.popularity.tolist()
+
+
+def payload_of(page: str, name: str):
+    """What the page holds under that name, as its scripts read it."""
+    told, packed = (
+        re.search(rf'<script[^>]*id="{part}"[^>]*>(.*?)</script>', page, re.DOTALL)[1]
+        for part in ("summary", "blocks")
+    )
+    start, kind, count = json.loads(told)["blocks"][name]
+    assert kind == "json"
+    return json.loads(gzip.decompress(base64.b64decode(packed))[start : start + count])
+
+
+def test_scores_of_a_projection_beyond_float32_are_refused():
+    X = np.where(counts() > 0, np.float32(3e38), np.float32(0))
+    model = fitted(X)
+    with pytest.raises(InvalidDataError, match=r"beyond float32|is NaN"):
+        model.recommend(X, N=3)

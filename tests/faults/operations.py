@@ -1,0 +1,59 @@
+"""What is killed, in a process of its own; preloaded, so that a process costs milliseconds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import equipoise
+import equipoise.audit
+import equipoise.cli.lists
+import equipoise.cli.tune
+import equipoise.evaluation
+import equipoise.models
+from equipoise.cli.app import run
+from equipoise.data.catalog import CATALOG, fetch
+from equipoise.exceptions import InvalidDataError
+
+
+def save(model: Path, out: Path, times: int = 1) -> Callable[[], Any]:
+    """Save one model over another."""
+    loaded = equipoise.load(model)
+    return lambda: [loaded.save(out) for _ in range(times)]
+
+
+def read(path: Path) -> Callable[[], Any]:
+    """Read a table; end with 3 where it is refused."""
+
+    def work() -> None:
+        try:
+            equipoise.Interactions.read(path)
+        except InvalidDataError:
+            sys.exit(3)
+
+    return work
+
+
+def command(*words: object) -> Callable[[], Any]:
+    """Run the command line."""
+    return lambda: run(["--quiet", *map(str, words)])
+
+
+def download(url: str, known: str, folder: Path) -> Callable[[], Any]:
+    """Fetch a data set from a publisher."""
+    dataset = replace(CATALOG["lastfm-2k"], url=url, hash=known)
+    return lambda: fetch(dataset, folder)
+
+
+OPERATIONS = {"save": save, "read": read, "command": command, "download": download}
+
+
+def perform(name: str, arguments: tuple[Any, ...], ready: Connection) -> None:
+    """Prepare, say that it begins, and do it."""
+    work = OPERATIONS[name](*arguments)
+    ready.send(True)
+    work()

@@ -1,0 +1,137 @@
+"""SIGKILL at any moment: what was there is intact, what was finished is kept, a rerun completes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+import equipoise
+from equipoise import ItemWeightedPCA
+from equipoise.cli.app import run
+from equipoise.data.synthetic import listening
+from tests.faults.killing import duration, finish, killed_after, moments, start
+from tests.publisher import WHOLE, files_in, publishing
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A table of plays, two models, and what each command gives when it is left alone."""
+    folder = tmp_path_factory.mktemp("world")
+    plays = listening(n_users=300, n_items=80, seed=5)
+    entries = plays.matrix.tocoo()
+    table = {"user": plays.user_ids[entries.row], "item": plays.item_ids[entries.col]}
+    pl.DataFrame({**table, "plays": entries.data}).write_csv(folder / "plays.csv")
+    for name, gamma in (("old", 0.0), ("new", -1.0)):
+        ItemWeightedPCA(16, gamma=gamma).fit(plays).save(folder / f"{name}.eqp")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def large_models(tmp_path_factory):
+    """Two models of some megabytes, so that writing one takes a while."""
+    folder = tmp_path_factory.mktemp("models")
+    X = np.random.default_rng(0).random((30, 20_000))
+    for name, gamma in (("old", 0.0), ("new", -1.0)):
+        ItemWeightedPCA(16, gamma=gamma, solver="matrix_free").fit(X).save(folder / f"{name}.eqp")
+    return folder
+
+
+def visible(folder):
+    """Names in a folder, without the hidden ones that a kill may leave."""
+    return {path.name for path in folder.iterdir() if not path.name.startswith(".equipoise-")}
+
+
+def test_a_killed_save_leaves_the_old_model_or_the_new_one(large_models, tmp_path):
+    old, new = ((large_models / f"{name}.eqp").read_bytes() for name in ("old", "new"))
+    out = tmp_path / "model.eqp"
+    arguments = ("save", large_models / "new.eqp", out)
+    longest = duration(*arguments)
+    for delay in moments(longest, seed=1):
+        out.write_bytes(old)
+        killed_after(delay, *arguments)
+        assert out.read_bytes() in (old, new)
+        assert visible(tmp_path) == {"model.eqp"}
+    assert finish(start(*arguments)) == 0
+    assert out.read_bytes() == new
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv"])
+def test_a_killed_recommend_leaves_the_old_lists_or_the_new_ones(ending, world, tmp_path):
+    out = tmp_path / f"lists{ending}"
+    words = ["recommend", world / "new.eqp", world / "plays.csv", "-N", "20", "--out", out]
+    longest = duration("command", *words)
+    new = out.read_bytes()
+    for delay in moments(longest, seed=2):
+        out.write_bytes(b"the old lists")
+        killed_after(delay, "command", *words)
+        assert out.read_bytes() in (b"the old lists", new)
+        assert visible(tmp_path) == {out.name}
+    assert finish(start("command", *words)) == 0
+    assert out.read_bytes() == new
+
+
+def test_a_killed_download_is_continued(tmp_path, monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    pytest.importorskip("pooch")
+    with publishing() as site:
+        dataset = site.dataset()
+        longest = duration("download", dataset.url, dataset.hash, tmp_path / "alone")
+        whole = contents(tmp_path / "alone")
+        assert set(whole) == WHOLE
+        for number, delay in enumerate(moments(longest, seed=3)):
+            folder = tmp_path / str(number)
+            arguments = ("download", dataset.url, dataset.hash, folder)
+            killed_after(delay, *arguments)
+            if folder.exists():  # whatever has its final name is whole
+                named = {n: c for n, c in contents(folder).items() if n in WHOLE}
+                assert named.items() <= whole.items()
+            assert finish(start(*arguments)) == 0
+            assert contents(folder) == whole
+
+
+def contents(folder):
+    """What a folder holds, without the hidden files that a kill may leave."""
+    named = (name for name in files_in(folder) if ".equipoise-" not in name)
+    return {name: (folder / name).read_bytes() for name in named}
+
+
+def test_a_killed_tuning_run_keeps_its_fits_and_is_completed_from_them(world, tmp_path):
+    words = ["tune", world / "plays.csv", "--ranks", "2,4", "--gammas=0,-1", "--filters", "hard"]
+    words += ["--user-scalings", "0", "--value-transforms", "log1p,binary"]
+    alone = tmp_path / "alone"
+    longest = duration("command", *words, "--cache", alone, "--csv", tmp_path / "alone.csv")
+    expected, fits = (tmp_path / "alone.csv").read_bytes(), bodies(alone)
+    assert len(fits) >= 4
+    kept = 0
+    for number, delay in enumerate(moments(longest, seed=4)):
+        cache, csv = tmp_path / str(number), tmp_path / f"{number}.csv"
+        again = [*words, "--cache", cache, "--csv", csv]
+        killed_after(delay, "command", *again)
+        done = bodies(cache) if cache.exists() else {}
+        assert done.keys() <= fits.keys()
+        assert not csv.exists() or csv.read_bytes() == expected
+        before = {name: (cache / name).stat().st_mtime_ns for name in done}
+        assert finish(start("command", *again)) == 0
+        assert csv.read_bytes() == expected
+        assert {name: (cache / name).stat().st_mtime_ns for name in done} == before
+        kept += len(done)
+    assert kept > 0  # some moments came after a fit was done
+
+
+def bodies(cache):
+    """The fits in a cache, by file; each must be whole."""
+    return {path.name: json.loads(path.read_text())["body"] for path in cache.glob("[!.]*.json")}
+
+
+def test_what_a_kill_leaves_behind_is_no_obstacle(world, tmp_path):
+    """A temporary file of a killed run is hidden, and nobody reads it."""
+    out = tmp_path / "model.eqp"
+    (tmp_path / ".equipoise-0123456789abcdef.tmp").write_bytes(b"half a model")
+    fit = ["--quiet", "fit", str(world / "plays.csv"), "--rank", "3", "--out", str(out)]
+    assert run(fit) == 0
+    assert equipoise.load(out).n_components_ == 3
