@@ -302,7 +302,7 @@ def test_what_cannot_be_looked_into_is_refused(plays):
 
 
 def test_score_matrices_have_a_limit(plays, monkeypatch):
-    monkeypatch.setattr("equipoise.audit.factors._MOST_SCORED_ITEMS", 50)
+    monkeypatch.setattr("equipoise.audit.factor_files.MOST_SCORED_ITEMS", 50)
     with pytest.raises(InvalidDataError, match="60 × 60 score matrix is too large to audit"):
         read_subjects([np.eye(M)], plays)
 

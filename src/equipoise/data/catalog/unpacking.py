@@ -32,7 +32,9 @@ def unpack(dataset: Dataset, archive: Path, folder: Path) -> None:
             for member in members:
                 name = PurePosixPath(member.filename).name
                 write_whole(folder / name, partial(_copy, zipped, member))
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+    except InvalidDataError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError) as error:
         raise InvalidDataError(
             f"{archive} is no whole zip archive ({error}). Delete it and download it again."
         ) from error

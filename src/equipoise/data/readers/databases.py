@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 import polars as pl
 
 from equipoise.data.readers.columns import Columns, refuse_idle_numbers, resolve
-from equipoise.data.readers.encoder import Batch
+from equipoise.data.readers.encoder import POLARS_ERRORS, Batch
 from equipoise.exceptions import InvalidDataError, require_extra
 
 _ROWS_AT_A_TIME = 50_000
@@ -172,7 +172,7 @@ def _series(values: Sequence[Any], role: str) -> pl.Series:
         return pl.Series(role, values, dtype=pl.Object)
     try:
         return pl.Series(role, values)
-    except (TypeError, pl.exceptions.PolarsError):
+    except (TypeError, OverflowError, *POLARS_ERRORS):
         # SQLite lets one column mix types: as text, the encoder tells numbers from the rest
         texts = [None if value is None else str(value) for value in values]
         return pl.Series(role, texts, dtype=pl.String)
