@@ -50,6 +50,8 @@ class Door:
         What the door may raise: the package's own errors, and nothing else.
     watches : tuple of str
         Modules whose branches a coverage-guided run follows.
+    apart : bool
+        Whether an input may end the process: then forked processes try them.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Door:
     mutate: Callable[[Random, bytes], bytes] | None = None
     allowed: tuple[type[BaseException], ...] = (EquipoiseError,)
     watches: tuple[str, ...] = ()
+    apart: bool = False
 
     def changed(self, random: Random, content: bytes, others: Sequence[bytes]) -> bytes:
         """Return another input."""
@@ -70,7 +73,7 @@ class Door:
 class Finding(NamedTuple):
     """What an input should not have been able to do."""
 
-    kind: Literal["traceback", "wrong", "hang", "memory"]
+    kind: Literal["traceback", "wrong", "hang", "memory", "abort"]
     summary: str
     content: bytes
     detail: str
@@ -136,6 +139,7 @@ class Tally:
     inputs: int = 0
     accepted: int = 0
     refused: int = 0
+    aborts: int = 0
     findings: dict[str, Finding] = field(default_factory=dict)
 
     def add(self, verdict: Verdict) -> None:
