@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
@@ -178,7 +178,9 @@ def factorize(values: NDArray[Any], role: str) -> Factorized:
     """
     ids = as_id_array(values, role)
     if ids.dtype.kind in "iu" or (ids.dtype.kind == "O" and _types(ids) == {str}):
-        return _factorize_hashed(ids)
+        # half of a surrogate pair is text to Python, and not to polars
+        with suppress(UnicodeEncodeError):
+            return _factorize_hashed(ids)
     if ids.dtype.kind in _SORTABLE_KINDS:
         return _factorize_sorted(ids)
     seen: dict[Any, int] = {}
