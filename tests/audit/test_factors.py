@@ -237,11 +237,11 @@ def bad_files(folder):
         "pickle.npy": "Pickled objects are refused",
         "nan.npy": "1 NaN or infinite entries, the first in row 4, column 1",
         "diverged.npy": r"entries as large as 1e\+200, too large to compute with",
-        "noise.npz": r"as NumPy arrays: it is no NumPy file, or a pickle\. Pickled objects are",
+        "noise.npz": r"as NumPy arrays: File is not a zip file\. Pickled objects are",
         "two.npz": r"a, b all are a matrix .* under the name item_factors",
         "none.npz": "none is a matrix",
         "users.npz": "200 × 4 matrix, and neither side",
-        "thin.npz": r"sparse 60 × 2 matrix; a sparse one must be item × item",
+        "thin.npz": r"sparse matrix of shape \(60, 2\); a sparse one must be item × item",
         "cut.npz": "cannot be read as NumPy arrays",
         "cut.npy": "cannot be read as NumPy arrays",
         "noise.npy": "cannot be read as NumPy arrays",
@@ -302,7 +302,7 @@ def test_what_cannot_be_looked_into_is_refused(plays):
 
 
 def test_score_matrices_have_a_limit(plays, monkeypatch):
-    monkeypatch.setattr("equipoise.audit.factors._MOST_SCORED_ITEMS", 50)
+    monkeypatch.setattr("equipoise.audit.factor_files.MOST_SCORED_ITEMS", 50)
     with pytest.raises(InvalidDataError, match="60 × 60 score matrix is too large to audit"):
         read_subjects([np.eye(M)], plays)
 

@@ -21,12 +21,13 @@ def publisher(monkeypatch):
         yield site
 
 
-def symlink_archive() -> bytes:
+def special_archive(mode: int) -> bytes:
+    """The interactions as something else than a file."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("artists.dat", ARTISTS)
         link = zipfile.ZipInfo("user_artists.dat")
-        link.create_system, link.external_attr = 3, 0o120777 << 16
+        link.create_system, link.external_attr = 3, mode << 16
         archive.writestr(link, "/etc/passwd")
     return file.getvalue()
 
@@ -35,6 +36,20 @@ def encrypted_archive() -> bytes:
     """Set the flag "encrypted" of the first member, in its entry of the directory."""
     content = bytearray(zipped({"artists.dat": ARTISTS, "user_artists.dat": PLAYS}))
     content[content.index(b"PK\x01\x02") + 8] |= 1
+    return bytes(content)
+
+
+def patched_archive() -> bytes:
+    """Set a flag for a method that Python does not know."""
+    content = bytearray(zipped({"artists.dat": ARTISTS, "user_artists.dat": PLAYS}))
+    content[content.index(b"PK\x01\x02") + 8] |= 0x20
+    return bytes(content)
+
+
+def future_archive() -> bytes:
+    """Ask for a newer version of the format."""
+    content = bytearray(zipped({"artists.dat": ARTISTS, "user_artists.dat": PLAYS}))
+    content[content.index(b"PK\x01\x02") + 6] = 224
     return bytes(content)
 
 
@@ -53,7 +68,12 @@ HOSTILE = {
     "backslashes": (zipped({**GOOD, "..\\evil.dat": "x"}), "leads out of its folder"),
     "absolute": (zipped({**GOOD, "/tmp/evil.dat": "x"}), "leads out of its folder"),
     "drive": (zipped({**GOOD, "C:/evil.dat": "x"}), "leads out of its folder"),
-    "symlink": (symlink_archive(), "is a symbolic link"),
+    "network path": (zipped({**GOOD, "\\\\host\\evil": "x"}), "leads out of its folder"),
+    "symlink": (special_archive(0o120777), "is a symbolic link"),
+    "block device": (special_archive(0o060666), "is a device, no file"),
+    "character device": (special_archive(0o020666), "is a device, no file"),
+    "pipe": (special_archive(0o010666), "is a device, no file"),
+    "newer format": (future_archive(), "is no whole zip archive"),
     "encrypted": (encrypted_archive(), "is encrypted"),
     "bomb": (zipped({**GOOD, "artists.dat": bytes(60_000_000)}), "would unpack to 60,000,0"),
     "unbounded method": (zipped(GOOD, zipfile.ZIP_BZIP2), "size cannot be bounded"),
@@ -78,6 +98,13 @@ def test_a_lie_about_the_size_unpacks_no_more_than_was_declared(publisher, tmp_p
     with pytest.raises(InvalidDataError, match="is no whole zip archive"):
         fetch(publisher.dataset(), tmp_path)
     assert files_in(tmp_path / "lastfm-2k") == {"artists.dat"}
+
+
+def test_a_method_that_python_does_not_know_is_refused(publisher, tmp_path):
+    publisher.content = patched_archive()
+    with pytest.raises(InvalidDataError, match="is no whole zip archive"):
+        fetch(publisher.dataset(), tmp_path)
+    assert not files_in(tmp_path / "lastfm-2k")
 
 
 def test_a_member_that_comes_twice_is_refused(publisher, tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.audit.numpy_files import NumpyArchive, read_array, reading
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError
 
@@ -19,6 +18,12 @@ _FACTOR_NAMES = ("item_factors", "components_", "item_embeddings", "item_vectors
 
 # A Parquet column of this name holds the items' ids, not a factor.
 _ID_COLUMNS = ("item", "itemid", "id")
+
+# The parts of a sparse matrix in an .npz.
+_SPARSE = {"data", "indptr", "indices", "shape"}
+
+# A full matrix of so many items takes 3 GB, and three times that while it is measured.
+MOST_SCORED_ITEMS = 20_000
 
 _ENDINGS = ".npy, .npz, .parquet or .eqp"
 
@@ -56,94 +61,72 @@ def read_matrix(path: Path, data: Interactions) -> Matrix:
 
 
 def _npy(path: Path, data: Interactions) -> Matrix:  # noqa: ARG001
-    return Matrix(_loaded(path), as_factors=False)
+    return Matrix(read_array(path), as_factors=False)
 
 
 def _npz(path: Path, data: Interactions) -> Matrix:
-    with _loaded(path) as archive:
-        names = list(archive.files)
-        if {"data", "indptr", "indices", "shape"} <= set(names):
-            return _sparse(path, data, named="format" in names)
+    with NumpyArchive(path) as archive:
+        names = archive.names
+        if _SPARSE <= set(names):
+            return _sparse(path, archive, data)
         known = [name for name in _FACTOR_NAMES if name in names]
         if known:
-            return Matrix(_entry(path, archive, known[0]), as_factors=True)
-        shapes = {name: _shape(path, archive, name) for name in names}
-    fitting = [name for name, shape in shapes.items() if _fits(shape, data.n_items)]
-    if len(fitting) != 1:
-        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
-        problem = "none is" if not fitting else f"{', '.join(fitting)} all are"
-        raise InvalidDataError(
-            f"{path} holds {listed}: {problem} a matrix with one row or column for each of the "
-            f"{data.n_items:,} items. Save the one that is meant under the name item_factors."
-        )
-    with _loaded(path) as archive:
-        return Matrix(_entry(path, archive, fitting[0]), as_factors=False)
+            return Matrix(archive.array(known[0]), as_factors=True)
+        shapes = {name: archive.shape(name) for name in names}
+        fitting = [name for name, shape in shapes.items() if _fits(shape, data.n_items)]
+        if len(fitting) != 1:
+            listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
+            problem = "none is" if not fitting else f"{', '.join(fitting)} all are"
+            raise InvalidDataError(
+                f"{path} holds {listed}: {problem} a matrix with one row or column for each of the "
+                f"{data.n_items:,} items. Save the one that is meant under the name item_factors."
+            )
+        return Matrix(archive.array(fitting[0]), as_factors=False)
 
 
 def _fits(shape: tuple[int, ...], n_items: int) -> bool:
     return len(shape) == 2 and n_items in shape
 
 
-def _loaded(path: Path) -> Any:
-    """Open an .npy or .npz; what is broken or pickled is refused."""
-    try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, MemoryError) as error:
-        raise _broken(path, error) from error
-
-
-def _entry(path: Path, archive: Any, name: str) -> NDArray[Any]:
-    try:
-        return np.asarray(archive[name])
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
-        raise _broken(path, error) from error
-
-
-def _shape(path: Path, archive: Any, name: str) -> tuple[int, ...]:
-    return _entry(path, archive, name).shape
-
-
-def _broken(path: Path, error: Exception) -> InvalidDataError:
-    reason = (" ".join(str(error).split()) or type(error).__name__).rstrip(".")
-    if "allow_pickle" in reason:  # NumPy's advice would be to trust the file
-        reason = "it is no NumPy file, or a pickle"
-    return InvalidDataError(
-        f"{path} cannot be read as NumPy arrays: {reason}. Pickled objects are refused; save the "
-        "bare matrix with numpy.save or numpy.savez."
-    )
-
-
-def _sparse(path: Path, data: Interactions, *, named: bool) -> Matrix:
+def _sparse(path: Path, archive: NumpyArchive, data: Interactions) -> Matrix:
     """What SciPy saved, or the similarity of implicit's neighbours, which names no format: CSR."""
     import scipy.sparse as sp
 
-    try:
-        stored = sp.load_npz(path) if named else _rows(path)
-    except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise _broken(path, error) from error
-    if stored.shape != (data.n_items, data.n_items):
+    shape = tuple(archive.array("shape").ravel().tolist())
+    if shape != (data.n_items, data.n_items):
         raise InvalidDataError(
-            f"{path} holds a sparse {stored.shape[0]:,} × {stored.shape[1]:,} matrix; a sparse "
-            f"one must be item × item, {data.n_items:,} × {data.n_items:,}, in the order of "
-            "interactions.item_ids."
+            f"{path} holds a sparse matrix of shape {shape}; a sparse one must be item × item, "
+            f"{data.n_items:,} × {data.n_items:,}, in the order of interactions.item_ids."
         )
-    return Matrix(stored.toarray(), as_factors=False)
+    check_score_size(data.n_items)
+    kinds = {"csr": sp.csr_array, "csc": sp.csc_array, "bsr": sp.bsr_array}
+    with reading(path):
+        named = archive.array("format").item() if "format" in archive.names else "csr"
+        kind = kinds[named.decode() if isinstance(named, bytes) else str(named)]
+        values, columns, starts = (archive.array(name) for name in ("data", "indices", "indptr"))
+        stored = kind((values, columns, starts), shape=shape)
+        # SciPy's loops trust indices: one that leads out of the matrix would lead out of its memory
+        stored.check_format(full_check=True)
+        return Matrix(stored.toarray(), as_factors=False)
 
 
-def _rows(path: Path) -> Any:
-    import scipy.sparse as sp
-
-    with _loaded(path) as archive:
-        values, columns, starts = (archive[name] for name in ("data", "indices", "indptr"))
-        return sp.csr_array((values, columns, starts), shape=tuple(archive["shape"].tolist()))
+def check_score_size(n_items: int) -> None:
+    """Refuse a full item × item matrix of too many items."""
+    if n_items > MOST_SCORED_ITEMS:
+        raise InvalidDataError(
+            f"a full {n_items:,} × {n_items:,} score matrix is too large to audit (at most "
+            f"{MOST_SCORED_ITEMS:,} items). Filter rare items, or give item factors."
+        )
 
 
 def _parquet(path: Path, data: Interactions) -> Matrix:
     import polars as pl
 
+    from equipoise.data.readers.encoder import POLARS_ERRORS
+
     try:
         table = pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (*POLARS_ERRORS, OSError) as error:
         raise InvalidDataError(
             f"{path} cannot be read as Parquet: {' '.join(str(error).split())}. Write it anew."
         ) from error
@@ -166,7 +149,13 @@ def _columns(path: Path, table: Any) -> NDArray[Any]:
                 f"{path}: the lists in column {table.columns[0]!r} differ in length or are "
                 "missing. Give each item as many factors."
             )
-        return np.array(rows, dtype=np.float64)
+        try:
+            return np.array(rows, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidDataError(
+                f"{path}: the lists in column {table.columns[0]!r} must hold numbers: {error}. "
+                "Give each item its factors."
+            ) from error
     other = [name for name, kind in table.schema.items() if not kind.is_numeric()]
     if other or not table.width:
         raise InvalidDataError(

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.audit.factor_files import Matrix, read_matrix
+from equipoise.audit.factor_files import Matrix, check_score_size, read_matrix
 from equipoise.audit.findings import Floats
 from equipoise.audit.subjects import Projection, ScoreMatrix, Subject
 from equipoise.data.identifiers import Lookup, name_a_few
@@ -31,9 +31,6 @@ from equipoise.models.factors import FactorModel
 from equipoise.models.item_item import ItemItemModel
 from equipoise.models.projection import ProjectionModel
 from equipoise.models.recommender import Recommender
-
-# A full matrix of so many items takes 3 GB, and three times that while it is measured.
-_MOST_SCORED_ITEMS = 20_000
 
 # Float32 solvers are orthonormal to about 1e-6 (see `metrics.orthonormal_basis`); what was saved in
 # float16 is so to about 1e-3, and is made so again without a change of order.
@@ -129,7 +126,7 @@ def _subject(key: str, label: str, given: Any, data: Interactions) -> Subject:
 def _is_score_matrix(given: Any, n_items: int) -> bool:
     if not sp.issparse(given):
         return False
-    _check_score_size(n_items)
+    check_score_size(n_items)
     return True
 
 
@@ -137,7 +134,7 @@ def _of_matrix(key: str, label: str, matrix: Matrix, data: Interactions, where: 
     n_items = data.n_items
     values = _finite(matrix.values, where)
     if values.shape == (n_items, n_items) and not matrix.as_factors:
-        _check_score_size(n_items)
+        check_score_size(n_items)
         return ScoreMatrix(key, label, "scores", None, values, _as_it_is)
     if values.shape[0] == n_items:
         return _of_factors(key, label, values, where)
@@ -197,7 +194,7 @@ def _of_model(key: str, label: str, model: Recommender, data: Interactions) -> S
         Y = _finite(np.asarray(model.item_factors_), label)
         return _of_factors(key, label, Y if order is None else Y[order], label)
     if isinstance(model, ItemItemModel):
-        _check_score_size(data.n_items)
+        check_score_size(data.n_items)
         weights: Any = model.item_weights_
         B = _finite(weights.toarray() if sp.issparse(weights) else np.asarray(weights), label)
         B = B if order is None else B[np.ix_(order, order)]
@@ -246,14 +243,6 @@ def _reordered(preprocess: Any, order: NDArray[np.intp] | None) -> Any:
 
 def _as_it_is(rows: sp.csr_array) -> sp.csr_array:
     return rows
-
-
-def _check_score_size(n_items: int) -> None:
-    if n_items > _MOST_SCORED_ITEMS:
-        raise InvalidDataError(
-            f"a full {n_items:,} × {n_items:,} score matrix is too large to audit (at most "
-            f"{_MOST_SCORED_ITEMS:,} items). Filter rare items, or give item factors."
-        )
 
 
 def _finite(values: NDArray[Any], where: str) -> Floats:

@@ -118,7 +118,7 @@ def audit(
         k=k,
         seed=seed,
         normalize=normalize_rows,
-        source=EMBEDDED if data is None else data,
+        source=EMBEDDED if data is None else shared.shown(data),
     )
     reading = {
         "--user": user,

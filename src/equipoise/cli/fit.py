@@ -106,7 +106,7 @@ def fit(
         text = json.dumps(facts | {"saved": str(saved)}, ensure_ascii=False)
         console.write(text)
         return
-    console.print_facts(facts, f"{entry.title} of {data}")
+    console.print_facts(facts, f"{entry.title} of {shared.shown(data)}")
     console.write(f"Model: {saved}")
 
 
@@ -127,7 +127,7 @@ def _read_blocks(
             f"--{idle[0]} cannot be used with {'--memory' if memory else '--scheduler'}. Leave it "
             "out, or turn the data into Parquet first."
         )
-    console.say(f"Reading {data} in blocks …")
+    console.say(f"Reading {shared.shown(data)} in blocks …")
     given = {name: layout[name] for name in usable}
     return open_interactions(data, memory=memory, scheduler=scheduler, **columns, **given)
 

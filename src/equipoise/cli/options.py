@@ -164,6 +164,13 @@ def interrupted(n_done: int, cache: Path | None) -> int:
     return INTERRUPTED
 
 
+def shown(data: str) -> str:
+    """How output may call the data: a database's URL without user and password."""
+    from equipoise.data.readers.databases import without_credentials
+
+    return without_credentials(data)
+
+
 def read(
     data: str,
     user: str | None,
@@ -177,7 +184,7 @@ def read(
     """Read the table that the command line names."""
     from equipoise.data import Interactions
 
-    console.say(f"Reading {data} …")
+    console.say(f"Reading {shown(data)} …")
     return Interactions.read(
         data,
         user=user,

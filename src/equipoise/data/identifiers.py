@@ -7,7 +7,8 @@ object arrays of `str`; everything else (UUIDs, decimals, mixed types) stays the
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
@@ -85,7 +86,10 @@ def _to_numpy(values: Any) -> NDArray[Any]:
         # NumPy turns [2**63, 5] into floats, which cannot tell 2**63 from its neighbours
         if any(type(value) is int and not -(2**63) <= value < 2**63 for value in values):
             return _objects(values)
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError, OverflowError):  # e.g. lists of different lengths
+        return _objects(list(values))
     return array if array.dtype.kind in _SORTABLE_KINDS + "V" else _objects(array.tolist(), array)
 
 
@@ -174,15 +178,26 @@ def factorize(values: NDArray[Any], role: str) -> Factorized:
     """
     ids = as_id_array(values, role)
     if ids.dtype.kind in "iu" or (ids.dtype.kind == "O" and _types(ids) == {str}):
-        return _factorize_hashed(ids)
+        # half of a surrogate pair is text to Python, and not to polars
+        with suppress(UnicodeEncodeError):
+            return _factorize_hashed(ids)
     if ids.dtype.kind in _SORTABLE_KINDS:
         return _factorize_sorted(ids)
     seen: dict[Any, int] = {}
-    try:
+    with _hashable(role):
         codes = np.fromiter((seen.setdefault(i, len(seen)) for i in ids), np.int32, len(ids))
-    except TypeError as error:
-        raise InvalidDataError(f"{role} ids must be hashable scalars: {error}.") from error
     return Factorized(codes, _objects(list(seen)))
+
+
+@contextmanager
+def _hashable(role: str) -> Iterator[None]:
+    """Refuse ids that cannot be looked up; NumPy says so with a ValueError of its own."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise InvalidDataError(
+            f"{role} ids must be hashable scalars: {error}. Use whole numbers, strings or dates."
+        ) from error
 
 
 def _factorize_hashed(ids: NDArray[Any]) -> Factorized:
@@ -270,16 +285,17 @@ def name_a_few(ids: Iterable[Any], limit: int = 5) -> str:
     return ", ".join(map(show, values[:limit])) + (", ..." if len(values) > limit else "")
 
 
-def duplicate_at(ids: NDArray[Any]) -> int | None:
+def duplicate_at(ids: NDArray[Any], role: str) -> int | None:
     """Return the position of the first id that already came before, or None.
 
     Examples
     --------
-    >>> duplicate_at(np.array([4, 9, 4]))
+    >>> duplicate_at(np.array([4, 9, 4]), "user")
     2
     """
     if ids.dtype.kind == "O":
-        repeated = len(set(ids)) < len(ids)
+        with _hashable(role):
+            repeated = len(set(ids)) < len(ids)
     else:
         ordered = np.sort(ids)  # several times faster than the hashes of np.unique
         repeated = bool((ordered[1:] == ordered[:-1]).any())

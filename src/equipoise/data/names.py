@@ -83,11 +83,11 @@ def _two_columns(header: Sequence[str], source: str) -> tuple[str, str]:
 
 
 def _from_file(path: Path) -> dict[Any, Any]:
-    import polars as pl
+    from equipoise.data.readers.encoder import POLARS_ERRORS
 
     try:
         return _rows_of_file(path)
-    except (OSError, EOFError, zlib.error, pl.exceptions.PolarsError) as error:
+    except (OSError, EOFError, zlib.error, *POLARS_ERRORS) as error:
         raise InvalidDataError(
             f"{path} cannot be read for names; it may be broken or cut off. "
             f"({str(error).splitlines()[0]})"

@@ -57,9 +57,11 @@ def checked_parts(
         _refuse_repeated(ids, role)
     _refuse_bad_entry(matrix, users, items)
     names = None if item_names is None else as_names(item_names)
-    times = None if timestamps is None else np.asarray(timestamps)
+    times = None if timestamps is None else _as_times(timestamps)
     _check_length(names, len(items), "item_names", "items")
     _check_length(times, matrix.nnz, "timestamps", "interactions")
+    if times is not None:
+        _refuse_missing_time(times)
     return Parts(
         _frozen_matrix(matrix),
         _frozen(users),
@@ -158,8 +160,11 @@ def _as_values(values: Any, n_rows: int) -> NDArray[np.float64]:
     if values is None:
         return np.ones(n_rows)
     try:
+        given = np.asarray(values)
+        if given.dtype.kind in "cMm":  # NumPy would drop a part of it, or count days
+            raise TypeError(f"got {given.dtype}")
         column = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidDataError(f"values must be numbers: {error}.") from error
     if column.ndim != 1:
         raise InvalidDataError(f"values must be one flat column, not {column.ndim}-dimensional.")
@@ -167,7 +172,10 @@ def _as_values(values: Any, n_rows: int) -> NDArray[np.float64]:
 
 
 def _as_times(timestamps: Any) -> NDArray[Any]:
-    column = np.asarray(timestamps)
+    try:
+        column = np.asarray(timestamps)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidDataError(f"timestamps must be numbers or dates: {error}.") from error
     if column.ndim != 1:
         raise InvalidDataError(
             f"timestamps must be one flat column, not {column.ndim}-dimensional."
@@ -221,7 +229,7 @@ def _check_shape(matrix: sparse.csr_array, users: NDArray[Any], items: NDArray[A
 
 
 def _refuse_repeated(ids: NDArray[Any], role: str) -> None:
-    repeated = duplicate_at(ids)
+    repeated = duplicate_at(ids, role)
     if repeated is not None:
         raise InvalidDataError(
             f"{role} id {show(ids[repeated])} comes more than once (again at position "

@@ -141,7 +141,7 @@ def read_block(folder: Path) -> RowBlock:
             for name in _PARTS
             if name != "timestamps" or (folder / "timestamps.npy").is_file()
         }
-        shape = tuple(np.load(folder / "shape.npy").tolist())
+        shape = tuple(np.load(folder / "shape.npy", allow_pickle=False).tolist())
     except (OSError, ValueError, EOFError) as error:
         raise InvalidDataError(
             f"the block {folder} cannot be read: {error}. Its files are gone or cut off; read the "

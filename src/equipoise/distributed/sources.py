@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from equipoise.data.readers.columns import Columns
+from equipoise.data.readers.databases import without_credentials
 from equipoise.exceptions import InvalidDataError, require_extra
 
 # Rows that a task reads at a time, at least a row group: some 100 MB of table
@@ -53,15 +54,17 @@ def parquet_parts(
         About how many rows a part.
     """
     options = dict(options or {})
-    fsspec = require_extra("fsspec", "dask", f"reading {source}")
+    shown = without_credentials(str(source))
+    fsspec = require_extra("fsspec", "dask", f"reading {shown}")
     try:
         system, path = fsspec.core.url_to_fs(str(source), **options)
         paths = _paths(system, path)
     except (OSError, ValueError, ImportError) as error:
-        raise InvalidDataError(f"{source} cannot be listed: {error}.") from error
+        reason = str(error).replace(str(source), shown)
+        raise InvalidDataError(f"{shown} cannot be listed: {reason}.") from None
     if not paths:
         raise InvalidDataError(
-            f"there is no Parquet file at {source}. Check the path; files end in "
+            f"there is no Parquet file at {shown}. Check the path; files end in "
             f"{' or '.join(_ENDINGS)}."
         )
     return [part for each in paths for part in _parts_of(system, each, options, rows)]

@@ -50,6 +50,7 @@ def load(path: str | PathLike[str]) -> Recommender:
         A file that `Recommender.save` wrote.
     """
     from equipoise.models.persistence import read_artefact
+    from equipoise.models.thawing import thawing
 
     artefact = read_artefact(path)
     if artefact.model not in BY_CLASS:
@@ -57,7 +58,8 @@ def load(path: str | PathLike[str]) -> Recommender:
             f"{path} holds a {artefact.model!r}, which this version does not know "
             f"(known: {', '.join(BY_CLASS)}). Upgrade equipoise."
         )
-    return BY_CLASS[artefact.model].load_class()._thawed(artefact)
+    with thawing(path, artefact.model):
+        return BY_CLASS[artefact.model].load_class()._thawed(artefact)
 
 
 def __getattr__(name: str) -> Any:

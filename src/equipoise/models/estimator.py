@@ -20,13 +20,14 @@ from equipoise.exceptions import InvalidDataError, InvalidParameterError
 class Estimator(BaseEstimator, ABC):
     """A model that learns from users × items, with scikit-learn's manners.
 
-    A subclass learns from what was let in (`_fit`), and names what it learned: `_arrays` and
-    `_scalars` are what a saved model holds, as far as they are there.
+    A subclass learns from what was let in (`_fit`), and declares what it learned and a saved model
+    holds: `_scalars` by their types, `_arrays` by their axes, a letter each (m items, r
+    components; equal letters, equal lengths) and, behind a colon, another kind than floats.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
-    _arrays: ClassVar[tuple[str, ...]] = ("feature_names_in_",)
-    _scalars: ClassVar[tuple[str, ...]] = ("n_features_in_",)
+    _arrays: ClassVar[dict[str, str]] = {"feature_names_in_": "m:OU"}
+    _scalars: ClassVar[dict[str, type]] = {"n_features_in_": int}
 
     item_ids_: NDArray[Any] | None
     n_features_in_: int

@@ -19,7 +19,7 @@ class FactorModel(Recommender):
     data becomes a user's vector (`user_factors`).
     """
 
-    _arrays: ClassVar[tuple[str, ...]] = (*Recommender._arrays, "item_factors_")
+    _arrays: ClassVar[dict[str, str]] = {**Recommender._arrays, "item_factors_": "mr"}
 
     item_factors_: NDArray[Any]
 

@@ -75,7 +75,7 @@ class Popularity(_Floor):
     Ranking(ids=array([1, 0, 2]), scores=array([3., 1., 1.]))
     """
 
-    _arrays: ClassVar[tuple[str, ...]] = (*_Floor._arrays, "user_counts_")
+    _arrays: ClassVar[dict[str, str]] = {**_Floor._arrays, "user_counts_": "m:i"}
 
     user_counts_: NDArray[np.int64]
 
@@ -141,7 +141,7 @@ class Random(_Floor):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"random_state": ["random_state"]}
-    _scalars: ClassVar[tuple[str, ...]] = (*_Floor._scalars, "seed_")
+    _scalars: ClassVar[dict[str, type]] = {**_Floor._scalars, "seed_": int}
 
     seed_: int
 

@@ -111,14 +111,14 @@ class GFCF(SeesPreferences, Recommender):
         "tol": [Interval(Real, 1e-12, 1e-2, closed="both")],
         "random_state": ["random_state"],
     }
-    _arrays: ClassVar[tuple[str, ...]] = (
-        *Recommender._arrays,
-        "normalized_interactions_",
-        "components_",
-        "eigenvalues_",
-        "item_degrees_",
-    )
-    _scalars: ClassVar[tuple[str, ...]] = (*Recommender._scalars, "n_components_")
+    _arrays: ClassVar[dict[str, str]] = {
+        **Recommender._arrays,
+        "normalized_interactions_": "nm",
+        "components_": "rm",
+        "eigenvalues_": "r",
+        "item_degrees_": "m",
+    }
+    _scalars: ClassVar[dict[str, type]] = {**Recommender._scalars, "n_components_": int}
 
     normalized_interactions_: sp.csr_array
     components_: NDArray[Any]

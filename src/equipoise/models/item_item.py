@@ -19,7 +19,7 @@ class ItemItemModel(SeesPreferences, Recommender):
     item i adds to the score of item j, after `value_transform`.
     """
 
-    _arrays: ClassVar[tuple[str, ...]] = (*Recommender._arrays, "item_weights_")
+    _arrays: ClassVar[dict[str, str]] = {**Recommender._arrays, "item_weights_": "mm"}
 
     item_weights_: NDArray[Any] | sp.csr_array
 

@@ -131,8 +131,11 @@ class ItemWeightedPCA(ProjectionModel):
         "user_scaling": [Interval(Real, None, None, closed="neither")],
         "value_transform": [StrOptions(set(VALUE_TRANSFORMS)), None],
     }
-    _arrays: ClassVar[tuple[str, ...]] = (*ProjectionModel._arrays, "item_weights_")
-    _scalars: ClassVar[tuple[str, ...]] = (*ProjectionModel._scalars, "error_budget_multiplier_")
+    _arrays: ClassVar[dict[str, str]] = {**ProjectionModel._arrays, "item_weights_": "m"}
+    _scalars: ClassVar[dict[str, type]] = {
+        **ProjectionModel._scalars,
+        "error_budget_multiplier_": float,
+    }
 
     item_weights_: Floats
     error_budget_multiplier_: float

@@ -55,11 +55,11 @@ class VanillaPCA(ProjectionModel):
     [5.0, 1.0]
     """
 
-    _arrays: ClassVar[tuple[str, ...]] = (
-        *ProjectionModel._arrays,
-        "explained_variance_",
-        "explained_variance_ratio_",
-    )
+    _arrays: ClassVar[dict[str, str]] = {
+        **ProjectionModel._arrays,
+        "explained_variance_": "r",
+        "explained_variance_ratio_": "r",
+    }
 
     explained_variance_: Floats
     explained_variance_ratio_: Floats

@@ -27,6 +27,7 @@ from equipoise.models.memory import require_dense_room
 from equipoise.models.persistence import Artefact
 from equipoise.models.recommender import Recommender
 from equipoise.models.similarity import cosines_to
+from equipoise.models.thawing import read_certificate
 from equipoise.spectral.certificate import Certificate, certify, suboptimality
 from equipoise.spectral.eigen import Eigenpairs
 from equipoise.spectral.gram import Gram
@@ -65,14 +66,19 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         "sweeps": [StrOptions(set(SWEEPS))],
         "random_state": ["random_state"],
     }
-    _arrays: ClassVar[tuple[str, ...]] = (
-        *Recommender._arrays,
-        "components_",
-        "eigenvalues_",
-        "residuals_",
-        "popularity_",
-    )
-    _scalars: ClassVar[tuple[str, ...]] = (*Recommender._scalars, "n_components_", "solver_")
+    _arrays: ClassVar[dict[str, str]] = {
+        **Recommender._arrays,
+        "components_": "rm",
+        "eigenvalues_": "r",
+        "residuals_": "r",
+        "popularity_": "m",
+    }
+    _scalars: ClassVar[dict[str, type]] = {
+        **Recommender._scalars,
+        "n_components_": int,
+        "solver_": str,
+        "certificate_": dict,
+    }
 
     components_: NDArray[Any]
     eigenvalues_: Floats
@@ -321,7 +327,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
     @classmethod
     def _thawed(cls, artefact: Artefact) -> Self:
         model = super()._thawed(artefact)
-        model.certificate_ = Certificate(**artefact.scalars["certificate_"])
+        model.certificate_ = read_certificate(artefact.scalars["certificate_"])
         return model
 
 

@@ -24,6 +24,7 @@ from equipoise.exceptions import InvalidDataError, InvalidParameterError, Unknow
 from equipoise.models.estimator import Estimator
 from equipoise.models.persistence import Artefact, read_artefact, write_artefact
 from equipoise.models.ranking import Ranking, rank_items, top_items
+from equipoise.models.thawing import check_contents, thawing
 
 
 class Explanation(NamedTuple):
@@ -188,19 +189,22 @@ class Recommender(Estimator):
                 f"{path} holds a {artefact.model}, not a {cls.__name__}. "
                 "Use equipoise.load(path), which returns whatever the file holds."
             )
-        return cls._thawed(artefact)
+        with thawing(path, artefact.model):
+            return cls._thawed(artefact)
 
     def _learned_scalars(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._scalars}
 
     @classmethod
     def _thawed(cls, artefact: Artefact) -> Self:
+        check_contents(artefact, cls._get_param_names(), cls._scalars, cls._arrays)
         arrays = dict(artefact.arrays)
         parameters = dict(artefact.parameters)
         for name in list(arrays):
             if name in cls._get_param_names():
                 parameters[name] = arrays.pop(name)
         model = cls(**parameters)
+        model._validate_params()
         model.item_ids_ = arrays.pop("item_ids_", None)
         for name, value in {**artefact.scalars, **arrays}.items():
             setattr(model, name, value)

@@ -34,12 +34,12 @@ class _ReweightedMF(WeightedFactorModel):
         "tol": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
     }
-    _arrays: ClassVar[tuple[str, ...]] = (*WeightedFactorModel._arrays, "item_weights_")
-    _scalars: ClassVar[tuple[str, ...]] = (
-        *WeightedFactorModel._scalars,
-        "n_iter_",
-        "objective_",
-    )
+    _arrays: ClassVar[dict[str, str]] = {**WeightedFactorModel._arrays, "item_weights_": "m"}
+    _scalars: ClassVar[dict[str, type]] = {
+        **WeightedFactorModel._scalars,
+        "n_iter_": int,
+        "objective_": float,
+    }
 
     n_components: int
     exponent: float

@@ -115,13 +115,13 @@ class TraceNormMF(SeesPreferences, FactorModel):
         "tol": [Interval(Real, 1e-12, 1e-2, closed="both")],
         "random_state": ["random_state"],
     }
-    _arrays: ClassVar[tuple[str, ...]] = (*FactorModel._arrays, "singular_values_")
-    _scalars: ClassVar[tuple[str, ...]] = (
-        *FactorModel._scalars,
-        "n_components_",
-        "threshold_",
-        "solver_",
-    )
+    _arrays: ClassVar[dict[str, str]] = {**FactorModel._arrays, "singular_values_": "r"}
+    _scalars: ClassVar[dict[str, type]] = {
+        **FactorModel._scalars,
+        "n_components_": int,
+        "threshold_": float,
+        "solver_": str,
+    }
 
     singular_values_: Floats
     threshold_: float

@@ -17,6 +17,8 @@ from equipoise.files import write_whole
 # zipfile bounds what these two unpack by the size they declare; bzip2 and LZMA may fill the memory
 _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
+# Files and folders, or nothing said: an archive made elsewhere than on Unix says nothing
+_PLAIN = (0, stat.S_IFREG, stat.S_IFDIR)
 
 
 def unpack(dataset: Dataset, archive: Path, folder: Path) -> None:
@@ -32,7 +34,9 @@ def unpack(dataset: Dataset, archive: Path, folder: Path) -> None:
             for member in members:
                 name = PurePosixPath(member.filename).name
                 write_whole(folder / name, partial(_copy, zipped, member))
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+    except InvalidDataError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError) as error:
         raise InvalidDataError(
             f"{archive} is no whole zip archive ({error}). Delete it and download it again."
         ) from error
@@ -65,8 +69,8 @@ def _refuse_hostile(member: zipfile.ZipInfo, zipped: zipfile.ZipFile) -> None:
     trick = None
     if path.is_absolute() or ".." in path.parts or ":" in member.filename:
         trick = "leads out of its folder"
-    elif stat.S_ISLNK(member.external_attr >> 16):
-        trick = "is a symbolic link"
+    elif stat.S_IFMT(mode := member.external_attr >> 16) not in _PLAIN:
+        trick = "is a symbolic link" if stat.S_ISLNK(mode) else "is a device, no file"
     elif member.flag_bits & _ENCRYPTED:
         trick = "is encrypted"
     elif member.compress_type not in _BOUNDED:

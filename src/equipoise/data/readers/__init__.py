@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import polars as pl
 from scipy import sparse
 
 from equipoise.data.assembly import Duplicates
 from equipoise.data.interactions import Interactions
 from equipoise.data.readers import databases, delimited, files, lightgcn, tables
 from equipoise.data.readers.columns import Columns
-from equipoise.data.readers.encoder import Batch, Encoder
+from equipoise.data.readers.encoder import POLARS_ERRORS, Batch, Encoder
 from equipoise.data.readers.vocabulary import (
     ColumnVocabulary,
     ObjectVocabulary,
@@ -116,11 +115,11 @@ def _readable(path: Path, kind: str, options: Options) -> Iterator[Batch]:
     """Yield batches; say which file it was if the system or the packing fails."""
     try:
         yield from _text_batches(path, kind, options)
-    except (OSError, EOFError, csv.Error, zlib.error, pl.exceptions.PolarsError) as error:
+    except (OSError, EOFError, csv.Error, zlib.error, *POLARS_ERRORS) as error:
         raise _unreadable(path, error) from error
 
 
-def _unreadable(path: Path, error: Exception) -> InvalidDataError:
+def _unreadable(path: Path, error: BaseException) -> InvalidDataError:
     return InvalidDataError(
         f"{path} cannot be read to its end; it may be broken or cut off. ({error})"
     )
@@ -167,5 +166,5 @@ def _encode(
         for batch in batches:
             encoder.add(batch)
         return encoder.finish(options.duplicates, source)
-    except pl.exceptions.PolarsError as error:
+    except POLARS_ERRORS as error:
         raise InvalidDataError(f"{source} cannot be read: {str(error).splitlines()[0]}.") from error

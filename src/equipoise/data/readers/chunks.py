@@ -101,17 +101,22 @@ def _last_record_end(text: bytes, quoted: bool) -> int:
     return cut if cut or len(text) < _LONGEST_RECORD * CHUNK_BYTES else last
 
 
-def csv_reader(lines: Iterable[str], delimiter: str, *, quoted: bool) -> Any:
+def csv_reader(
+    lines: Iterable[str], delimiter: str, *, quoted: bool, strict: bool = False
+) -> Any:
     """Return the standard library's reader, which counts lines, with or without quoting."""
     if quoted:
-        return csv.reader(lines, delimiter=delimiter, skipinitialspace=delimiter != " ")
+        spaces = delimiter != " "
+        return csv.reader(lines, delimiter=delimiter, skipinitialspace=spaces, strict=strict)
     return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
 
 
-def records(chunk: Chunk, delimiter: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+def records(
+    chunk: Chunk, delimiter: str, *, quoted: bool, strict: bool = False
+) -> Iterator[tuple[int, list[str]]]:
     """Yield (line, fields) one by one: slow, for finding what is wrong and where."""
     text = io.StringIO(chunk.text.decode("utf-8", errors="replace"), newline="")
-    reader = csv_reader(text, delimiter, quoted=quoted)
+    reader = csv_reader(text, delimiter, quoted=quoted, strict=strict)
     line = chunk.first_line
     for fields in reader:
         yield line, fields

@@ -14,18 +14,34 @@ from urllib.parse import quote, unquote
 import polars as pl
 
 from equipoise.data.readers.columns import Columns, refuse_idle_numbers, resolve
-from equipoise.data.readers.encoder import Batch
-from equipoise.exceptions import InvalidDataError, require_extra
+from equipoise.data.readers.encoder import POLARS_ERRORS, Batch
+from equipoise.exceptions import EquipoiseError, InvalidDataError, require_extra
 
 _ROWS_AT_A_TIME = 50_000
 _SQLITE_URL = re.compile(r"^sqlite(?:\+pysqlite)?:///(?P<path>[^?]+)$")
 _URL = re.compile(r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://")
+_MASKED = r"\1***@"
 _FILE_SCHEMES = {"http", "https", "ftp", "s3", "gs", "gcs", "az", "abfs", "hdfs"}
 
 
 def is_url(source: str) -> bool:
     """Tell a URL from a path."""
     return _URL.match(source) is not None
+
+
+def without_credentials(source: str) -> str:
+    """Return how a source may be shown: no user, no password, no options of a URL.
+
+    Examples
+    --------
+    >>> without_credentials("postgresql://ann:secret@host:5432/shop?sslmode=require")
+    'postgresql://***@host:5432/shop'
+    >>> without_credentials("data/plays.csv")
+    'data/plays.csv'
+    """
+    shown = source.partition("?")[0] if is_url(source) else source
+    # up to the last @: a password may hold others; a slash too few makes it no less secret
+    return re.sub(r"^([A-Za-z][\w+.\-]*:?/{1,3})[^@]*:.*@|(?<=://).*@", _MASKED, shown, count=1)
 
 
 def batches(source: str, query: str | None, asked: Columns) -> Iterator[Batch]:
@@ -96,7 +112,9 @@ def _from_url(source: str, query: str, asked: Columns) -> Iterator[Batch]:
             result = connection.exec_driver_sql(query)
             names = list(result.keys())
             yield from _batches_of_rows(result.partitions(), names, asked, "the query")
-    except sql.exc.SQLAlchemyError as error:
+    except EquipoiseError:
+        raise
+    except (sql.exc.SQLAlchemyError, TypeError, ValueError, OSError) as error:
         # `from None`: the original's text and arguments may hold what `_without_secrets` takes out
         reason = _without_secrets(str(getattr(error, "orig", None) or error), url)
         raise InvalidDataError(
@@ -122,7 +140,9 @@ def _parsed_url(sql: Any, source: str) -> Any:
 
 
 def _without_secrets(message: str, url: Any) -> str:
-    for secret in filter(None, (url.password, url.username, *_flat(url.query.values()))):
+    # a password with an @ in it is cut there, and its end taken for a part of the host
+    cut = (url.host or "").rpartition("@")[0]
+    for secret in filter(None, (url.password, url.username, cut, *_flat(url.query.values()))):
         # as it is and as the URL writes it; whole words, for a user "a" is not every letter a
         spellings = "|".join(map(re.escape, {str(secret), quote(str(secret), safe="")}))
         message = re.sub(rf"(?<!\w)(?:{spellings})(?!\w)", "***", message)
@@ -172,7 +192,7 @@ def _series(values: Sequence[Any], role: str) -> pl.Series:
         return pl.Series(role, values, dtype=pl.Object)
     try:
         return pl.Series(role, values)
-    except (TypeError, pl.exceptions.PolarsError):
+    except (TypeError, OverflowError, *POLARS_ERRORS):
         # SQLite lets one column mix types: as text, the encoder tells numbers from the rest
         texts = [None if value is None else str(value) for value in values]
         return pl.Series(role, texts, dtype=pl.String)

@@ -21,7 +21,8 @@ from equipoise.data.readers.chunks import (
     refuse_encoding,
 )
 from equipoise.data.readers.columns import Columns, is_known_name, refuse_idle_numbers, resolve
-from equipoise.data.readers.encoder import Batch
+from equipoise.data.readers.encoder import POLARS_ERRORS, Batch
+from equipoise.data.readers.quotes import refuse_other_reading, strictly_read, well_formed
 from equipoise.data.readers.typed import Types, guess_types, is_plain
 from equipoise.exceptions import InvalidDataError
 
@@ -63,6 +64,11 @@ def layout(path: Path, delimiter: str | None, asked: Columns, *, quoted: bool = 
         raise InvalidDataError(
             f"{path}: the header names {sorted(repeated)} more than once. Rename those columns."
         )
+    if quoted and lines[0].count('"') % 2:
+        raise InvalidDataError(
+            f"{path}: a quote in the header is open at the end of the line. Close it, or take it "
+            "away; a name of a column stands on one line."
+        )
     below = rows[1:]
     return Layout(delimiter, quoted, first, len(first), _numeric(below, len(first)), below)
 
@@ -78,14 +84,19 @@ def batches(path: Path, form: Layout, asked: Columns) -> Iterator[Batch]:
     }
     types: Types | None = guess_types(form.first_rows, places, set(form.numeric))
     for chunk, plain in ahead(_plain_or_not(path, form)):
+        odd = not well_formed(chunk.text, form.byte, quoted=form.quoted)
+        if odd:
+            chunk = chunk._replace(text=without_outer_spaces(chunk.text, form))
+            written = strictly_read(chunk, form, str(path))
         parsed = None
-        if types is not None and plain:
+        if types is not None and plain and not odd:
             parsed = _parse_typed(chunk, form, places, types)
         if parsed is None:
             types = None  # what is odd once may be so again: no second try for each chunk
             chunk, parsed = _parse(chunk, form, places, str(path))
-        rows = parsed
-        rows, lines = _without_blank_lines(rows, chunk, form)
+        rows, lines = _without_blank_lines(parsed, chunk, form)
+        if odd:
+            refuse_other_reading(written, rows, list(places.values()), str(path))
         yield Batch(rows, str(path), lines, called)
 
 
@@ -192,7 +203,7 @@ def _parse_typed(
     """Return the cells with numbers as numbers, or None if that is not for this chunk."""
     try:
         rows = _cells(chunk, form, places, types)
-    except pl.exceptions.PolarsError:
+    except POLARS_ERRORS:
         return None
     text = [role for role, kind in types.items() if kind == pl.String]
     return None if _has_outer_spaces(rows.select(text), chunk) else rows
@@ -206,12 +217,12 @@ def _parse(
         rows = _cells(chunk, form, places)
         if not _has_outer_spaces(rows, chunk):
             return chunk, rows
-    except pl.exceptions.PolarsError:
+    except POLARS_ERRORS:
         pass  # a space before a quote may be the reason: tried again without
     chunk = chunk._replace(text=without_outer_spaces(chunk.text, form))
     try:
         return chunk, _cells(chunk, form, places)
-    except pl.exceptions.PolarsError as error:
+    except POLARS_ERRORS as error:
         refuse_encoding(chunk, source)
         _refuse_wide_record(chunk, form, source)
         raise InvalidDataError(

@@ -15,6 +15,9 @@ from equipoise.data.interactions import Interactions
 from equipoise.data.readers.vocabulary import Vocabulary
 from equipoise.exceptions import InvalidDataError
 
+# What polars raises on input that it cannot read; a panic of its own is no Exception to Python
+POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+
 # Encoding so many rows takes some milliseconds, starting a thread a tenth of one
 _WORTH_A_THREAD = 1 << 16
 
@@ -191,7 +194,7 @@ def _times_of_text(column: pl.Series) -> pl.Series:
         return numbers
     try:
         return column.str.strip_chars().str.to_datetime(strict=False, time_unit="us")
-    except pl.exceptions.ComputeError:
+    except (pl.exceptions.ComputeError, pl.exceptions.PanicException):
         # polars knows no format that fits even the first: none of them is a time
         return column.clear(len(column))
 

@@ -55,7 +55,10 @@ def find(source: str | Path, asked_format: str | None) -> Files:
 def _matching(pattern: Path) -> list[Path]:
     text = str(pattern)
     if not glob.has_magic(text):
-        raise InvalidDataError(f"there is no file {text}. Check the path.")
+        from equipoise.data.readers.databases import without_credentials
+
+        # a URL with a slash too few ends up here
+        raise InvalidDataError(f"there is no file {without_credentials(text)}. Check the path.")
     paths = sorted(Path(match) for match in glob.glob(text, recursive=True))
     paths = [path for path in paths if path.is_file()]
     if not paths:

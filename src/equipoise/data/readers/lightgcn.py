@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -21,10 +22,8 @@ def batches(path: Path) -> Iterator[Batch]:
     for chunk in chunks(path, quoted=False):
         refuse_encoding(chunk, str(path))
         lines = _lines(chunk)
-        tokens = lines.select(
-            pl.col("line"),
-            pl.col("text").str.strip_chars().str.split(" ").alias("tokens"),
-        )
+        _refuse_words(lines, str(path))
+        tokens = lines.select("line", pl.col("text").str.split(" ").alias("tokens"))
         rows = (
             tokens.select(
                 pl.col("line"),
@@ -34,7 +33,6 @@ def batches(path: Path) -> Iterator[Batch]:
             .explode("item")
             .filter(pl.col("item").is_not_null() & (pl.col("item") != ""))
         )
-        _refuse_words(rows, str(path))
         place = partial(_line, rows["line"])
         yield Batch(rows.select("user", "item"), str(path), place, _CALLED)
 
@@ -44,22 +42,25 @@ def _line(numbers: pl.Series, row: int) -> str:
 
 
 def _lines(chunk: Chunk) -> pl.DataFrame:
+    # below a header of our own: polars would take a mark of UTF-8 off the first line of a chunk
     text = pl.read_csv(
-        io.BytesIO(chunk.text.replace(b"\t", b" ")),
-        has_header=False,
+        io.BytesIO(b"text\n" + chunk.text.replace(b"\t", b" ")),
         separator="\x1f",
         quote_char=None,
         schema={"text": pl.String},
     )
-    return text.with_row_index("line", offset=chunk.first_line).drop_nulls()
+    numbered = text.with_row_index("line", offset=chunk.first_line).drop_nulls()
+    return numbered.with_columns(pl.col("text").str.strip_chars(" \r")).filter(pl.col("text") != "")
 
 
-def _refuse_words(rows: pl.DataFrame, source: str) -> None:
-    for role in ("user", "item"):
-        words = rows.filter(~pl.col(role).str.contains(r"^[0-9]+$"))
-        if len(words):
-            raise InvalidDataError(
-                f"{source}, line {words['line'][0]}: {words[role][0]!r} is not a whole number. "
-                "LightGCN text is 'user item item ...' in whole numbers; another kind of file "
-                "needs format= (--format)."
-            )
+def _refuse_words(lines: pl.DataFrame, source: str) -> None:
+    """Refuse whatever is no number, also on a line without items, which would leave no trace."""
+    odd = lines.filter(~pl.col("text").str.contains(r"^[0-9]+(?: +[0-9]+)*$"))
+    if len(odd):
+        tokens = odd["text"][0].split(" ")
+        word = next(token for token in tokens if token and not re.fullmatch("[0-9]+", token))
+        raise InvalidDataError(
+            f"{source}, line {odd['line'][0]}: {word[:80]!r} is not a whole number. "
+            "LightGCN text is 'user item item ...' in whole numbers; another kind of file "
+            "needs format= (--format)."
+        )

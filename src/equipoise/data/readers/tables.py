@@ -13,7 +13,7 @@ import polars as pl
 from equipoise.data.assembly import Duplicates
 from equipoise.data.interactions import Interactions
 from equipoise.data.readers.columns import Columns, Resolved, refuse_idle_numbers, resolve
-from equipoise.data.readers.encoder import Batch, times_of
+from equipoise.data.readers.encoder import POLARS_ERRORS, Batch, times_of
 from equipoise.exceptions import InvalidDataError
 
 # Rows of a Parquet file held at a time
@@ -63,7 +63,7 @@ def _pandas_numbers(column: Any) -> Any:
         )
     try:
         return column.to_numpy(dtype="float64", na_value=float("nan"))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidDataError(
             f"the pandas table, column {column.name!r} (value): {error}. Values must be numbers; "
             "name another column with value= (--value)."
@@ -118,7 +118,7 @@ def frame_of(table: Any) -> pl.DataFrame:
     lazy = isinstance(table, pl.LazyFrame)
     try:
         frame: pl.DataFrame = table.collect() if lazy else pl.DataFrame(table)
-    except (pl.exceptions.PolarsError, TypeError, ValueError, OSError) as error:
+    except (*POLARS_ERRORS, TypeError, ValueError, OSError) as error:
         # what Arrow calls a table is a column of structs
         column = isinstance(error, pl.exceptions.SchemaError) and not lazy
         raise _unreadable(table, _ONE_COLUMN if column else str(error)) from error
@@ -177,8 +177,7 @@ def _naming(path: Path) -> Iterator[None]:
     """Say which file it was that could not be read."""
     try:
         yield
-    # polars panics, which is no Exception, where a file is cut off while it is read
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+    except (*POLARS_ERRORS, OSError) as error:
         raise InvalidDataError(
             f"{path} cannot be read as Parquet; it may be broken or another kind of file. "
             f"({str(error).splitlines()[0]})"

@@ -148,16 +148,20 @@ class LightGCN(FactorModel):
         "random_state": ["random_state"],
         "verbose": ["boolean"],
     }
-    _arrays: ClassVar[tuple[str, ...]] = (
-        *FactorModel._arrays,
-        "item_messages_",
-        "fold_in_",
-        "user_embeddings_",
-        "row_digests_",
-        "loss_curve_",
-        "validation_curve_",
-    )
-    _scalars: ClassVar[tuple[str, ...]] = (*FactorModel._scalars, "n_epochs_", "best_epoch_")
+    _arrays: ClassVar[dict[str, str]] = {
+        **FactorModel._arrays,
+        "item_messages_": "mr",
+        "fold_in_": "rr",
+        "user_embeddings_": "kr",
+        "row_digests_": "k2:u",
+        "loss_curve_": "e",
+        "validation_curve_": "e",
+    }
+    _scalars: ClassVar[dict[str, type]] = {
+        **FactorModel._scalars,
+        "n_epochs_": int,
+        "best_epoch_": int,
+    }
 
     item_messages_: NDArray[np.float64]
     fold_in_: NDArray[np.float64]

@@ -230,6 +230,8 @@ def _join_csr(flat: dict[str, NDArray[Any]], names: list[str]) -> dict[str, Any]
     arrays: dict[str, Any] = {name: array for name, array in flat.items() if "." not in name}
     for name in names:
         data, indices, indptr, shape = (flat[f"{name}.{part}"] for part in CSR_PARTS)
+        whole = indices.dtype.kind == indptr.dtype.kind == shape.dtype.kind == "i"
+        _require(whole, f"indices of {name!r} are no whole numbers")
         matrix = csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
         matrix.check_format(full_check=True)
         matrix.indices, matrix.indptr = indices, indptr  # SciPy may have narrowed their type
