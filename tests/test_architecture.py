@@ -41,6 +41,8 @@ EXTRAS = {
     "pooch",
     "usearch",
     "faiss",
+    "lenskit",
+    "rectools",
 }
 HEAVY = {"numba", "polars", "sklearn", "scipy", "numpy", "typer", "rich", "pandas", "pyarrow"}
 

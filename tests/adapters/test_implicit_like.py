@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import equipoise
 from equipoise import ItemWeightedPCA, Popularity, WeightedMF
-from equipoise.adapters import ImplicitLike
+from equipoise.adapters.implicit import ImplicitLike
 from equipoise.data.synthetic import listening
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
 

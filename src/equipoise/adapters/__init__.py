@@ -1,12 +1,8 @@
 """Our models in the shape of other libraries, for code that was written for those.
 
-Each adapter is imported by its own name, because each needs its own library:
+- `equipoise.adapters.implicit.ImplicitLike`: the arguments and the arrays of implicit's models
+- `equipoise.adapters.lenskit.EquipoiseScorer`: a component of LensKit's pipelines
+- `equipoise.adapters.rectools.EquipoiseModel`: a model for RecTools' data sets and reports
 
-- `equipoise.adapters.implicit_like.ImplicitLike`: the arguments and results of implicit's models
+Each is imported by its full name: the last two need the library that they speak to.
 """
-
-from __future__ import annotations
-
-from equipoise.adapters.implicit_like import ImplicitLike
-
-__all__ = ["ImplicitLike"]
