@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -108,3 +111,16 @@ def test_training_again_is_skipped_where_lenskit_says_so(dataset):
     scorer.train(dataset, lenskit.training.TrainingOptions(retrain=True))
     assert scorer.model is not first
     assert sp.issparse(scorer.model._read(np.ones((1, dataset.item_count))))
+
+
+def test_the_page_for_lenskit_runs(plays, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).parents[2] / "docs" / "coming-from" / "lenskit.md"
+    blocks = re.findall(r"```py\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 2
+    entries = plays.matrix.tocoo()
+    columns = {"user_id": plays.user_ids[entries.row], "item_id": plays.item_ids[entries.col]}
+    namespace = {"frame": pd.DataFrame(columns | {"rating": entries.data})}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), namespace)
+    assert len(namespace["lists"]) == 100

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from equipoise import EASE, ItemWeightedPCA
+from equipoise import EASE, ItemWeightedPCA, VanillaPCA
 from equipoise.data.synthetic import listening
 from equipoise.exceptions import InvalidDataError
 
@@ -110,3 +113,25 @@ def test_cross_validation_of_rectools_takes_it(dataset):
     )
     assert len(measured["metrics"]) == 4
     assert all(0 < fold["ndcg"] < 1 for fold in measured["metrics"])
+
+
+def test_pure_svd_and_our_pca_give_the_same_lists(frame, dataset):
+    from rectools.models import PureSVDModel
+
+    users = frame[Columns.User].unique()
+    theirs = PureSVDModel(factors=6).fit(dataset)
+    ours = EquipoiseModel(VanillaPCA(n_components=6)).fit(dataset)
+    first, second = (m.recommend(users, dataset, k=10, filter_viewed=True) for m in (theirs, ours))
+    assert (first[Columns.Item].to_numpy() == second[Columns.Item].to_numpy()).mean() > 0.99
+    np.testing.assert_allclose(first[Columns.Score], second[Columns.Score], rtol=1e-3, atol=1e-2)
+
+
+def test_the_page_for_rectools_runs(frame, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).parents[2] / "docs" / "coming-from" / "rectools.md"
+    blocks = re.findall(r"```py\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 2
+    namespace = {"frame": frame}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), namespace)
+    assert len(namespace["measured"]["metrics"]) == 4
