@@ -84,6 +84,7 @@ def test_lists_go_from_sql_to_sql(tmp_path):
         assert said.endswith("The same data come from PostgreSQL: True\n")
 
 
+@pytest.mark.slow
 @pytest.mark.distributed
 def test_two_workers_find_what_one_process_finds(tmp_path):
     needs("distributed", "dask.dataframe")
@@ -95,6 +96,7 @@ def test_two_workers_find_what_one_process_finds(tmp_path):
     assert "16,000 recommendations written" in said
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_from_top_to_bottom(tmp_path):
     needs("nbclient", "nbformat", "ipykernel")
     import nbformat
