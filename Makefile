@@ -9,8 +9,11 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-demo: .venv/.core  ## run the main job on the embedded data: a table and a report
-	$(BIN)/equipoise demo
+demo: .venv/.core  ## audit the built-in example data: a table, a verdict and a page to open
+	@$(BIN)/equipoise demo
+	@echo; echo "Next, on a table of yours (columns: user, item and, if there is one, a value):"
+	@echo "  $(BIN)/equipoise audit plays.csv"
+	@echo "or, to type just equipoise:  source $(BIN)/activate"
 
 test: .venv/.dev  ## run every test (EQUIPOISE_DATA adds those on the paper's data)
 	$(BIN)/python -m pytest -n auto --dist loadfile

@@ -20,7 +20,7 @@ LAYERS = [
     {"data", "spectral", "metrics"},
     {"distributed"},
     {"models"},
-    {"evaluation"},
+    {"evaluation", "adapters"},
     {"audit", "paper"},
     {"cli"},
 ]
@@ -39,6 +39,10 @@ EXTRAS = {
     "psycopg",
     "matplotlib",
     "pooch",
+    "usearch",
+    "faiss",
+    "lenskit",
+    "rectools",
 }
 HEAVY = {"numba", "polars", "sklearn", "scipy", "numpy", "typer", "rich", "pandas", "pyarrow"}
 

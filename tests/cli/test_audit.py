@@ -114,7 +114,7 @@ def test_a_bound_is_marked_as_one_in_the_table(found):
     group = found.portrait.groups[-1].name
     first = replace(found.variants[0], not_halved={group: 1}, halving={**found.variants[0].halving})
     bounded = replace(found, variants=(first, *found.variants[1:]))
-    shown = {line.title: line.values for line in lines(bounded)}[f"error halved after, {group}"]
+    shown = {line.title: line.values for line in lines(bounded)}["niche: components for half"]
     assert shown[0] == f"≥ {components(first.halving[group])}"
 
 
@@ -126,7 +126,7 @@ def test_an_item_with_a_blank_name_is_called_by_its_id(plays):
     assert called[plays.item_ids[1]] == "Someone"
 
 
-def test_without_data_the_embedded_are_audited(tmp_path, monkeypatch, capsys):
+def test_without_data_the_built_in_ones_are_audited(tmp_path, monkeypatch, capsys):
     from equipoise.data import synthetic
 
     small = synthetic.listening(n_users=80, n_items=60)
@@ -135,18 +135,20 @@ def test_without_data_the_embedded_are_audited(tmp_path, monkeypatch, capsys):
     assert run(["audit", *options]) == 0
     said = capsys.readouterr()
     told = json.loads(said.out)
-    assert told["portrait"]["source"] == "embedded data"
+    assert told["portrait"]["source"] == "built-in example data"
     assert told["settings"]["rank_chosen_by"] != "given"
     assert told["settings"]["gamma"] == -0.5
     assert "Drew 80 invented listeners of 60 invented artists" in said.err
 
 
-def test_the_demo_is_the_audit_of_the_embedded_data(tmp_path, monkeypatch, capsys):
+def test_the_demo_is_the_audit_of_the_built_in_data(tmp_path, monkeypatch, capsys):
     from equipoise.data import synthetic
 
     small = synthetic.listening(n_users=80, n_items=60, seed=2)
     monkeypatch.setattr(synthetic, "listening", lambda **_: small)
     page = tmp_path / "new" / "r.html"
     assert run(["demo", "--rank", "4", "--seed", "2", "--out", str(page), "--json"]) == 0
-    assert capsys.readouterr().out == to_json(audit(small, rank=4, seed=2, source="embedded data"))
+    assert capsys.readouterr().out == to_json(
+        audit(small, rank=4, seed=2, source="built-in example data")
+    )
     assert page.read_text().lower().startswith("<!doctype html>")

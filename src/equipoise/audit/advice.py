@@ -54,7 +54,7 @@ def _data_argument(source: str) -> str:
 
     Examples
     --------
-    >>> _data_argument("my plays.csv"), _data_argument("embedded data")
+    >>> _data_argument("my plays.csv"), _data_argument("example data")
     ("'my plays.csv'", 'DATA')
     """
     described = source == UNNAMED or (" " in source and not set(source) & set("./\\:*"))

@@ -132,9 +132,10 @@ def _too_heavy(share: float, n_users: int) -> bool:
 
 
 def _about_rows(normalized: bool, heavy: float, *, decided: bool) -> str:
+    share = f"{heavy:.0%} of the sum of squares"
     if not normalized:
-        return f"Values are taken as given; the heaviest 1 % of users carry {heavy:.0%} of ‖X‖²."
-    why = f": before, the heaviest 1 % of users carried {heavy:.0%} of ‖X‖²" if decided else ""
+        return f"Values are taken as given; the heaviest 1 % of users carry {share}."
+    why = f": before, the heaviest 1 % of them carried {share}" if decided else ""
     return f"Each user's values are divided by their sum, so that every user counts alike{why}."
 
 
@@ -153,9 +154,9 @@ def _about_split(split: Split | None) -> str:
             "fitted on everything, and there is no accuracy to report."
         )
     return (
-        f"{_TEST:.0%} of each user's items are held out for accuracy and {_VALIDATION:.0%} for "
-        "choosing a setting; everything else is measured in-sample on the remaining "
-        f"{split.train.nnz + split.validation.nnz:,} interactions, which include the latter."
+        f"{_TEST:.0%} of each user's items are held out to measure accuracy. Everything else is "
+        f"measured on the other {split.train.nnz + split.validation.nnz:,} interactions; "
+        f"{_VALIDATION:.0%} of each user's items, among these, serve to choose a setting."
     )
 
 

@@ -19,20 +19,36 @@ if TYPE_CHECKING:
     from equipoise.audit.findings import Findings
     from equipoise.data import Interactions
 
-EMBEDDED = "embedded data"
+EMBEDDED = "built-in example data"
 _REPORT = Path("report.html")
 
 Data = Annotated[
     str | None,
     typer.Argument(
-        help="File, folder, glob or database URL; without it, the embedded data.",
+        help="File, folder, glob or database URL; without it, the built-in example data.",
         metavar="DATA",
         show_default=False,
     ),
 ]
-Rank = Annotated[str, typer.Option("--rank", help="Components, or auto.", metavar="N|auto")]
-Gamma = Annotated[float, typer.Option("--gamma", help="Exponent of popularity in the weights.")]
-Groups = Annotated[str, typer.Option("--groups", help="Popularity groups by mass or by items.")]
+Rank = Annotated[
+    str,
+    typer.Option(
+        "--rank",
+        help="Components of each model, or auto: the best on held-out data.",
+        metavar="N|auto",
+    ),
+]
+Gamma = Annotated[
+    float,
+    typer.Option("--gamma", help="An item counts by its popularity to this power; 0 is plain PCA."),
+]
+Groups = Annotated[
+    str,
+    typer.Option(
+        "--groups",
+        help="Cut popularity groups at shares of all interactions (mass) or of the items (items).",
+    ),
+]
 Factors = Annotated[
     list[Path] | None,
     typer.Option(

@@ -1,4 +1,4 @@
-"""`equipoise demo`: the audit of the embedded data, in a minute."""
+"""`equipoise demo`: the audit of the built-in example data, in a minute."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def demo(
     out: shared.Out = _REPORT,
     as_json: AsJson = False,
 ) -> None:
-    """Audit the embedded data: what PCA does to hits and niche items, and what mends it."""
+    """Audit the built-in example data: what PCA does to hits and niche items, and what mends it."""
     out.parent.mkdir(parents=True, exist_ok=True)
     require_writable(out)
     plays = shared.embedded(seed)

@@ -30,10 +30,19 @@ Rank = Annotated[
     int | None, typer.Option("--rank", help="Components; default: the model's own.", min=1)
 ]
 Gamma = Annotated[
-    float | None, typer.Option("--gamma", help="Exponent of popularity in the weights; default -1.")
+    float | None,
+    typer.Option(
+        "--gamma",
+        help="An item counts by its popularity to this power; 0 is plain PCA. [default: -1]",
+    ),
 ]
 Filter = Annotated[
-    str | None, typer.Option("--filter", help="hard, power:S or ridge:RHO.", metavar="FILTER")
+    str | None,
+    typer.Option(
+        "--filter",
+        help="How much later components count: hard (all alike), power:S or ridge:RHO.",
+        metavar="FILTER",
+    ),
 ]
 Set = Annotated[
     list[str] | None,

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from equipoise.models.ann import FactorForm
 from equipoise.models.recommender import Recommender
 from equipoise.models.similarity import cosines_to
 
@@ -30,6 +31,9 @@ class FactorModel(Recommender):
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
         scores: NDArray[Any] = self.user_factors(user_items) @ self.item_factors_.T
         return scores
+
+    def _factor_form(self) -> FactorForm:
+        return FactorForm(self.item_factors_, self.user_factors)
 
     def _similarities(self, item: int) -> NDArray[Any]:
         """Cosine between the items' vectors; −inf for items without one."""

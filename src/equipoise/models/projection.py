@@ -22,6 +22,7 @@ from equipoise.distributed.blocked import BlockedInteractions
 from equipoise.distributed.blocks import Prepare
 from equipoise.distributed.gram import BlockedGram
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
+from equipoise.models.ann import FactorForm
 from equipoise.models.item_norms import block_popularity, popularity_of
 from equipoise.models.memory import require_dense_room
 from equipoise.models.persistence import Artefact
@@ -310,6 +311,14 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
             return scores
 
         return score
+
+    def _factor_form(self) -> FactorForm:
+        def embed(user_items: sp.csr_array) -> NDArray[Any]:
+            coordinates = self.preprocess(user_items) @ self.components_.T
+            vectors: NDArray[Any] = coordinates * self.strengths()
+            return vectors
+
+        return FactorForm(self.components_.T, embed)
 
     def _similarities(self, item: int) -> NDArray[Any]:
         """Cosine between the items' rows of U f(Λ)^½; −inf for items with no such row."""

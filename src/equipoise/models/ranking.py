@@ -109,8 +109,8 @@ def rank_items(
     array([[1, 2],
            [1, 2]])
     """
-    _check_count(N, "N")
-    _check_count(block_bytes, "block_bytes")
+    check_count(N, "N")
+    check_count(block_bytes, "block_bytes")
     mask = _mask(seen, excluded, n_users, n_items)
     compiled = n_users * n_items >= _SMALL_PROBLEM
     select = _select_compiled if compiled else _select_numpy
@@ -143,7 +143,7 @@ def top_items(
     >>> top_items(np.array([0.25, 0.5, 0.5]), 2)
     Ranking(ids=array([1, 2]), scores=array([0.5, 0.5]))
     """
-    _check_count(N, "N")
+    check_count(N, "N")
     row = _checked_block(scores[None, :], slice(0, 1), len(scores))
     kept = min(N, len(scores))
     top = _select_numpy(row, _mask(None, excluded, 1, len(scores)), kept, 0)
@@ -179,7 +179,8 @@ def best_of_rows(
     return _select_compiled(scores, mask, N, 0, start)
 
 
-def _check_count(value: object, name: str) -> None:
+def check_count(value: object, name: str) -> None:
+    """Refuse what is no whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
         message = f"{name} must be an integer of at least 1, got {value!r}. Pass {name}=1 or more."
         raise InvalidParameterError(message)

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from equipoise.data.identifiers import Lookup
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
+from equipoise.models.ann import AnnVectors, FactorForm
 from equipoise.models.estimator import Estimator
 from equipoise.models.persistence import Artefact, read_artefact, write_artefact
 from equipoise.models.ranking import Ranking, rank_items, top_items
@@ -163,6 +164,24 @@ class Recommender(Estimator):
         score = float(self._scores(row)[0, column])
         return Explanation(
             score, self._named(row.indices[order]), listed, score - float(listed.sum())
+        )
+
+    def to_ann(self) -> AnnVectors:
+        """Return vectors for an index of nearest neighbours: inner products that are the scores.
+
+        Models whose scores are no such products (EASE, neighbours, GF-CF, the floors) refuse.
+        """
+        check_is_fitted(self)
+        items = np.ascontiguousarray(self._factor_form().items, dtype=np.float32)
+        ids = np.arange(len(items)) if self.item_ids_ is None else self.item_ids_
+        return AnnVectors(items, ids, self)
+
+    def _factor_form(self) -> FactorForm:
+        """Item vectors, and the function from rows to user vectors, that scores are products of."""
+        raise InvalidParameterError(
+            f"{type(self).__name__} has no item vectors whose inner products are its scores, so "
+            "there is nothing for an index to hold. Use recommend, which is exact, or a model "
+            "with factors, such as ItemWeightedPCA."
         )
 
     def save(self, path: str | PathLike[str]) -> Path:

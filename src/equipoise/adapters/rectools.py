@@ -1,0 +1,130 @@
+"""Any model of ours as a model of RecTools. Importing this needs RecTools."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from equipoise.exceptions import InvalidDataError, require_extra
+from equipoise.models.ranking import Ranking, rank_items, top_items
+from equipoise.models.recommender import Recommender
+from equipoise.models.registry import BY_CLASS, find_model
+
+require_extra("rectools", "rectools", "The adapter for RecTools")
+
+from rectools.dataset import Dataset  # noqa: E402
+from rectools.models.base import ModelBase, ModelConfig  # noqa: E402
+
+Triplet = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+
+
+class EquipoiseModelConfig(ModelConfig):
+    """A model by its name in the registry, with the parameters of its constructor."""
+
+    model: str
+    parameters: dict[str, Any]
+
+
+class EquipoiseModel(ModelBase[EquipoiseModelConfig]):
+    """A model of ours with the face of RecTools' models: data sets in, data frames out.
+
+    Users are scored by their rows in the data set that is passed to `recommend`, so that it may
+    hold users whom `fit` has not seen. Its items must be those of `fit`, in the same order.
+
+    Parameters
+    ----------
+    model : Recommender
+        Not fitted.
+    verbose : int
+        As in RecTools; nothing is printed.
+    """
+
+    config_class = EquipoiseModelConfig
+
+    def __init__(self, model: Recommender, verbose: int = 0) -> None:
+        super().__init__(verbose=verbose)
+        self.model = model
+
+    def _get_config(self) -> EquipoiseModelConfig:
+        return EquipoiseModelConfig(
+            cls=type(self),
+            verbose=self.verbose,
+            model=BY_CLASS[type(self.model).__name__].key,
+            parameters=self.model.get_params(deep=False),
+        )
+
+    @classmethod
+    def _from_config(cls, config: EquipoiseModelConfig) -> Self:
+        return cls(find_model(config.model).make(**config.parameters), verbose=config.verbose)
+
+    def _fit(self, dataset: Dataset) -> None:
+        self.model.fit(_matrix(dataset))
+        self.item_ids = dataset.item_id_map.external_ids[: self.model.n_features_in_]
+
+    def _recommend_u2i(
+        self,
+        user_ids: NDArray[Any],
+        dataset: Dataset,
+        k: int,
+        filter_viewed: bool,
+        sorted_item_ids_to_recommend: NDArray[Any] | None,
+    ) -> Triplet:
+        rows = self.model._read(self._same_items(dataset)[user_ids])
+        n_users, n_items = rows.shape
+        ranking = rank_items(
+            self.model._scorer(rows),
+            n_users,
+            n_items,
+            k,
+            seen=rows if filter_viewed else None,
+            excluded=_others(sorted_item_ids_to_recommend, n_items),
+        )
+        return _triplet(user_ids, ranking)
+
+    def _recommend_i2i(
+        self,
+        target_ids: NDArray[Any],
+        dataset: Dataset,
+        k: int,
+        sorted_item_ids_to_recommend: NDArray[Any] | None,
+    ) -> Triplet:
+        others = _others(sorted_item_ids_to_recommend, self._same_items(dataset).shape[1])
+        found = []
+        for target in target_ids:
+            similarities = self.model._similarities(int(target))
+            undefined = np.isneginf(similarities)
+            excluded = undefined if others is None else undefined | others
+            found.append(top_items(similarities, k, excluded=excluded))
+        return _triplet(target_ids, Ranking(*map(np.stack, zip(*found, strict=True))))
+
+    def _same_items(self, dataset: Dataset) -> sp.csr_array:
+        matrix = _matrix(dataset)
+        if not np.array_equal(dataset.item_id_map.external_ids[: matrix.shape[1]], self.item_ids):
+            raise InvalidDataError(
+                "the data set holds other items than the one that was fitted, or in another "
+                "order. Build it with the item ids of that one: IdMap(model.item_ids)."
+            )
+        return matrix
+
+
+def _matrix(dataset: Dataset) -> sp.csr_array:
+    return sp.csr_array(dataset.get_user_item_matrix(include_weights=True))
+
+
+def _others(items: NDArray[Any] | None, n_items: int) -> NDArray[np.bool_] | None:
+    """Everything but these items."""
+    if items is None:
+        return None
+    others = np.ones(n_items, dtype=np.bool_)
+    others[items] = False
+    return others
+
+
+def _triplet(targets: NDArray[Any], ranking: Ranking) -> Triplet:
+    """One entry for each recommendation there is: whom for, what, score."""
+    there = ranking.ids >= 0
+    owners = np.repeat(np.asarray(targets), there.sum(axis=1))
+    return owners, ranking.ids[there], ranking.scores[there]

@@ -1,0 +1,238 @@
+"""Item vectors for nearest-neighbour indexes: inner products that are the model's scores.
+
+An index answers fast and now and then misses an item. So what it found is scored again by the
+vectors themselves, and `recall_of` says how much it misses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.exceptions import InvalidDataError, require_extra
+from equipoise.models.ranking import Ranking, check_count
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from equipoise.models.recommender import Recommender
+
+# Scores are sums in float32 here and in the model's precision there: relative to the row's
+# largest score, a rounding error of some hundred terms stays below this.
+_SAME_SCORE = 1e-5
+
+
+class Index(Protocol):
+    """What usearch and faiss indexes have in common, and any other that is to be searched here."""
+
+    def search(self, queries: NDArray[np.float32], count: int, /) -> Any:
+        """Return keys and distances: usearch's matches, or faiss's pair of arrays."""
+
+
+@dataclass(frozen=True)
+class AnnVectors:
+    """A fitted model as vectors for maximum inner-product search; made by `Recommender.to_ann`.
+
+    Attributes
+    ----------
+    item_vectors : ndarray of float32, shape (n_items, n_components)
+        C-contiguous. Row j is item j of the catalogue, the key of that item in an index.
+    item_ids : ndarray of shape (n_items,)
+        What the rows are called; their numbers for a model that was fitted on a matrix.
+    metric : str
+        ``"ip"``: a score is the inner product of `user_vectors` and `item_vectors`.
+    model : Recommender
+        It turns rows into user vectors, known users or new ones.
+
+    Examples
+    --------
+    >>> from equipoise import ItemWeightedPCA
+    >>> X = np.array([[5, 4, 0, 0], [4, 5, 0, 0], [5, 0, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1.0]])
+    >>> vectors = ItemWeightedPCA(n_components=2).fit(X).to_ann()
+    >>> vectors.item_vectors.shape, vectors.metric
+    ((4, 2), 'ip')
+    >>> scores = vectors.user_vectors(X[2:3]) @ vectors.item_vectors.T
+    >>> scores.round(2).astype(float).round(2).tolist()
+    [[2.88, 2.47, 0.0, 0.0]]
+    """
+
+    item_vectors: NDArray[np.float32]
+    item_ids: NDArray[Any]
+    model: Recommender = field(repr=False)
+    metric: str = "ip"
+
+    def user_vectors(self, user_items: Any) -> NDArray[np.float32]:
+        """Return one query for each row: float32 of shape (n_users, n_components).
+
+        Parameters
+        ----------
+        user_items : Interactions, or sparse or dense matrix of shape (n_users, n_items)
+            What the users have touched, as in `Recommender.recommend`.
+        """
+        return self._embed(self.model._read(user_items))
+
+    def usearch(self, *, threads: int = 0, **options: Any) -> Any:
+        """Build a usearch index; needs the extra ``ann``.
+
+        Parameters
+        ----------
+        threads : int
+            That build it; 0 takes all cores. 1 gives the same index every time.
+        **options
+            Of ``usearch.index.Index``: `connectivity`, `expansion_add`, `expansion_search`, …
+        """
+        usearch = require_extra("usearch.index", "ann", "Building a usearch index")
+        index = usearch.Index(
+            **{"ndim": self._width, "metric": self.metric, "dtype": "f32"} | options
+        )
+        index.add(np.arange(len(self.item_vectors)), self.item_vectors, threads=threads)
+        return index
+
+    def faiss(self, factory: str = "HNSW32") -> Any:
+        """Build a faiss index; needs the extra ``ann``.
+
+        Parameters
+        ----------
+        factory : str
+            What ``faiss.index_factory`` is to make: ``"Flat"`` is exact, ``"IVF256,Flat"`` and
+            others are trained on the item vectors.
+        """
+        faiss = require_extra("faiss", "ann", "Building a faiss index")
+        index = faiss.index_factory(self._width, factory, faiss.METRIC_INNER_PRODUCT)
+        if not index.is_trained:
+            index.train(self.item_vectors)
+        index.add(self.item_vectors)
+        return index
+
+    def search(
+        self,
+        index: Index,
+        user_items: Any,
+        N: int = 10,
+        *,
+        filter_already_liked_items: bool = True,
+    ) -> Ranking:
+        """Recommend through an index what `Recommender.recommend` would by scoring all items.
+
+        N items and as many as the user has seen are fetched, the seen ones are left out, and the
+        rest is ranked by its scores.
+
+        Parameters
+        ----------
+        index : Index
+            Over `item_vectors`, with the row numbers as keys: what `usearch` or `faiss` built, or
+            the same loaded from a file.
+        user_items : Interactions, or sparse or dense matrix of shape (n_users, n_items)
+            What the users have touched.
+        N : int
+            How many items a user.
+        filter_already_liked_items : bool
+            Leave out the items that the row holds.
+
+        Returns
+        -------
+        Ranking
+            `(ids, scores)`, best first, padded as in `Recommender.recommend`.
+        """
+        check_count(N, "N")
+        rows = self.model._read(user_items)
+        queries = self._embed(rows)
+        seen = np.diff(rows.indptr) if filter_already_liked_items else np.zeros(len(queries), int)
+        counts = np.minimum(N + seen, len(self.item_vectors))
+        columns = np.full((len(queries), N), -1, dtype=np.int64)
+        scores = np.full((len(queries), N), np.nan, dtype=np.float32)
+        # users with about as many seen items are asked for together: one who has seen nearly
+        # everything must not make all others fetch the catalogue
+        sizes = np.ceil(np.log2(counts)).astype(int)
+        for size in np.unique(sizes):
+            group = np.flatnonzero(sizes == size)
+            keys = _keys(index.search(queries[group], int(counts[group].max())), len(group))
+            keys[keys >= len(self.item_vectors)] = -1
+            if filter_already_liked_items:
+                keys[_is_seen(keys, rows[group])] = -1
+            columns[group], scores[group] = self._best(queries[group], keys, N)
+        return Ranking(self.model._named(columns), scores)
+
+    def recall_of(
+        self,
+        index: Index,
+        user_items: Any,
+        N: int = 10,
+        *,
+        filter_already_liked_items: bool = True,
+    ) -> float:
+        """Return which share of the N best items `search` finds, over all these users.
+
+        Items with the score of the N-th best are as good as that one: ties cost no recall.
+
+        Parameters
+        ----------
+        index, user_items, N, filter_already_liked_items
+            As in `search`.
+        """
+        wanted: dict[str, Any] = {"N": N, "filter_already_liked_items": filter_already_liked_items}
+        exact = self.model.recommend(user_items, **wanted).scores
+        found = self.search(index, user_items, **wanted).scores
+        there_are = int(np.count_nonzero(~np.isnan(exact)))
+        if there_are == 0:
+            raise InvalidDataError(
+                "recall_of has no item to look for: these users have seen all of them. Pass other "
+                "users, or filter_already_liked_items=False."
+            )
+        with np.errstate(invalid="ignore"):
+            largest = np.nanmax(np.abs(exact), axis=1, keepdims=True, initial=0.0)
+            last = np.nanmin(exact, axis=1, keepdims=True, initial=np.inf)
+            hits = found >= last - _SAME_SCORE * largest
+        return int(np.count_nonzero(hits)) / there_are
+
+    @property
+    def _width(self) -> int:
+        return int(self.item_vectors.shape[1])
+
+    def _embed(self, rows: csr_array) -> NDArray[np.float32]:
+        vectors = self.model._factor_form().embed(rows)
+        return np.ascontiguousarray(vectors, dtype=np.float32)
+
+    def _best(
+        self, queries: NDArray[np.float32], keys: NDArray[np.int64], N: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The N best of the keys that are left, by score and then by place in the catalogue."""
+        scores = np.einsum("ur,ukr->uk", queries, self.item_vectors[keys])
+        scores[keys < 0] = -np.inf
+        order = np.lexsort((keys, -scores), axis=1)[:, :N]
+        best, values = np.take_along_axis(keys, order, 1), np.take_along_axis(scores, order, 1)
+        values[best < 0] = np.nan
+        short = ((0, 0), (0, N - best.shape[1]))
+        return (
+            np.pad(best, short, constant_values=-1),
+            np.pad(values, short, constant_values=np.nan),
+        )
+
+
+class FactorForm(NamedTuple):
+    """Scores as inner products, ``embed(rows) @ items.T``."""
+
+    items: NDArray[Any]
+    embed: Callable[[csr_array], NDArray[Any]]
+
+
+def _keys(found: Any, n_queries: int) -> NDArray[np.int64]:
+    """Keys of what an index found, −1 where it found nothing: one row a query."""
+    if isinstance(found, tuple):  # faiss: distances and keys
+        return np.array(found[1], dtype=np.int64).reshape(n_queries, -1)
+    keys = np.array(found.keys, dtype=np.int64).reshape(n_queries, -1)
+    counts = np.asarray(getattr(found, "counts", len(found))).reshape(-1, 1)
+    keys[np.arange(keys.shape[1]) >= counts] = -1  # usearch leaves there what was there before
+    return keys
+
+
+def _is_seen(keys: NDArray[np.int64], rows: csr_array) -> NDArray[np.bool_]:
+    """Which keys are among the items of their row."""
+    n_items = rows.shape[1]
+    owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    place = np.arange(rows.shape[0])[:, None] * n_items
+    return np.isin(place + keys, owner * n_items + rows.indices) & (keys >= 0)
