@@ -151,18 +151,6 @@ def test_the_bits_do_not_depend_on_the_number_of_workers(cluster, client, table_
     assert fitted() == with_three
 
 
-def test_workers_that_come_later_are_used(cluster, client, table_folder):
-    spread = DistributedInteractions.from_parquet(str(table_folder), client=client, n_blocks=8)
-    before = ItemWeightedPCA(6).fit(spread).components_.tobytes()
-    known = set(client.nthreads())
-    cluster.scale(4)
-    client.wait_for_workers(4, timeout=60)
-    assert ItemWeightedPCA(6).fit(spread).components_.tobytes() == before
-    (newcomer,) = set(client.nthreads()) - known
-    held = client.who_has(spread.blocks.futures)
-    assert sum(newcomer in places for places in held.values()) >= 1
-
-
 def test_a_cluster_prepares_splits_and_measures_like_the_local_path(spread, local, tmp_path):
     kept = {"min_users_per_item": 20, "min_items_per_user": 10}
     ours = spread.filter(**kept).normalize_rows()
@@ -190,11 +178,6 @@ def test_a_cluster_prepares_splits_and_measures_like_the_local_path(spread, loca
     assert len(table) == rows
     order = np.argsort(expected.train.user_ids.astype(str))
     assert table["item"].to_list() == lists[order].ravel().tolist()
-
-
-def test_a_catalogue_too_wide_for_a_worker_is_refused_with_the_number(spread):
-    with pytest.raises(ClusterError, match=r"takes 20\.5 GB on a worker .* has 2 GB"):
-        spread.blocks.check_room(10_000_000, 64, 640)
 
 
 def test_a_table_without_the_column_is_refused_by_its_workers(client, table_folder):
