@@ -28,7 +28,7 @@ bench: .venv/.dev  ## measure speed beside the peers; results in benchmarks/resu
 	$(BIN)/python benchmarks/bench_read.py --quick
 	$(BIN)/python benchmarks/bench_start.py --quick
 	$(BIN)/python benchmarks/bench_audit.py --quick
-	$(BIN)/python benchmarks/bench_distributed.py
+	$(BIN)/python benchmarks/bench_distributed.py --quick
 
 docs: .venv/.docs  ## build the documentation into site/
 	$(BIN)/mkdocs build --strict

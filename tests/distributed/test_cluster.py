@@ -10,6 +10,7 @@ import equipoise
 from equipoise import Interactions, ItemWeightedPCA, NormalizedPCA, VanillaPCA
 from equipoise.data.catalog import load_dataset
 from equipoise.distributed import ClusterError, DistributedInteractions, open_interactions
+from equipoise.distributed.gram import BlockedGram
 from equipoise.distributed.interactions import connect
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from tests.distributed.conftest import shuffled_rows
@@ -123,6 +124,75 @@ def test_local_and_cluster_agree_on_the_papers_data(client, data_dir, name):
     for n_blocks in (1, 4, 13) if name == "lastfm-2k" else (2, 7):
         spread = DistributedInteractions.from_interactions(data, client=client, n_blocks=n_blocks)
         assert_same_model(ItemWeightedPCA(16, tol=1e-8).fit(spread), reference)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["lastfm-2k", "ml-1m"])
+def test_everything_measured_on_the_papers_data_is_what_the_local_path_measures(
+    client, data_dir, name
+):
+    local = load_dataset(name, preprocessing="paper", data_dir=data_dir)
+    spread = DistributedInteractions.from_interactions(local, client=client, n_blocks=5)
+    ours, theirs = spread.holdout(), local.holdout()
+    for part in ("train", "validation", "test"):
+        collected, expected = getattr(ours, part).collect(), getattr(theirs, part)
+        assert (collected.matrix != expected.matrix).nnz == 0
+        np.testing.assert_array_equal(collected.user_ids, expected.user_ids)
+    model = ItemWeightedPCA(16, tol=1e-8).fit(ours.train)
+    reference = ItemWeightedPCA(16, tol=1e-8).fit(theirs.train)
+    np.testing.assert_allclose(
+        model.projection_diagonal(), reference.projection_diagonal(), atol=1e-8
+    )
+    U, X = model.components_.T, theirs.train.matrix
+    np.testing.assert_allclose(
+        ours.train.item_error(U), equipoise.metrics.item_error(X, U), atol=1e-9
+    )
+    items = np.arange(0, local.n_items, 37)
+    np.testing.assert_allclose(
+        ours.train.item_auc(U, items=items),
+        equipoise.metrics.item_auc(X, U, items=items),
+        atol=1e-5,
+    )
+    found = ours.train.user_metrics(ours.test, model, ks=[10], metrics=["recall", "ndcg", "map"])
+    lists = model.recommend(theirs.train, N=10).ids
+    columns = theirs.train.item_index(lists.ravel()).reshape(lists.shape)
+    table = equipoise.metrics.ranking_metrics(
+        columns, theirs.test.matrix, ks=[10], metrics=["recall", "ndcg", "map"]
+    )
+    for result in table:
+        assert found[result.name].value == pytest.approx(result.value, rel=1e-12)
+
+
+def test_blocks_that_no_user_fell_into_do_no_harm(client, tmp_path):
+    table = {"user": [1, 1, 1, 2, 2, 2], "item": [1, 2, 3, 1, 2, 3], "timestamp": range(6)}
+    pl.DataFrame(table).write_parquet(tmp_path / "t.parquet")
+    spread = DistributedInteractions.from_parquet(str(tmp_path), client=client, n_blocks=9)
+    local = Interactions.read(tmp_path)
+    for method, options in (("leave_last_n", {}), ("temporal", {"test": 0.34})):
+        ours, theirs = (data.holdout(method=method, **options) for data in (spread, local))
+        assert ours.train.collect() == theirs.train
+        assert ours.test.collect() == theirs.test
+    assert_same_model(ItemWeightedPCA(2, tol=1e-9).fit(spread), ItemWeightedPCA(2).fit(local))
+
+
+@pytest.mark.parametrize("sweeps", ["few", "many"])
+def test_the_passes_of_the_certificate_and_the_progress_are_those_made(spread, monkeypatch, sweeps):
+    made, told = [], []
+    sweep = BlockedGram._sweep
+
+    def counted(self, V, weights):
+        made.append(V.shape[1])
+        return sweep(self, V, weights)
+
+    monkeypatch.setattr(BlockedGram, "_sweep", counted)
+    model = ItemWeightedPCA(6, sweeps=sweeps)
+    model.monitor = lambda passes, _: told.append(passes)
+    model.fit(spread)
+    assert model.certificate_.sweeps == len(made)
+    assert told == sorted(told)
+    assert told[-1] == len(made) - 1  # the last pass computes the certificate itself
+    if sweeps == "few":
+        assert told == list(range(told[0], len(made)))  # every pass is told
 
 
 @pytest.mark.data
