@@ -11,8 +11,9 @@ workers that share a machine's memory slow each other down, and c_f of an operat
 called: what is new is made orthogonal to all vectors so far. The last pass is in float64 and
 counts twice.
 
-The numbers are measured once, on a table of vectors without data and on a small one, before any
-run that they foretell, and are not touched afterwards.
+The numbers are measured once, on a table with hardly any interactions and on a small share of the
+users, before any run that they foretell, and are not touched afterwards. Both have the items of the
+table in question: c_x depends on how much of V a processor's cache holds.
 """
 
 from __future__ import annotations

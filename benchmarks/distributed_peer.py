@@ -6,11 +6,12 @@ import importlib.util
 import time
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from distributed_runs import ONE_THREAD, Size
+from distributed_runs import ONE_THREAD, Size, write_table
 
 _REPEATS = 3
 _WORKERS = 2
@@ -32,15 +33,20 @@ def missing() -> str:
     return ""
 
 
-def beside(folder: Path, size: Size, rank: int) -> list[Peer]:
+def beside(size: Size, rank: int) -> list[Peer]:
     """Ours, dask-ml's exact and its randomized algorithm, on the same two workers in turn."""
     from distributed import Client, LocalCluster
     from equipoise import Interactions, VanillaPCA
     from equipoise.distributed import DistributedInteractions
 
-    X = Interactions.read(folder).matrix.astype(np.float64)
-    with LocalCluster(n_workers=_WORKERS, **ONE_THREAD) as cluster, Client(cluster) as client:
-        spread = DistributedInteractions.from_parquet(str(folder), client=client)
+    with (
+        TemporaryDirectory() as place,
+        LocalCluster(n_workers=_WORKERS, **ONE_THREAD) as cluster,
+        Client(cluster) as client,
+    ):
+        write_table(size, Path(place))
+        X = Interactions.read(place).matrix.astype(np.float64)
+        spread = DistributedInteractions.from_parquet(place, client=client)
         dense = _chunks(X)
         ways: dict[str, Callable[[], Any]] = {
             "VanillaPCA, tol=1e-6": lambda: VanillaPCA(rank).fit(spread),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -218,22 +219,21 @@ def on_cluster(folder: Path, rank: int, workers: int, limit: str) -> Run:
         return run._replace(peak_mb=max(client.run(_peak_mb).values()), moved_mb=sent / 1e6)
 
 
-def calibration(folder: Path, sizes: tuple[Size, Size], rank: int, wait_s: float) -> CostModel:
+def calibration(small: Size, rank: int, wait_s: float) -> CostModel:
     """The numbers of the cost model, from little data on one worker and on two."""
     from distributed import Client, LocalCluster
     from equipoise.distributed import DistributedInteractions
     from equipoise.spectral.lanczos import wide_block
 
-    for size in sizes:
-        (folder / size.name).mkdir()
-        write_table(size, folder / size.name)
-    empty, table = (str(folder / size.name) for size in sizes)
+    hardly_any = small._replace(name="vectors", users=1_000, nnz=20_000)
     with (
+        TemporaryDirectory() as place,
         LocalCluster(n_workers=1, **ONE_THREAD) as alone,
         LocalCluster(n_workers=2, **ONE_THREAD) as pair,
         Client(alone, set_as_default=False) as one,
         Client(pair, set_as_default=False) as two,
     ):
+        empty, table = (_written(size, Path(place)) for size in (hardly_any, small))
         read = DistributedInteractions.from_parquet
         vectors = read(empty, client=one, n_blocks=_FEWEST_BLOCKS)
         products = read(table, client=one, n_blocks=2)
@@ -242,8 +242,15 @@ def calibration(folder: Path, sizes: tuple[Size, Size], rank: int, wait_s: float
             started = time.perf_counter()
             passes = _fit("", 1, products, 0.0, rank, 0.0).sweeps
             caller_s = time.perf_counter() - started - sum(sweeps)
-        small = Small(vectors, products, crowded, passes, caller_s)
-        return calibrate(small, wide_block(rank), _ROUNDS, Patience(wait_s).wait)
+        measured = Small(vectors, products, crowded, passes, caller_s)
+        return calibrate(measured, wide_block(rank), _ROUNDS, Patience(wait_s).wait)
+
+
+def _written(size: Size, place: Path) -> str:
+    folder = place / size.name
+    folder.mkdir()
+    write_table(size, folder)
+    return str(folder)
 
 
 def job(size: Size, rank: int, workers: int) -> Job:

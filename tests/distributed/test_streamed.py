@@ -336,7 +336,7 @@ def test_streaming_needs_no_dask(table_folder):
 
 
 def test_memory_stays_under_the_limit(tmp_path):
-    """Eight million rows are 370 MB while they are read whole; here 250 MB have to do."""
+    """Four million rows, in blocks that let 250 MB beside the interpreter do."""
     rng = np.random.default_rng(0)
     for part in range(4):
         users = rng.integers(0, 60_000, 1_000_000, dtype=np.int32)
