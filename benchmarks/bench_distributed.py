@@ -30,6 +30,7 @@ from cost_model import CostModel
 from distributed_peer import Peer
 from distributed_runs import Run, Size, apart
 from harness import Report, Table, machine, progress
+from plots import Plot, Point
 
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 _WITHIN, _SAME = 0.30, 1e-8
@@ -179,6 +180,17 @@ def _row(run: Run, check: Check | None) -> list[str]:
     ]
 
 
+def picture(found: list[Measured], rank: int) -> Plot:
+    """Passes as they were beside what was foretold."""
+    series: dict[str, list[Point]] = {"measured": [], "foretold": []}
+    for measured in found:
+        for way, check in checks(measured, rank).items():
+            where = f"{measured.size.name}, {way}"
+            series["measured"].append((where, check.run.sweep_s))
+            series["foretold"].append((where, check.sweep_s))
+    return Plot("A pass over the data", "", "seconds", series)
+
+
 def peers_table(peers: list[Peer], size: Size, rank: int) -> Table:
     """Ours beside dask-ml's."""
     rows = [
@@ -243,7 +255,8 @@ def run(plan: Plan, rank: int) -> Report:
         tables.append(peers_table(peers, plan.dense, rank))
     judged = verdicts(found, rank, peers) + ([f"{why_not}."] if why_not else [])
     claim = (__doc__ or "").split("\n\nEverybody")[0]
-    return Report(plan.name, claim, facts, _cells(found, peers), tables, judged)
+    plots = [picture(found, rank)]
+    return Report(plan.name, claim, facts, _cells(found, peers), tables, judged, plots)
 
 
 def _cells(found: list[Measured], peers: list[Peer]) -> dict[str, Any]:
