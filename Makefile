@@ -31,7 +31,7 @@ bench: .venv/.dev  ## measure speed beside the peers; results in benchmarks/resu
 	$(BIN)/python benchmarks/bench_read.py --quick
 	$(BIN)/python benchmarks/bench_start.py --quick
 	$(BIN)/python benchmarks/bench_audit.py --quick
-	$(BIN)/python benchmarks/bench_distributed.py
+	$(BIN)/python benchmarks/bench_distributed.py --quick
 
 soak: .venv/.dev  ## work for an hour in one process: answers checked, memory watched
 	$(BIN)/python -m tests.soak.run --minutes 60 --out tests/soak/results.json

@@ -1,22 +1,25 @@
-"""What a sweep over data in blocks costs: three numbers of a machine, and a formula.
+"""What a fit on data in blocks costs: six numbers of a machine, and a formula.
 
-    T = c_x · nnz · b / W  +  c_b · 4 m b · (K / W + 2 + 2 log₂ W)  +  c_t · K
+    pass = c_0 + c_t K + c_b 4 m b (⌈K/W⌉ + 2 + 2 log₂ W) + c_x b nnz ⌈K/W⌉/K (s if W > 1)
+    fit  = (passes + 1) pass + c_f 4 m b² passes²
 
 where nnz are the interactions, m the items, b the vectors multiplied at a time, W the workers and
-K the blocks of users. c_x is the time of one multiplication of an entry with a weighted vector,
-c_b the time of a byte of the vectors (V to the workers once, a partial sum a block, the result
-back, and both along a tree of the workers), c_t that of a task of an empty graph.
+K the blocks of users. c_0 is the time of a question to the cluster, c_t that of a task, c_b of a
+byte of the vectors (V to the workers once, a partial sum a block, the result back, both along a
+tree of the workers), c_x of one multiplication of an entry with a weighted vector, s by how much
+workers that share a machine's memory slow each other down, and c_f of an operation where `fit` is
+called: what is new is made orthogonal to all vectors so far. The last pass is in float64 and
+counts twice.
 
-The three are measured on one worker and little data of two sizes (what they differ by are
-products, what is left are vectors), in turns with the passes that they are to
-foretell, so that whatever else the machine does hits both. Two workers on a busy machine do not
-get two cores: a fixed piece of work, done by all workers at once, says what they do get.
+The numbers are measured once, on a table with hardly any interactions and on a small share of the
+users, before any run that they foretell, and are not touched afterwards. Both have the items of the
+table in question: c_x depends on how much of V a processor's cache holds.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -25,84 +28,128 @@ import numpy as np
 from equipoise.distributed.blocks import RowBlock, Sweep, block_product
 
 
+class Job(NamedTuple):
+    """A table, in how many blocks, on how many workers, multiplied with how many vectors."""
+
+    nnz: int
+    items: int
+    width: int
+    workers: int
+    blocks: int
+
+    @property
+    def bytes_of_vectors(self) -> float:
+        """What goes over the wire or through memory, one after the other, in a pass."""
+        trips = self._most_blocks + 2 + 2 * np.log2(self.workers)
+        return float(4 * self.items * self.width * trips)
+
+    @property
+    def products(self) -> float:
+        """Multiplications of the worker with most blocks."""
+        return self.width * self.nnz * self._most_blocks / self.blocks
+
+    @property
+    def _most_blocks(self) -> int:
+        return -(-self.blocks // self.workers)
+
+    def orthogonalised(self, passes: int) -> float:
+        """Operations of the calling process over so many passes."""
+        return 4.0 * self.items * self.width**2 * passes**2
+
+
 @dataclass(frozen=True)
 class CostModel:
-    """Seconds per entry and vector, per byte of vectors, per task."""
+    """Seconds per question, task, byte of vectors, product and operation of the caller."""
 
-    per_product: float
-    per_byte: float
+    per_pass: float
     per_task: float
+    per_byte: float
+    per_product: float
+    crowding: float
+    per_operation: float
 
-    def sweep(self, nnz: int, m: int, b: int, workers: int, blocks: int) -> float:
+    def sweep(self, job: Job) -> float:
         """Seconds of one pass over the data."""
-        products = self.per_product * nnz * b / workers
-        vectors = self.per_byte * 4 * m * b * (blocks / workers + 2 + 2 * np.log2(workers))
-        return float(products + vectors + self.per_task * blocks)
+        slower = self.crowding if job.workers > 1 else 1.0
+        return self.overhead(job) + slower * self.per_product * job.products
+
+    def overhead(self, job: Job) -> float:
+        """Seconds of a pass over a table without any interaction."""
+        tasks = self.per_pass + self.per_task * job.blocks
+        return tasks + self.per_byte * job.bytes_of_vectors
+
+    def fit(self, job: Job, passes: int) -> float:
+        """Seconds of a fit that takes so many passes."""
+        caller = self.per_operation * job.orthogonalised(passes)
+        return (passes + 1) * self.sweep(job) + caller
 
     def as_json(self) -> dict[str, float]:
-        """The three numbers."""
+        """The numbers."""
         return asdict(self)
 
 
-class Comparison(NamedTuple):
-    """A pass as foretold and as it was, medians over rounds."""
+class Small(NamedTuple):
+    """What the numbers are measured on, and how a fit of `products` by one worker went."""
 
-    model: CostModel
-    predicted: float
-    measured: float
+    vectors: Any  # hardly any interaction, on one worker
+    products: Any  # on one worker
+    crowded: Any  # the same on two
+    passes: int
+    caller_s: float
+
+
+def calibrate(small: Small, width: int, rounds: int, wait: Callable[[], None]) -> CostModel:
+    """Measure the six numbers: medians over rounds in which all probes take turns."""
+    seconds = _medians(
+        {
+            "no task": lambda: small.products.blocks.total(_nothing),
+            "tasks": lambda: small.vectors.blocks.total(_nothing),
+            "vectors": _sweep(small.vectors, width),
+            "products": _sweep(small.products, width),
+            "crowded": _sweep(small.crowded, width),
+        },
+        rounds,
+        wait,
+    )
+    empty, one, two = (
+        Job(each.nnz, each.n_items, width, workers, len(each.blocks))
+        for each, workers in ((small.vectors, 1), (small.products, 1), (small.crowded, 2))
+    )
+    per_task = max(0.0, seconds["tasks"] - seconds["no task"]) / (empty.blocks - one.blocks)
+    per_byte = max(0.0, seconds["vectors"] - seconds["tasks"]) / empty.bytes_of_vectors
+    known = CostModel(
+        per_pass=max(0.0, seconds["no task"] - per_task * one.blocks),
+        per_task=per_task,
+        per_byte=per_byte,
+        per_product=0.0,
+        crowding=1.0,
+        per_operation=small.caller_s / one.orthogonalised(small.passes),
+    )
+    alone = (seconds["products"] - known.overhead(one)) / one.products
+    together = (seconds["crowded"] - known.overhead(two)) / two.products
+    return CostModel(**known.as_json() | {"per_product": alone, "crowding": together / alone})
+
+
+def _medians(
+    probes: Mapping[str, Callable[[], Any]], rounds: int, wait: Callable[[], None]
+) -> dict[str, float]:
+    for run in probes.values():  # loads and compiles
+        run()
+    seconds: dict[str, list[float]] = {name: [] for name in probes}
+    for _ in range(rounds):
+        wait()
+        for name, run in probes.items():
+            started = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - started)
+    return {name: float(np.median(each)) for name, each in seconds.items()}
 
 
 def _nothing(_block: RowBlock) -> float:
     return 0.0
 
 
-def _work() -> float:
-    started = time.perf_counter()
-    total = 0
-    for number in range(1_000_000):
-        total += number
-    return time.perf_counter() - started
-
-
-def _spin(data: Any) -> float:
-    """Seconds of a fixed piece of work, done by all workers at once."""
-    return float(max(data.blocks.client.run(_work).values()))
-
-
-def _sweep(data: Any, b: int) -> Callable[[], Any]:
-    V = np.random.default_rng(0).standard_normal((data.n_items, b)).astype(np.float32)
+def _sweep(data: Any, width: int) -> Callable[[], Any]:
+    V = np.random.default_rng(0).standard_normal((data.n_items, width)).astype(np.float32)
     ask = Sweep(V, np.ones(data.n_items, np.float32), 1.0, None, True, 1)
     return lambda: data.blocks.total(block_product, ask)
-
-
-def compare(
-    tiny: Any, small: Any, large: Any, b: int, *, workers: int, rounds: int = 7
-) -> Comparison:
-    """Calibrate on `tiny` and `small`, which one worker holds, and foretell a pass over `large`."""
-    probes: dict[str, Callable[[], Any]] = {
-        "tasks": lambda: small.blocks.total(_nothing),
-        "tiny": _sweep(tiny, b),
-        "small": _sweep(small, b),
-        "large": _sweep(large, b),
-    }
-    for run in probes.values():  # loads and compiles
-        run()
-    seconds: dict[str, list[float]] = {name: [] for name in (*probes, "slower")}
-    for _ in range(rounds):
-        for name, run in probes.items():
-            started = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - started)
-        seconds["slower"].append(_spin(large) / _spin(small))
-    middle = {name: float(np.median(each)) for name, each in seconds.items()}
-    blocks, m = len(small.blocks), small.n_items
-    more = (small.nnz - tiny.nnz) * b
-    per_product = max(middle["small"] - middle["tiny"], 1e-9) / more
-    vectors = middle["small"] - middle["tasks"] - per_product * small.nnz * b
-    model = CostModel(
-        per_product=per_product,
-        per_byte=max(vectors, 0.0) / (4 * m * b * (blocks + 2)),
-        per_task=middle["tasks"] / blocks,
-    )
-    told = model.sweep(large.nnz, large.n_items, b, workers, len(large.blocks))
-    return Comparison(model, told * max(1.0, middle["slower"]), middle["large"])

@@ -2,73 +2,132 @@
 
 from __future__ import annotations
 
-import importlib.util
+import multiprocessing
 import os
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+import scipy.sparse as sp
 
-from cost_model import Comparison, compare
+from cost_model import CostModel, Job, Small, calibrate
+from neighbours import Neighbours, Patience
 
-_FILES = 4
+_ROWS_A_FILE = 4_000_000
 _ROW_GROUP = 500_000
-_ONE_THREAD = {
+_ROWS_A_BLOCK, _FEWEST_BLOCKS = 4_000_000, 8
+_ROUNDS = 9
+ONE_THREAD = {
     "threads_per_worker": 1,
     "processes": True,
     "host": "127.0.0.1",
-    "dashboard_address": None,
+    "dashboard_address": ":0",
     "silence_logs": 50,
 }
 
 
 class Size(NamedTuple):
-    """A synthetic table."""
+    """A synthetic table, and the memory that a stream of it and a worker may take."""
 
     name: str
     users: int
     items: int
     nnz: int
+    memory: str = "1GB"
+    worker: str = "4GB"
+
+    @property
+    def blocks(self) -> int:
+        """What `from_parquet` takes by default."""
+        return max(_FEWEST_BLOCKS, self.nnz // _ROWS_A_BLOCK)
 
 
 class Run(NamedTuple):
     """What one fit took.
 
-    `sweep_s` is the median pass over the data, `moved_mb` what workers sent a pass, `peak_mb` the
-    largest resident memory of a worker (of the process, where there is none).
+    Attributes
+    ----------
+    way, threads : str, int
+        How it was fitted; threads, or workers of one thread each.
+    load_s, fit_s, sweep_s : float
+        Seconds of reading, of the fit, and of its median pass over the data.
+    sweeps, caller_s : int, float
+        Passes of the fit, and its seconds beside them, where the data are in blocks.
+    peak_mb, limit_mb : float
+        Largest resident memory of a worker (of the process, where there is none), interpreter and
+        libraries included, and what was allowed; 0 where nothing was said.
+    moved_mb : float or None
+        What workers sent, and V from the caller, a pass.
+    objective : float
+        What the fit reached.
+    others : float
+        Cores that processes other than ours kept busy during the fit.
     """
 
     way: str
+    threads: int
     load_s: float
     fit_s: float
     sweeps: int
     sweep_s: float
+    caller_s: float
     peak_mb: float
+    limit_mb: float
     moved_mb: float | None
     objective: float
-    foretold: Comparison | None = None
+    others: float
+
+
+def apart(run: Callable[[], Any], threads: int = 1) -> Any:
+    """Run in a fresh process, whose memory is the run's alone, with so many threads."""
+    variables = ("NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+    os.environ.update(dict.fromkeys(variables, str(threads)))  # read when libraries are loaded
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(run).result()
 
 
 def write_table(size: Size, folder: Path) -> None:
-    """Write the table as Parquet files, rows in order of users."""
-    from equipoise.data.synthetic import scale
+    """Write the table as Parquet files, rows in order of users; one file is held at a time."""
+    from equipoise.data.synthetic.heavy_tail import scale_in_parts
 
-    entries = scale(size.users, size.items, size.nnz, seed=0).matrix.tocoo()
-    for number, part in enumerate(np.array_split(np.arange(size.nnz), _FILES)):
-        rows = slice(int(part[0]), int(part[-1]) + 1)
-        table = pl.DataFrame(
-            {
-                "user": entries.row[rows].astype(np.int32),
-                "item": entries.col[rows].astype(np.int32),
-                "value": entries.data[rows],
-            }
-        )
-        table.write_parquet(folder / f"{number}.parquet", row_group_size=_ROW_GROUP)
+    files = -(-size.nnz // _ROWS_A_FILE)
+    parts = scale_in_parts(size.users, size.items, size.nnz, files)
+    for number, part in enumerate(parts):
+        entries = part.matrix.tocoo()
+        columns = {
+            "user": part.user_ids[entries.row].astype(np.int32),
+            "item": entries.col.astype(np.int32),
+            "value": entries.data,
+        }
+        path = folder / f"{number:03}.parquet"
+        pl.DataFrame(columns).write_parquet(path, row_group_size=_ROW_GROUP)
+
+
+class _Strangers(Neighbours):
+    """Cores kept busy by processes that are neither this one nor below it."""
+
+    def __init__(self) -> None:
+        self._below = _seconds_below()
+        super().__init__()
+
+    def cores(self) -> float:
+        ours = (_seconds_below() - self._below) / (time.perf_counter() - self._started)
+        return max(0.0, super().cores() - ours)
+
+
+def _seconds_below() -> float:
+    import psutil
+
+    spent = (child.cpu_times() for child in psutil.Process().children(recursive=True))
+    return float(sum(times.user + times.system for times in spent))
 
 
 @contextmanager
@@ -93,109 +152,128 @@ def timed_sweeps() -> Iterator[list[float]]:
 
 
 def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
-def _fit(way: str, data: Any, load_s: float, rank: int) -> Run:
+def _fit(way: str, threads: int, data: Any, load_s: float, rank: int, limit: float) -> Run:
     from equipoise import ItemWeightedPCA
 
+    warm_up()
     with timed_sweeps() as sweeps:
-        started = time.perf_counter()
+        strangers, started = _Strangers(), time.perf_counter()
         model = ItemWeightedPCA(rank, sweeps="few", solver="matrix_free").fit(data)
-        fit_s = time.perf_counter() - started
+        fit_s, others = time.perf_counter() - started, strangers.cores()
     certificate = model.certificate_
-    middle = float(np.median(sweeps)) if sweeps else fit_s / certificate.sweeps
-    found = (certificate.sweeps, middle, _peak_mb(), None, certificate.objective)
-    return Run(way, load_s, fit_s, *found)
+    return Run(
+        way=way,
+        threads=threads,
+        load_s=load_s,
+        fit_s=fit_s,
+        sweeps=certificate.sweeps,
+        sweep_s=float(np.median(sweeps)) if sweeps else fit_s / certificate.sweeps,
+        caller_s=fit_s - sum(sweeps) if sweeps else 0.0,
+        peak_mb=_peak_mb(),
+        limit_mb=limit,
+        moved_mb=None,
+        objective=certificate.objective,
+        others=others,
+    )
 
 
-def local(folder: Path, rank: int) -> Run:
+def local(folder: Path, rank: int, threads: int) -> Run:
     """In the memory of one process."""
     from equipoise import Interactions
 
     started = time.perf_counter()
     data = Interactions.read(folder)
-    return _fit("local, in memory", data, time.perf_counter() - started, rank)
+    way = f"in memory, {threads} thread(s)"
+    return _fit(way, threads, data, time.perf_counter() - started, rank, 0.0)
 
 
-def streamed(folder: Path, rank: int, memory: str) -> Run:
+def streamed(folder: Path, rank: int, threads: int, memory: str) -> Run:
     """From disk in blocks."""
     from equipoise.distributed import StreamedInteractions
+    from equipoise.distributed.sizes import parse_bytes
 
     started = time.perf_counter()
     data = StreamedInteractions.read(folder, memory=memory)
-    way = f"streamed, --memory {memory}, {len(data.blocks)} blocks"
-    return _fit(way, data, time.perf_counter() - started, rank)
+    way = f"streamed, memory={memory}, {len(data.blocks)} blocks, {threads} thread(s)"
+    spent = time.perf_counter() - started
+    return _fit(way, threads, data, spent, rank, parse_bytes(memory) / 1e6)
 
 
-def on_cluster(
-    folder: Path, little: list[Path], rank: int, workers: int, limit: str, blocks: int
-) -> Run:
-    """On worker processes of one thread each; beside them one that calibrates the cost model."""
+def on_cluster(folder: Path, rank: int, workers: int, limit: str) -> Run:
+    """On worker processes of one thread each."""
+    from distributed import Client, LocalCluster
+    from equipoise.distributed import DistributedInteractions
+    from equipoise.distributed.sizes import parse_bytes
+    from equipoise.spectral.lanczos import wide_block
+
+    with (
+        LocalCluster(n_workers=workers, memory_limit=limit, **ONE_THREAD) as cluster,
+        Client(cluster) as client,
+    ):
+        started = time.perf_counter()
+        data = DistributedInteractions.from_parquet(str(folder), client=client)
+        load_s = time.perf_counter() - started
+        client.run(warm_up)
+        before, bytes_mb = _sent(client), parse_bytes(limit) / 1e6
+        run = _fit(f"Dask, {workers} worker(s)", workers, data, load_s, rank, bytes_mb)
+        sent = (_sent(client) - before) / run.sweeps + 4 * data.n_items * wide_block(rank)
+        return run._replace(peak_mb=max(client.run(_peak_mb).values()), moved_mb=sent / 1e6)
+
+
+def calibration(small: Size, rank: int, wait_s: float) -> CostModel:
+    """The numbers of the cost model, from little data on one worker and on two."""
     from distributed import Client, LocalCluster
     from equipoise.distributed import DistributedInteractions
     from equipoise.spectral.lanczos import wide_block
 
+    hardly_any = small._replace(name="vectors", users=1_000, nnz=20_000)
     with (
-        LocalCluster(n_workers=workers, memory_limit=limit, **_ONE_THREAD) as cluster,
-        LocalCluster(n_workers=1, **_ONE_THREAD) as alone,
-        Client(cluster) as client,
-        Client(alone, set_as_default=False) as other,
+        TemporaryDirectory() as place,
+        LocalCluster(n_workers=1, **ONE_THREAD) as alone,
+        LocalCluster(n_workers=2, **ONE_THREAD) as pair,
+        Client(alone, set_as_default=False) as one,
+        Client(pair, set_as_default=False) as two,
     ):
-        started = time.perf_counter()
-        data = DistributedInteractions.from_parquet(str(folder), client=client, n_blocks=blocks)
-        load_s = time.perf_counter() - started
-        data.blocks.total(_touch)  # loads code on every worker
-        before = _sent(client)
-        run = _fit(f"Dask, {workers} worker(s)", data, load_s, rank)
-        moved = (_sent(client) - before) / run.sweeps / 1e6
-        peak = max(client.run(_peak_mb).values())
-        tiny, small = (
-            DistributedInteractions.from_parquet(str(each), client=other, n_blocks=8)
-            for each in little
-        )
-        foretold = compare(tiny, small, data, wide_block(rank), workers=workers)
-        return run._replace(peak_mb=peak, moved_mb=moved, foretold=foretold)
+        empty, table = (_written(size, Path(place)) for size in (hardly_any, small))
+        read = DistributedInteractions.from_parquet
+        vectors = read(empty, client=one, n_blocks=_FEWEST_BLOCKS)
+        products = read(table, client=one, n_blocks=2)
+        crowded = read(table, client=two, n_blocks=2)
+        one.run(warm_up)
+        fit = _fit("", 1, products, 0.0, rank, 0.0)
+        measured = Small(vectors, products, crowded, fit.sweeps, fit.caller_s)
+        return calibrate(measured, wide_block(rank), _ROUNDS, Patience(wait_s).wait)
 
 
-def _touch(_block: Any) -> float:
-    import numba  # noqa: F401
+def _written(size: Size, place: Path) -> str:
+    folder = place / size.name
+    folder.mkdir()
+    write_table(size, folder)
+    return str(folder)
 
-    return 0.0
+
+def job(size: Size, rank: int, workers: int) -> Job:
+    """What the cost model is told of a run."""
+    from equipoise.spectral.lanczos import wide_block
+
+    return Job(size.nnz, size.items, wide_block(rank), workers, size.blocks)
+
+
+def warm_up() -> None:
+    """Load the compiled loops: what a process does once is no part of a fit."""
+    from equipoise.distributed.blocks import RowBlock, Sweep, block_product
+
+    X = sp.csr_array(np.eye(4))
+    for dtype in (np.float32, np.float64):
+        V, weights = np.ones((4, 32), dtype), np.ones(4, dtype)
+        ask = Sweep(V, weights, 1.0, None, True, 1)
+        block_product(RowBlock(X, np.arange(4), np.arange(4)), ask)
 
 
 def _sent(client: Any) -> float:
     return float(
         sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
     )
-
-
-def dask_ml(folder: Path, rank: int, size: Size) -> Run | str:
-    """TruncatedSVD of dask-ml on dense chunks, all that it takes; or why it cannot run."""
-    dense = 8 * size.users * size.items
-    if dense > 4e9:
-        return f"dask-ml takes dense chunks: {dense / 1e9:.0f} GB for this table"
-    if importlib.util.find_spec("dask_ml") is None:
-        return "dask-ml is not installed (pip install dask-ml)"
-    import dask.array as da
-    from dask_ml.decomposition import TruncatedSVD
-
-    from distributed import Client, LocalCluster
-    from equipoise import Interactions
-
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    started = time.perf_counter()
-    X = Interactions.read(folder).matrix
-    with LocalCluster(n_workers=2, **_ONE_THREAD) as cluster, Client(cluster):
-        rows = -(-X.shape[0] // 8)
-        chunks = [
-            da.from_array(X[first : first + rows].toarray(), chunks=(rows, X.shape[1]))
-            for first in range(0, X.shape[0], rows)
-        ]
-        array = da.concatenate(chunks).persist()
-        load_s, started = time.perf_counter() - started, time.perf_counter()
-        model = TruncatedSVD(rank, algorithm="randomized", n_iter=5, compute=True).fit(array)
-        fit_s = time.perf_counter() - started
-    objective = float(np.square(np.asarray(model.singular_values_)).sum())
-    return Run("dask-ml TruncatedSVD (PCA, randomized, 5 it.)", load_s, fit_s, 12, fit_s / 12,
-               _peak_mb(), None, objective)  # fmt: skip

@@ -19,6 +19,12 @@ class SlowModel:
         return self.model.recommend(user_items, N, **options)
 
 
+def slowly(X, seconds: float, prepare=None):
+    """Take some time over a block before it is multiplied."""
+    time.sleep(seconds)
+    return X if prepare is None else prepare(X)
+
+
 def hog(_block) -> int:
     """Take more and more memory, as a block too large would."""
     held = []

@@ -9,29 +9,36 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 
+import numpy as np
 import polars as pl
 import pytest
 
 from equipoise import Interactions, ItemWeightedPCA
 from equipoise.distributed import ClusterError, DistributedInteractions
 from equipoise.distributed.gram import BlockedGram
-from equipoise.distributed.waiting import Patience
 from equipoise.exceptions import EquipoiseError
-from tests.distributed.slow_models import SlowModel, hog, not_allowed, out_of_memory
-from tests.distributed.subspaces import assert_same_model
+from tests.distributed.slow_models import SlowModel, hog, not_allowed, out_of_memory, slowly
 
 pytestmark = pytest.mark.distributed
 
 
 def on_sweep(monkeypatch, number: int, act) -> None:
-    """Call `act` from another thread while sweep `number` is under way."""
+    """Make sweep `number` take its time over each block, and call `act` in the middle of it."""
     sweep, count = BlockedGram._sweep, iter(range(1, 10**6))
 
     def counted(self, V, weights):
-        if next(count) == number:
-            threading.Timer(0.03, act).start()
-        return sweep(self, V, weights)
+        if next(count) != number:
+            return sweep(self, V, weights)
+        timer, usual = threading.Timer(0.15, act), self.prepare
+        self.prepare = partial(slowly, seconds=0.3, prepare=usual)
+        timer.start()
+        try:
+            return sweep(self, V, weights)
+        finally:
+            self.prepare = usual
+            timer.join()
 
     monkeypatch.setattr(BlockedGram, "_sweep", counted)
 
@@ -40,12 +47,22 @@ def pids(client) -> dict[str, int]:
     return client.run(os.getpid)
 
 
+def is_multiplying(client, address: str) -> bool:
+    return any(key.startswith("block_product-") for key in client.processing()[address])
+
+
 def test_a_worker_killed_in_the_middle_of_a_sweep_changes_no_bit(client, spread, monkeypatch):
     expected = ItemWeightedPCA(6).fit(spread)
-    before = pids(client)
-    address, victim = next(iter(before.items()))
-    on_sweep(monkeypatch, 3, lambda: os.kill(victim, signal.SIGKILL))
+    address, victim = next(iter(pids(client).items()))
+    was_busy = []
+
+    def kill() -> None:
+        was_busy.append(is_multiplying(client, address))
+        os.kill(victim, signal.SIGKILL)
+
+    on_sweep(monkeypatch, 3, kill)
     fitted = ItemWeightedPCA(6).fit(spread)
+    assert was_busy == [True]
     assert address not in pids(client)
     assert fitted.components_.tobytes() == expected.components_.tobytes()
     assert fitted.certificate_ == expected.certificate_
@@ -53,15 +70,19 @@ def test_a_worker_killed_in_the_middle_of_a_sweep_changes_no_bit(client, spread,
 
 def test_a_worker_that_stops_for_a_while_changes_no_bit(client, spread, monkeypatch):
     expected = ItemWeightedPCA(6).fit(spread).components_.tobytes()
-    victim = next(iter(pids(client).values()))
+    address, victim = next(iter(pids(client).items()))
+    was_busy = []
 
     def pause() -> None:
+        was_busy.append(is_multiplying(client, address))
         os.kill(victim, signal.SIGSTOP)
         time.sleep(1.5)
         os.kill(victim, signal.SIGCONT)
 
     on_sweep(monkeypatch, 2, pause)
     assert ItemWeightedPCA(6).fit(spread).components_.tobytes() == expected
+    assert was_busy == [True]
+    assert pids(client)[address] == victim
 
 
 def test_a_worker_killed_while_lists_are_written_leaves_them_whole(client, spread, local, tmp_path):
@@ -120,96 +141,60 @@ def test_memory_errors_of_a_task_are_said_plainly(spread):
         spread.blocks.collect(out_of_memory)
 
 
-def test_workers_without_memory_end_in_a_clear_error():
+@pytest.fixture(scope="module")
+def small_worker():
+    """A client of one worker with little memory, which its nanny holds it to."""
     distributed = pytest.importorskip("distributed")
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with (
         distributed.LocalCluster(
-            n_workers=1, memory_limit="700MB", host="127.0.0.1", silence_logs=50, **options
+            n_workers=1,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit="700MB",
+            host="127.0.0.1",
+            dashboard_address=":0",
+            silence_logs=50,
         ) as small,
-        distributed.Client(small) as client,
+        distributed.Client(small, set_as_default=False) as client,
     ):
-        client.run_on_scheduler(forgive_nothing)
-        data = Interactions.from_pairs([1, 1, 2], [1, 2, 2])
-        spread = DistributedInteractions.from_interactions(data, client=client, n_blocks=1)
-        with pytest.raises(ClusterError, match=r"workers died again and again .* memory"):
-            spread.blocks.collect(hog)
+        yield client
+
+
+def test_a_catalogue_too_wide_for_a_worker_is_refused_with_the_number(small_worker):
+    items = np.arange(400_000)
+    data = Interactions.from_pairs(items % 1_000, items)
+    spread = DistributedInteractions.from_interactions(data, client=small_worker, n_blocks=1)
+    with pytest.raises(ClusterError, match=r"takes 819 MB on a worker with 1 .* has 700 MB"):
+        ItemWeightedPCA(64).fit(spread)
+
+
+def test_workers_without_memory_end_in_a_clear_error(small_worker):
+    small_worker.run_on_scheduler(forgive_nothing)
+    data = Interactions.from_pairs([1, 1, 2], [1, 2, 2])
+    spread = DistributedInteractions.from_interactions(data, client=small_worker, n_blocks=1)
+    with pytest.raises(ClusterError, match=r"workers died again and again .* memory"):
+        spread.blocks.collect(hog)
 
 
 def forgive_nothing(dask_scheduler) -> None:
     dask_scheduler.allowed_failures = 0
 
 
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.fixture
-def started_by_hand(tmp_path):
-    """A scheduler and two workers, started by command line, speaking TCP on loopback."""
-    distributed = pytest.importorskip("distributed")
-    address = f"tcp://127.0.0.1:{free_port()}"
-    base = [sys.executable, "-m", "distributed.cli"]
-    scheduler = [f"{base[2]}.dask_scheduler", "--host", address, "--no-dashboard"]
-    worker = [f"{base[2]}.dask_worker", address, "--nthreads", "1", "--no-dashboard", "--no-nanny"]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    commands = [scheduler, worker, worker]
-    running = [
-        subprocess.Popen(
-            [*base[:2], *command],
-            cwd=tmp_path,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        for command in commands
-    ]
-    client = distributed.Client(address, timeout=60)
-    client.wait_for_workers(2, timeout=60)
-    yield client, running
-    for process in running:
-        process.kill()
-        process.wait()
-    client.close(timeout=2)
-
-
-def test_workers_started_by_command_line_fit_and_a_lost_scheduler_is_named(
-    started_by_hand, table_folder, local, monkeypatch
-):
-    client, (scheduler, *_) = started_by_hand
-    patience = Patience(lost_after=2.0, glance=0.2)
-    spread = DistributedInteractions.from_parquet(
-        str(table_folder), client=client, n_blocks=4, patience=patience
+def test_a_catalogue_too_wide_for_the_caller_is_refused_with_the_number(client):
+    code = (
+        "import resource\n"
+        "resource.setrlimit(resource.RLIMIT_RSS, (80_000_000, 80_000_000))\n"
+        "import numpy as np\n"
+        "from equipoise import Interactions, ItemWeightedPCA\n"
+        "from equipoise.distributed import ClusterError, DistributedInteractions\n"
+        "data = Interactions.from_pairs(np.arange(20_000) % 200, np.arange(20_000))\n"
+        f"client = {client.scheduler.address!r}\n"
+        "spread = DistributedInteractions.from_interactions(data, client=client)\n"
+        "try:\n"
+        "    ItemWeightedPCA(64).fit(spread)\n"
+        "except ClusterError as error:\n"
+        "    print(error)\n"
     )
-    assert_same_model(
-        ItemWeightedPCA(8, tol=1e-9).fit(spread), ItemWeightedPCA(8, tol=1e-9).fit(local)
-    )
-    on_sweep(monkeypatch, 3, scheduler.kill)
-    with pytest.raises(ClusterError, match="the scheduler is lost"):
-        ItemWeightedPCA(8, tol=1e-9).fit(spread)
-
-
-def test_a_cluster_whose_workers_all_died_is_named(started_by_hand, table_folder):
-    client, (_, *workers) = started_by_hand
-    patience = Patience(lost_after=1.0, glance=0.2)
-    spread = DistributedInteractions.from_parquet(
-        str(table_folder), client=client, n_blocks=4, patience=patience
-    )
-    for worker in workers:
-        worker.kill()
-    with pytest.raises(ClusterError, match=r"has had no worker for 1 seconds. Start workers"):
-        ItemWeightedPCA(4).fit(spread)
-
-
-def test_an_address_where_no_scheduler_is_is_named():
-    import dask
-
-    with (
-        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
-        pytest.raises(ClusterError, match=r"no scheduler answers at tcp://127\.0\.0\.1"),
-    ):
-        DistributedInteractions.from_parquet("x", client=f"tcp://127.0.0.1:{free_port()}")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "takes 87 MB in the process that calls fit" in done.stdout
+    assert "and here are 80 MB" in done.stdout

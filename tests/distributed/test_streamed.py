@@ -127,7 +127,7 @@ def test_popularity_is_that_of_interactions(streamed, local, kind):
     np.testing.assert_allclose(streamed.popularity(kind), local.popularity(kind), rtol=1e-12)
 
 
-@pytest.mark.parametrize("method", ["per_user_random", "by_user", "leave_last_n"])
+@pytest.mark.parametrize("method", ["per_user_random", "by_user", "leave_last_n", "temporal"])
 def test_a_hold_out_hides_the_same_entries(streamed, local, method):
     ours, theirs = streamed.holdout(method=method), local.holdout(method=method)
     for part in ("train", "validation", "test"):
@@ -287,7 +287,8 @@ def test_less_memory_means_smaller_blocks(table_folder):
         (lambda d: EASE().fit(d), InvalidDataError, "cannot take data in blocks"),
         (lambda d: d.popularity("mean"), InvalidParameterError, "kind='mean'"),
         (lambda d: d.filter(10**6), InvalidDataError, "no interaction survives"),
-        (lambda d: d.holdout(method="temporal"), InvalidParameterError, "Cut the table by time"),
+        (lambda d: d.holdout(method="newest"), InvalidParameterError, "is not known; use one of"),
+        (lambda d: d.holdout(method="temporal", test=2), InvalidParameterError, "must be shares"),
         (lambda d: d.holdout(test=0.0001), InvalidDataError, "leaves no interaction for test"),
         (lambda d: d.item_error(np.eye(3)), InvalidDataError, "got shape"),
         (lambda d: d.item_auc(np.eye(3)), InvalidDataError, "item_factors has 3 rows"),
@@ -335,7 +336,7 @@ def test_streaming_needs_no_dask(table_folder):
 
 
 def test_memory_stays_under_the_limit(tmp_path):
-    """Eight million rows are 370 MB while they are read whole; here 250 MB have to do."""
+    """Four million rows, in blocks that let 250 MB beside the interpreter do."""
     rng = np.random.default_rng(0)
     for part in range(4):
         users = rng.integers(0, 60_000, 1_000_000, dtype=np.int32)

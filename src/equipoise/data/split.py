@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,7 +148,7 @@ def assign_parts(
     `per_user_random` and `by_user` look at nothing but how many entries each user has, so they
     can be told for data whose entries are elsewhere.
     """
-    _check(test, validation, n, seed, method)
+    check_plan(test, validation, n, seed, method)
     return _METHODS[method](interactions, _Plan(test, validation, seed, n))
 
 
@@ -168,7 +168,7 @@ def _per_user_random(data: Interactions, plan: _Plan) -> NDArray[np.int8]:
 
 
 def _leave_last_n(data: Interactions, plan: _Plan) -> NDArray[np.int8]:
-    times = _timestamps(data, "leave_last_n")
+    times = required_times(data.timestamps, "leave_last_n")
     counts = np.diff(data.matrix.indptr)
     user = np.repeat(np.arange(data.n_users), counts)
     order = np.lexsort((times, user))
@@ -184,15 +184,31 @@ def _leave_last_n(data: Interactions, plan: _Plan) -> NDArray[np.int8]:
 
 
 def _temporal(data: Interactions, plan: _Plan) -> NDArray[np.int8]:
-    times = _timestamps(data, "temporal")
+    times = required_times(data.timestamps, "temporal")
     ordered = np.sort(times)
-    n_test = int(plan.test * data.nnz)
-    n_validation = int(plan.validation * data.nnz)
-    part = np.zeros(data.nnz, dtype=np.int8)
-    if n_validation:
-        part[times >= ordered[data.nnz - n_test - n_validation]] = _VALIDATION
-    if n_test:
-        part[times >= ordered[data.nnz - n_test]] = _TEST
+    places = temporal_places(data.nnz, plan.test, plan.validation)
+    return parts_by_time(times, TimeCuts(*(None if k is None else ordered[k] for k in places)))
+
+
+class TimeCuts(NamedTuple):
+    """The times from which on entries are validation and test; None where there are none."""
+
+    validation: Any
+    test: Any
+
+
+def temporal_places(nnz: int, test: float, validation: float) -> tuple[int | None, int | None]:
+    """Return where in the order of time validation begins, and where test does."""
+    n_test, n_validation = int(test * nnz), int(validation * nnz)
+    return nnz - n_test - n_validation if n_validation else None, nnz - n_test if n_test else None
+
+
+def parts_by_time(times: NDArray[Any], cuts: TimeCuts) -> NDArray[np.int8]:
+    """Return the part of every entry from its time."""
+    part = np.zeros(len(times), dtype=np.int8)
+    for number, first in ((_VALIDATION, cuts.validation), (_TEST, cuts.test)):
+        if first is not None:
+            part[times >= first] = number
     return part
 
 
@@ -225,16 +241,18 @@ _METHODS: dict[str, Callable[[Interactions, _Plan], NDArray[np.int8]]] = {
 }
 
 
-def _timestamps(data: Interactions, method: str) -> NDArray[np.generic]:
-    if data.timestamps is None:
+def required_times(times: NDArray[Any] | None, method: str) -> NDArray[Any]:
+    """Return the times of all entries; refuse data without."""
+    if times is None:
         raise InvalidDataError(
             f"method={method!r} needs timestamps and this data has none. Name their column with "
             "timestamp= when reading, or use method='per_user_random'."
         )
-    return data.timestamps
+    return times
 
 
-def _check(test: float, validation: float, n: int, seed: int, method: str) -> None:
+def check_plan(test: float, validation: float, n: int, seed: int, method: str) -> None:
+    """Refuse shares, counts and methods that make no sense."""
     if method not in get_args(Method):
         raise InvalidParameterError(
             f"method={method!r} is not known; use one of {', '.join(get_args(Method))}."

@@ -13,7 +13,7 @@ from uuid import uuid4
 from equipoise.distributed.blocks import RowBlock, pairwise_sum
 from equipoise.distributed.errors import ClusterError
 from equipoise.distributed.placement import balance
-from equipoise.distributed.sizes import in_words, worker_bytes
+from equipoise.distributed.sizes import driver_bytes, in_words, worker_bytes
 from equipoise.distributed.waiting import Patience, persistently
 from equipoise.exceptions import require_extra
 
@@ -81,8 +81,9 @@ class ClusterBlocks:
         made = compute(self.client, self._mapped(function, shared, each))
         return ClusterBlocks(self.client, made, self.patience)
 
-    def check_room(self, n_items: int, width: int, columns: int) -> None:  # noqa: ARG002
-        """Refuse a sweep whose vectors do not fit the smallest worker."""
+    def check_room(self, n_items: int, width: int, columns: int) -> None:
+        """Refuse a fit whose vectors do not fit this process or the smallest worker."""
+        _check_room_here(n_items, width, columns)
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         for address, worker in workers.items():
             needed = worker_bytes(n_items, width, worker["nthreads"])
@@ -128,6 +129,20 @@ class ClusterBlocks:
         if workers != self._workers:
             self.futures = balance(self.client, self.futures, workers)
             self._workers = workers
+
+
+def _check_room_here(n_items: int, width: int, columns: int) -> None:
+    """The basis is held where `fit` is called: refuse one that this machine has no memory for."""
+    from distributed.system import memory_limit
+
+    needed, limit = driver_bytes(n_items, columns, width), memory_limit()
+    if needed > limit:
+        raise ClusterError(
+            f"a fit of {n_items:,} items with {width} vectors at a time and {columns} in the basis "
+            f"takes {in_words(needed)} in the process that calls fit, whatever the workers have, "
+            f"and here are {in_words(limit)}. Call it where there is more memory, or use a smaller "
+            "n_components."
+        )
 
 
 def compute(client: Any, tasks: list[Any]) -> list[Any]:

@@ -11,10 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
-from equipoise.data.split import PAPER_SEED, PARTS, Method, assign_parts
+from equipoise.data.split import (
+    PAPER_SEED,
+    PARTS,
+    Method,
+    TimeCuts,
+    assign_parts,
+    check_plan,
+    parts_by_time,
+    required_times,
+    temporal_places,
+)
 from equipoise.distributed.blocks import RowBlock
 from equipoise.distributed.reshaping import as_interactions, kept_entries
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.distributed.selecting import kth_time
+from equipoise.exceptions import InvalidDataError
 
 if TYPE_CHECKING:
     from equipoise.distributed.blocked import BlockedInteractions
@@ -59,18 +70,16 @@ def holdout(
     The two random methods draw for all users in turn, in the order of the data, which is what
     makes the split that of the local path: one process does that from the number of entries of
     each user, and sends every block one byte an entry. `leave_last_n` is done where the blocks
-    are. `temporal` is not there: cut the table by time before it is read.
+    are, and so is `temporal`, once the two times that it cuts at are found by counting.
     """
     options = {"test": test, "validation": validation, "seed": seed, "method": method, "n": n}
-    if method == "temporal":
-        raise InvalidParameterError(
-            "method='temporal' is not there for data in blocks. Cut the table by time before "
-            "reading it, or use 'leave_last_n'."
-        )
+    check_plan(test, validation, n, seed, method)
+    cuts = _time_cuts(data, test, validation) if method == "temporal" else None
+    rule = _Rule(options, cuts)
     each: list[tuple[NDArray[np.int8] | None]] = [(None,)] * len(data.blocks)
-    if method != "leave_last_n":
+    if method in ("per_user_random", "by_user"):
         each = [(part,) for part in _drawn(data.blocks.collect(_rows), options)]
-    count = data.blocks.total(_count_parts, options, each=each)
+    count = data.blocks.total(_count_parts, rule, each=each)
     for number in (0, 2):
         if not count[number]:
             raise InvalidDataError(
@@ -80,11 +89,23 @@ def holdout(
             )
 
     def part_of(number: int) -> BlockedInteractions:
-        blocks = data.blocks.transform(_only, number, options, each=each)
+        blocks = data.blocks.transform(_only, number, rule, each=each)
         return replace(data, blocks=blocks, nnz=int(count[number]))
 
     history = part_of(PARTS.index("history")) if method == "by_user" else None
     return BlockedSplit(part_of(0), part_of(1), part_of(2), history)
+
+
+class _Rule(NamedTuple):
+    """How a block tells the part of its entries where it was not told."""
+
+    options: dict[str, Any]
+    cuts: TimeCuts | None
+
+
+def _time_cuts(data: BlockedInteractions, test: float, validation: float) -> TimeCuts:
+    places = temporal_places(data.nnz, test, validation)
+    return TimeCuts(*(None if k is None else kth_time(data.blocks, k) for k in places))
 
 
 def _rows(block: RowBlock) -> _Rows:
@@ -116,21 +137,19 @@ def _ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np
     return moved + np.arange(ends[-1] if len(ends) else 0)
 
 
-def _part(
-    block: RowBlock, options: dict[str, Any], drawn: NDArray[np.int8] | None
-) -> NDArray[np.int8]:
+def _part(block: RowBlock, rule: _Rule, drawn: NDArray[np.int8] | None) -> NDArray[np.int8]:
     if drawn is not None:
         return drawn
-    return assign_parts(as_interactions(block), **options)
+    if not block.matrix.nnz:  # no user's hash fell into it, or the filters left none
+        return np.zeros(0, np.int8)
+    if rule.cuts is not None:
+        return parts_by_time(required_times(block.timestamps, "temporal"), rule.cuts)
+    return assign_parts(as_interactions(block), **rule.options)
 
 
-def _count_parts(
-    block: RowBlock, options: dict[str, Any], drawn: NDArray[np.int8] | None
-) -> NDArray[np.intp]:
-    return np.bincount(_part(block, options, drawn), minlength=len(PARTS))
+def _count_parts(block: RowBlock, rule: _Rule, drawn: NDArray[np.int8] | None) -> NDArray[np.intp]:
+    return np.bincount(_part(block, rule, drawn), minlength=len(PARTS))
 
 
-def _only(
-    block: RowBlock, number: int, options: dict[str, Any], drawn: NDArray[np.int8] | None
-) -> RowBlock:
-    return kept_entries(block, _part(block, options, drawn) == number)
+def _only(block: RowBlock, number: int, rule: _Rule, drawn: NDArray[np.int8] | None) -> RowBlock:
+    return kept_entries(block, _part(block, rule, drawn) == number)

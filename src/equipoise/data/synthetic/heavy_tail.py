@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -39,22 +40,46 @@ def scale(n_users: int, n_items: int, nnz: int, seed: int = 0) -> Interactions:
     consume is log-normal. Broad interests are shared by many users and narrow ones by few, which
     gives a spectrum that decays slowly, like real data. Users may end up with nothing.
     """
+    (whole,) = scale_in_parts(n_users, n_items, nnz, 1, seed=seed)
+    return whole
+
+
+def scale_in_parts(
+    n_users: int, n_items: int, nnz: int, parts: int, seed: int = 0
+) -> Iterator[Interactions]:
+    """Yield the users of such data in `parts` tables, one after the other: no memory holds all.
+
+    All share one shelf of items, and have the same number of interactions but for one.
+    """
     if min(n_users, n_items, nnz) < 1 or nnz > n_users * n_items // 4:
         raise InvalidParameterError(
             f"nnz={nnz} must be from 1 to a quarter of {n_users} x {n_items} pairs."
         )
     rng = np.random.default_rng(seed)
     shelf = _shelf(n_items, rng)
+    users, entries = (np.arange(parts + 1) * total // parts for total in (n_users, nnz))
+    more = _FIRST_OVERSAMPLING
+    for part in range(parts):
+        first, last = users[part : part + 2]
+        wanted = int(entries[part + 1] - entries[part])
+        pairs, more = _enough_pairs(shelf, int(last - first), wanted, more, rng)
+        matrix = _matrix(_thinned(pairs, wanted, rng), int(last - first), n_items, rng)
+        yield Interactions(matrix, np.arange(first, last), np.arange(n_items))
+
+
+def _enough_pairs(
+    shelf: _Shelf, n_users: int, nnz: int, more: float, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], float]:
+    """Return `nnz` distinct pairs or more, and how many times `nnz` draws that took."""
     activity = rng.lognormal(0.0, _ACTIVITY, n_users)
-    draws = _FIRST_OVERSAMPLING * nnz
     for _ in range(_MOST_ROUNDS):
-        pairs = _distinct_pairs(shelf, activity * (draws / activity.sum()), rng)
+        pairs = _distinct_pairs(shelf, activity * (more * nnz / activity.sum()), rng)
         if len(pairs) >= nnz:
-            return _interactions(_thinned(pairs, nnz, rng), n_users, n_items, rng)
-        draws *= 1.0 + 2.0 * (nnz - len(pairs)) / nnz
+            return pairs, more
+        more *= 1.0 + 2.0 * (nnz - len(pairs)) / nnz
     raise InvalidParameterError(
-        f"nnz={nnz} is too dense for {n_users} x {n_items} with popular items drawn so often. "
-        "Ask for fewer interactions or more items."
+        f"nnz={nnz} is too dense for {n_users} x {len(shelf.item)} with popular items drawn so "
+        "often. Ask for fewer interactions or more items."
     )
 
 
@@ -75,7 +100,9 @@ def _distinct_pairs(
         if first < last:
             users = np.repeat(np.arange(first, last), draws[first:last])
             items = _draw_items(shelf, users - first, last - first, rng)
-            parts.append(np.unique(users * len(shelf.item) + items))
+            # np.unique looks pairs up in a hash table first, which takes four times as long
+            pairs = np.sort(users * len(shelf.item) + items)
+            parts.append(pairs[np.append(True, pairs[1:] != pairs[:-1])])
     return np.concatenate(parts)
 
 
@@ -107,13 +134,12 @@ def _thinned(pairs: NDArray[np.int64], nnz: int, rng: np.random.Generator) -> ND
     return pairs[keep]
 
 
-def _interactions(
+def _matrix(
     pairs: NDArray[np.int64], n_users: int, n_items: int, rng: np.random.Generator
-) -> Interactions:
+) -> sparse.csr_array:
     users, items = np.divmod(pairs, n_items)
     indptr = np.append(0, np.cumsum(np.bincount(users, minlength=n_users)))
     values = rng.geometric(0.5, len(pairs)).astype(np.float32)
-    matrix = sparse.csr_array(
+    return sparse.csr_array(
         (values, items.astype(np.int32), indptr.astype(np.int64)), shape=(n_users, n_items)
     )
-    return Interactions(matrix, np.arange(n_users), np.arange(n_items))
