@@ -25,6 +25,9 @@ _ARPACK_TOLERANCES = (3e-2, 1e-2, 1e-3)
 TIMES_OURS = 2.0
 _DEFAULT_ITERATIONS = 5  # scikit-learn's
 
+# Interactions times factors beyond which 15 iterations of ALS take a quarter of an hour.
+_ALS_PRODUCTS = 3e9
+
 # Seconds of ARPACK with its defaults from which no better settings are searched for.
 _SEARCH_UNDER = 3.0
 
@@ -155,8 +158,9 @@ def candidates(inputs: Inputs, rank: int) -> list[Candidate]:
         _candidate(OURS, fit_item_weighted, rank),
         _candidate(PCA, fit_pca, rank),
         _candidate(ARPACK, fit_truncated_svd, rank, algorithm="arpack"),
-        _candidate(ALS, fit_als, rank),
     ]
+    if inputs.X.nnz * rank <= _ALS_PRODUCTS:
+        field.append(_candidate(ALS, fit_als, rank))
     if timed(partial(fit_truncated_svd, inputs, rank, algorithm="arpack")).median < _SEARCH_UNDER:
         field += _tuned(inputs, rank)
     return field
