@@ -134,6 +134,19 @@ class TestSearch:
         assert found.ids[0, 3:].tolist() == found.ids[1, :2].tolist() == [None, None]
         assert np.isnan(found.scores).sum() == 7
 
+    def test_users_in_many_blocks_get_the_same_lists(self, vectors, plays, monkeypatch):
+        index = Backwards(vectors.item_vectors)
+        expected = vectors.search(index, plays, N=6).ids.tolist()
+        monkeypatch.setattr("equipoise.models.ann._BLOCK_BYTES", 4 * 8 * 256)
+        index.asked.clear()
+        assert vectors.search(index, plays, N=6).ids.tolist() == expected
+        assert len(index.asked) > 10
+
+    def test_an_index_of_another_model_is_refused(self, vectors, plays):
+        larger = Backwards(np.tile(vectors.item_vectors, (2, 1)))
+        with pytest.raises(InvalidDataError, match="the model has 200 items: it was built for ano"):
+            vectors.search(larger, plays, N=200)
+
     def test_a_count_below_one_is_refused(self, vectors, plays):
         with pytest.raises(
             InvalidParameterError, match="N must be an integer of at least 1, got 0"

@@ -6,7 +6,7 @@ vectors themselves, and `recall_of` says how much it misses.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # Scores are sums in float32 here and in the model's precision there: relative to the row's
 # largest score, a rounding error of some hundred terms stays below this.
 _SAME_SCORE = 1e-5
+
+# The vectors of what was found for a block of users take at most this.
+_BLOCK_BYTES = 32 * 2**20
 
 
 class Index(Protocol):
@@ -145,13 +148,9 @@ class AnnVectors:
         counts = np.minimum(N + seen, len(self.item_vectors))
         columns = np.full((len(queries), N), -1, dtype=np.int64)
         scores = np.full((len(queries), N), np.nan, dtype=np.float32)
-        # users with about as many seen items are asked for together: one who has seen nearly
-        # everything must not make all others fetch the catalogue
-        sizes = np.ceil(np.log2(counts)).astype(int)
-        for size in np.unique(sizes):
-            group = np.flatnonzero(sizes == size)
+        for group in _alike(counts, self._width):
             keys = _keys(index.search(queries[group], int(counts[group].max())), len(group))
-            keys[keys >= len(self.item_vectors)] = -1
+            self._check_keys(keys)
             if filter_already_liked_items:
                 keys[_is_seen(keys, rows[group])] = -1
             columns[group], scores[group] = self._best(queries[group], keys, N)
@@ -197,6 +196,13 @@ class AnnVectors:
         vectors = self.model._factor_form().embed(rows)
         return np.ascontiguousarray(vectors, dtype=np.float32)
 
+    def _check_keys(self, keys: NDArray[np.int64]) -> None:
+        if keys.max(initial=-1) >= len(self.item_vectors):
+            raise InvalidDataError(
+                f"the index holds the key {keys.max()}, and the model has {len(self.item_vectors)} "
+                "items: it was built for another one. Build it again from these vectors."
+            )
+
     def _best(
         self, queries: NDArray[np.float32], keys: NDArray[np.int64], N: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -218,6 +224,18 @@ class FactorForm(NamedTuple):
 
     items: NDArray[Any]
     embed: Callable[[csr_array], NDArray[Any]]
+
+
+def _alike(counts: NDArray[np.intp], width: int) -> Iterator[NDArray[np.intp]]:
+    """Users to be searched for together, who need about as many items each.
+
+    One who has seen nearly everything must not make all others fetch the catalogue.
+    """
+    sizes = np.ceil(np.log2(counts)).astype(int)
+    for size in np.unique(sizes):
+        users = np.flatnonzero(sizes == size)
+        block = max(1, _BLOCK_BYTES // (4 * width * 2 ** int(size)))
+        yield from np.split(users, range(block, len(users), block))
 
 
 def _keys(found: Any, n_queries: int) -> NDArray[np.int64]:
