@@ -96,8 +96,9 @@ def test_a_killed_download_is_continued(tmp_path, monkeypatch):
 
 def contents(folder):
     """What a folder holds, without the hidden files that a kill may leave."""
-    named = (name for name in files_in(folder) if ".equipoise-" not in name)
-    return {name: (folder / name).read_bytes() for name in named}
+    named = (folder / name for name in files_in(folder))
+    found = (path for path in named if not path.name.startswith("."))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
 
 
 def test_a_killed_tuning_run_keeps_its_fits_and_is_completed_from_them(world, tmp_path):
