@@ -3,11 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-<<<<<<< HEAD
-.PHONY: demo test check bench soak docs clean help
-=======
-.PHONY: demo test check bench fuzz oldest docs clean help
->>>>>>> ef92da9 (Add SECURITY.md, make fuzz and make oldest; tidy fuzz)
+.PHONY: demo test check bench soak fuzz oldest docs clean help
 .DEFAULT_GOAL := help
 
 # Without what needs the heavy extras (PyTorch, Dask), a browser, the newest NumPy's words or data
@@ -75,14 +71,10 @@ $(BIN)/python:
 	@$(PIP) --editable ".[dev]"
 	@touch $@ .venv/.core
 
-<<<<<<< HEAD
 .venv/.docs: .venv/.dev
 	@echo "Installing what builds the documentation ..."
 	@$(PIP) --editable ".[dev,docs]"
-=======
-.venv/.docs: pyproject.toml | $(BIN)/python
-	@$(PIP) --editable ".[docs]"
-	@touch $@ .venv/.core
+	@touch $@
 
 .venv-oldest/.ready: .ci/oldest.txt
 	@echo "Setting up .venv-oldest with the oldest versions that pyproject.toml allows ..."
@@ -90,5 +82,4 @@ $(BIN)/python:
 	@.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
 	  --constraint .ci/oldest.txt --editable ".[sql,sdp,als,plot,datasets]" \
 	  hypothesis pandas pyarrow pytest pytest-xdist
->>>>>>> ef92da9 (Add SECURITY.md, make fuzz and make oldest; tidy fuzz)
 	@touch $@

@@ -7,10 +7,10 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from tests.publisher import PART, PLAYS, WHOLE, files_in, publishing
 
 from equipoise.data.catalog import DownloadError, fetch, load_dataset
 from equipoise.exceptions import InvalidDataError, MissingExtraError, OutputError
-from tests.publisher import PART, PLAYS, WHOLE, files_in, publishing
 
 pytest.importorskip("pooch")
 

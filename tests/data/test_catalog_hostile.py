@@ -6,10 +6,10 @@ import io
 import zipfile
 
 import pytest
+from tests.publisher import ARTISTS, PLAYS, files_in, publishing, zipped
 
 from equipoise.data.catalog import fetch
 from equipoise.exceptions import InvalidDataError
-from tests.publisher import ARTISTS, PLAYS, files_in, publishing, zipped
 
 pytest.importorskip("pooch")
 

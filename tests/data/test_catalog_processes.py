@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.publisher import ARTISTS, PART, PLAYS, WHOLE, files_in, publishing, zipped
 
 from equipoise.data.catalog import Dataset, fetch
-from tests.publisher import ARTISTS, PART, PLAYS, WHOLE, files_in, publishing, zipped
 
 pytest.importorskip("pooch")
 
