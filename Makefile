@@ -3,8 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check bench soak docs clean help
+.PHONY: demo test check bench soak fuzz oldest docs clean help
 .DEFAULT_GOAL := help
+
+# Without what needs the heavy extras (PyTorch, Dask), a browser, the newest NumPy's words or data
+OLDEST_SCOPE := tests --ignore=tests/distributed --ignore=tests/models/lightgcn \
+  --ignore=tests/browser --ignore=tests/contract --ignore=tests/fuzz --ignore=tests/test_docs.py \
+  -m "not slow and not data and not postgres and not distributed and not browser"
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -36,12 +41,18 @@ bench: .venv/.dev  ## measure speed beside the peers; results in benchmarks/resu
 soak: .venv/.dev  ## work for an hour in one process: answers checked, memory watched
 	$(BIN)/python -m tests.soak.run --minutes 60 --out tests/soak/results.json
 
+fuzz: .venv/.dev  ## try every way in with some thousand inputs (fuzz/README.md)
+	$(BIN)/python fuzz/run.py all --inputs 5000
+
+oldest: .venv-oldest/.ready  ## run the core's tests with the oldest dependencies allowed
+	.venv-oldest/bin/python -m pytest -n auto --dist loadfile $(OLDEST_SCOPE)
+
 docs: .venv/.docs  ## build the documentation into site/
 	$(BIN)/python -m pytest -q tests/docs # runs every code block, checks every link
 	$(BIN)/mkdocs build --strict
 
 clean:  ## remove the environment and everything built
-	rm -rf .venv .venv-bootstrap site build dist
+	rm -rf .venv .venv-oldest .venv-bootstrap site build dist
 
 # `venv` is missing on some Debian machines: virtualenv, unpacked beside us, stands in.
 $(BIN)/python:
@@ -63,4 +74,12 @@ $(BIN)/python:
 .venv/.docs: .venv/.dev
 	@echo "Installing what builds the documentation ..."
 	@$(PIP) --editable ".[dev,docs]"
+	@touch $@
+
+.venv-oldest/.ready: .ci/oldest.txt
+	@echo "Setting up .venv-oldest with the oldest versions that pyproject.toml allows ..."
+	@$(PYTHON) -m venv .venv-oldest
+	@.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint .ci/oldest.txt --editable ".[sql,sdp,als,plot,datasets]" \
+	  hypothesis pandas pyarrow pytest pytest-xdist
 	@touch $@

@@ -24,7 +24,7 @@ def campaign_apart(
     tally, batch = Tally(), 0
     while tally.inputs < inputs and time.monotonic() < until:
         number = min(_AT_A_TIME, inputs - tally.inputs)
-        _try(door, Random(f"{seed} {batch}"), number, folder, corpus, tally)  # noqa: S311
+        _try(door, Random(f"{seed} {batch}"), number, folder, corpus, tally)
         batch += 1
     return tally
 

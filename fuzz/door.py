@@ -25,7 +25,7 @@ MEMORY_MB = 256
 _UNIT = 2**20 if sys.platform == "darwin" else 2**10
 
 
-class Mismatch(AssertionError):
+class Mismatch(AssertionError):  # noqa: N818 (what it is, not who erred)
     """The package accepted an input and made something else of it than the oracle."""
 
 
@@ -162,13 +162,15 @@ def campaign(
 
     A monotonic time of `until` ends it early; the tally says how many were tried.
     """
-    random = Random(seed)  # noqa: S311
+    random = Random(seed)
     seeds = [*door.seeds(), *corpus]
     pool, tally = list(seeds), Tally()
     for number in range(inputs):
         if time.monotonic() > until:
             break
-        content = pool[number] if number < len(seeds) else door.changed(random, random.choice(pool), pool)
+        content = (
+            pool[number] if number < len(seeds) else door.changed(random, random.choice(pool), pool)
+        )
         verdict = judge(door, content, folder)
         tally.add(verdict)
         # what is accepted is a good start for the next change; the first ones stay for good

@@ -39,7 +39,8 @@ def follow(
     with scratch() as folder:
         result = Path(folder) / "result.json"
         command = [sys.executable, str(HERE / "guided.py"), name, str(result), folder,
-                   f"-runs={inputs}", f"-seed={seed + 1}", "-max_len=4096", "-print_final_stats=1"]  # fmt: skip
+                   f"-runs={inputs}", f"-seed={seed + 1}", "-max_len=4096",
+                   "-print_final_stats=1"]  # fmt: skip
         command += [f"-max_total_time={60 * minutes:.0f}"] if minutes < 1e6 else []
         started = time.perf_counter()
         done = subprocess.run(command, stderr=subprocess.PIPE, check=False)
@@ -89,7 +90,7 @@ def _child() -> None:
             write_down()
 
     def mutator(content: bytes, largest: int, seed: int) -> bytes:
-        random = Random(seed)  # noqa: S311
+        random = Random(seed)
         if random.random() < 0.5:
             return tried.changed(random, content, pool)[:largest]
         return bytes(atheris.Mutate(content, largest))

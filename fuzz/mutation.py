@@ -11,7 +11,12 @@ Mutation = Callable[[Random, bytearray, Sequence[bytes]], None]
 
 LONGEST_INPUT = 1 << 14
 _EDGES = (0, 1, 0x7F, 0x80, 0xFE, 0xFF)
-_NASTY = tuple(text.encode() for text in (*NUMBERS, *WORDS)) + (b"\xff", b"\xc3", b"\xed\xa0\x80")
+_NASTY = (
+    *(text.encode() for text in (*NUMBERS, *WORDS)),
+    b"\xff",
+    b"\xc3",
+    b"\xed\xa0\x80",
+)
 _DELIMITERS = (b",", b"\t", b";", b"|", b" ", b"::")
 
 
@@ -54,7 +59,9 @@ def _set_byte(random: Random, content: bytearray, _: Sequence[bytes]) -> None:
 def _set_word(random: Random, content: bytearray, _: Sequence[bytes]) -> None:
     """Put a number of 2, 4 or 8 bytes somewhere: where lengths and offsets are kept."""
     width = random.choice((2, 4, 8))
-    value = random.choice((0, 1, 2 ** (8 * width - 1), 2 ** (8 * width) - 1, random.getrandbits(16)))
+    value = random.choice(
+        (0, 1, 2 ** (8 * width - 1), 2 ** (8 * width) - 1, random.getrandbits(16))
+    )
     at = random.randrange(len(content) + 1)
     content[at : at + width] = (value % 2 ** (8 * width)).to_bytes(width, "little")
 
@@ -122,4 +129,10 @@ def _change_all(random: Random, content: bytearray, _: Sequence[bytes]) -> None:
 _OF_BYTES: tuple[Mutation, ...] = (
     _flip_bit, _set_byte, _set_word, _delete, _truncate, _repeat, _insert, _splice,
 )  # fmt: skip
-_OF_TEXT: tuple[Mutation, ...] = (_change_field, _change_field, _quote_field, _move_line, _change_all)
+_OF_TEXT: tuple[Mutation, ...] = (
+    _change_field,
+    _change_field,
+    _quote_field,
+    _move_line,
+    _change_all,
+)

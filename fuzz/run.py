@@ -80,9 +80,7 @@ def blind(
         used, until = time.process_time(), time.monotonic() + 60 * minutes
         run = campaign_apart if tried.apart else campaign
         tally = run(tried, inputs, seed, Path(folder), corpus(name), until)
-    findings = [
-        {**one._asdict(), "content": one.content.hex()} for one in tally.findings.values()
-    ]
+    findings = [{**one._asdict(), "content": one.content.hex()} for one in tally.findings.values()]
     return {
         "door": name,
         "mode": "mutation",
@@ -129,7 +127,9 @@ def _remember(record: dict[str, Any], *, add: bool) -> None:
     same = [one for one in known if all(one[key] == record[key] for key in ("door", "mode"))]
     for one in same if add else ():
         record |= {key: one[key] + record[key] for key in _SUMMED}
-        record |= {key: max(filter(None, (one[key], record[key])), default=None) for key in _HIGHEST}
+        record |= {
+            key: max(filter(None, (one[key], record[key])), default=None) for key in _HIGHEST
+        }
     others = [one for one in known if one not in same]
     kept = sorted([*others, record], key=lambda one: (one["door"], one["mode"]))
     RESULTS.write_text(json.dumps(kept, indent=2) + "\n")

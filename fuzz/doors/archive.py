@@ -22,9 +22,11 @@ _GOOD = {
     "readme.txt": b"Hello",
 }
 _NAMES = (
-    "../evil", "/tmp/evil", "a/../../evil", "..\\evil", "C:/evil", "C:evil", "\\\\host\\evil", "evil/",
+    "../evil", "/tmp/evil", "a/../../evil", "..\\evil", "C:/evil", "C:evil", "\\\\host\\evil",
+    "evil/",
     "./artists.dat", "artists.dat", "user_artists.dat", "readme.txt", "sub/user_artists.dat", "nul",
-    "con", "a\0b", "~/evil", "x" * 300, "\u202egnp", ".", "..", "", "artists.dat/", "//evil", "aux.dat",
+    "con", "a\0b", "~/evil", "x" * 300, "\u202egnp", ".", "..", "", "artists.dat/", "//evil",
+    "aux.dat",
 )  # fmt: skip
 _MODES = (0o120777, 0o060666, 0o020666, 0o010666, 0o140777, 0o040755, 0o100644, 0o104755)
 
@@ -53,10 +55,18 @@ def mutate(random: Random, content: bytes) -> bytes:
         for name, stored in members:
             _add(random, archive, name, stored, odd=0.1)
         for _ in range(random.choice((0, 1, 1, 2))):
-            _add(random, archive, random.choice(_NAMES), random.choice((b"x", bytes(30_000))), odd=0.5)
+            _add(
+                random,
+                archive,
+                random.choice(_NAMES),
+                random.choice((b"x", bytes(30_000))),
+                odd=0.5,
+            )
     changed = bytearray(file.getvalue() if random.random() < 0.8 else content)
     for _ in range(random.choice((0, 0, 1, 1, 3))):
-        changed[random.randrange(len(changed))] = random.choice((0, 1, 0x7F, 0xFF, random.randrange(256)))
+        changed[random.randrange(len(changed))] = random.choice(
+            (0, 1, 0x7F, 0xFF, random.randrange(256))
+        )
     return bytes(changed)
 
 

@@ -15,9 +15,6 @@ from typing import Any
 import numpy as np
 
 # Imported before the clock runs: a time limit that strikes inside an import leaves half a module
-import equipoise.audit.report
-import equipoise.evaluation.plot
-import equipoise.models.ease
 from equipoise.cli import console
 from equipoise.cli.app import run
 from fuzz.choices import NUMBERS, WORDS, Choices
@@ -31,8 +28,27 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     "recommend": ("-N", "--users", "--items", "--out", "--json", "--drop-unknown-items", "--names"),
     "similar": ("-N", "--json", "--names"),
     "explain": ("--user", "--item", "-N", "--json"),
-    "audit": ("--rank", "--gamma", "--factors", "--out", "--json", "--md", "-k", "--groups", "--names"),
-    "evaluate": ("--models", "--ranks", "--gammas", "--csv", "--test", "--seed", "--json", "--plot"),
+    "audit": (
+        "--rank",
+        "--gamma",
+        "--factors",
+        "--out",
+        "--json",
+        "--md",
+        "-k",
+        "--groups",
+        "--names",
+    ),
+    "evaluate": (
+        "--models",
+        "--ranks",
+        "--gammas",
+        "--csv",
+        "--test",
+        "--seed",
+        "--json",
+        "--plot",
+    ),
     "models": ("--json",),
     "datasets": ("list", "--json"),
     "": ("--version", "--help", "--quiet", "--debug"),
@@ -42,12 +58,15 @@ _SHARED = (
     "--min-users-per-item", "--min-items-per-user", "--normalize-rows", "--help", "--", "-q", "--x",
 )  # fmt: skip
 _FILES = (
-    "plays.csv", "model.eqp", "names.csv", "factors.npy", "broken.csv", "nothing.csv", ".", "out.eqp",
+    "plays.csv", "model.eqp", "names.csv", "factors.npy", "broken.csv", "nothing.csv", ".",
+    "out.eqp",
     "out.html", "nowhere/x.csv", "*.csv", "http://x/y", "sqlite:///plays.csv", "nosuch://a:b@c/d",
 )  # fmt: skip
 _VALUES = (
-    "2", "-0.5", "item-weighted-pca,pca", "pca", "ease", "popularity", "tol=1e-3", "hard", "power:1",
-    "item 1", "item 1,item 2", "user 3", "json", "user", "item", "value", "mass", "1,2", "auto", "csv",
+    "2", "-0.5", "item-weighted-pca,pca", "pca", "ease", "popularity", "tol=1e-3", "hard",
+    "power:1",
+    "item 1", "item 1,item 2", "user 3", "json", "user", "item", "value", "mass", "1,2", "auto",
+    "csv",
     "1GB", "select 1", ",", "0.2", "plays", "2020",
 )  # fmt: skip
 
@@ -55,7 +74,9 @@ _VALUES = (
 def words(content: bytes) -> list[str]:
     """Return the command line that bytes choose."""
     choices = Choices(content)
-    command = choices.one(tuple(_COMMANDS)[:7]) if choices.yes(230) else choices.one(tuple(_COMMANDS))
+    command = (
+        choices.one(tuple(_COMMANDS)[:7]) if choices.yes(230) else choices.one(tuple(_COMMANDS))
+    )
     chosen = [command] if command else []
     if choices.yes(230):
         first = {"fit": "plays.csv", "audit": "plays.csv", "evaluate": "plays.csv"}.get(command)
@@ -97,7 +118,7 @@ def _prepared(folder: Path) -> None:
 
 def seeds() -> list[bytes]:
     """Random decisions: all are command lines."""
-    return [Random(k).randbytes(6 + k % 20) for k in range(30)]  # noqa: S311
+    return [Random(k).randbytes(6 + k % 20) for k in range(30)]
 
 
 def mutate(random: Random, content: bytes) -> bytes:
@@ -129,7 +150,11 @@ def enter(content: bytes, folder: Path) -> None:
         raise Mismatch(f"exit code {code} of {shlex.join(spoken)}")
     if "Traceback" in said.getvalue() + out.getvalue():
         raise Mismatch(f"a traceback of {shlex.join(spoken)}")
-    if code == 2 and "error:" not in said.getvalue() and "Usage" not in said.getvalue() + out.getvalue():
+    if (
+        code == 2
+        and "error:" not in said.getvalue()
+        and "Usage" not in said.getvalue() + out.getvalue()
+    ):
         raise Mismatch(f"refused without a word: {shlex.join(spoken)}")
 
 

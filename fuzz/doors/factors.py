@@ -72,7 +72,9 @@ def mutate(random: Random, content: bytes) -> bytes:
 def _changed_array(random: Random, content: bytes) -> bytes:
     if random.random() < 0.5:
         return mutated(random, content, (), text=False)
-    shape = tuple(random.choice((0, 1, 2, 3, 8, 9, 10**15, -1)) for _ in range(random.choice((1, 2, 2, 3))))
+    shape = tuple(
+        random.choice((0, 1, 2, 3, 8, 9, 10**15, -1)) for _ in range(random.choice((1, 2, 2, 3)))
+    )
     described = {"descr": random.choice(_KINDS), "fortran_order": bool(random.getrandbits(1))}
     header = repr(described | {"shape": shape}).encode() + b" " * 20 + b"\n"
     version = random.choice((b"\x01\x00", b"\x01\x00", b"\x02\x00", b"\x03\x00", b"\x09\x00"))
@@ -96,8 +98,14 @@ def _changed_archive(random: Random, content: bytes) -> bytes:
         entries.pop(name, None)
     else:
         old = entries.get(name) or _npy(np.eye(2))
-        entries[name] = _changed_array(random, old) if random.random() < 0.6 else _npy(
-            np.array([random.choice((0, 1, 7, 8, 9, -1, 10**9)) for _ in range(random.randrange(10))])
+        entries[name] = (
+            _changed_array(random, old)
+            if random.random() < 0.6
+            else _npy(
+                np.array(
+                    [random.choice((0, 1, 7, 8, 9, -1, 10**9)) for _ in range(random.randrange(10))]
+                )
+            )
         )
     file = io.BytesIO()
     packing = random.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2))

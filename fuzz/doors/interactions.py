@@ -36,7 +36,7 @@ _POLICIES = ("sum", "last", "max", "error", "mean", "")
 
 def seeds() -> list[bytes]:
     """Random decisions: all are calls."""
-    return [Random(k).randbytes(8 + k) for k in range(40)]  # noqa: S311
+    return [Random(k).randbytes(8 + k) for k in range(40)]
 
 
 def mutate(random: Random, content: bytes) -> bytes:
@@ -142,7 +142,8 @@ def _sparse(choices: Choices) -> None:
     data = Interactions.from_sparse(X, users, None, names, choices.one(_POLICIES))
     _check(data)
     if data.matrix.shape != X.shape or (
-        X.format != "coo" and not np.array_equal(data.matrix.toarray(), dense.astype(data.matrix.dtype))
+        X.format != "coo"
+        and not np.array_equal(data.matrix.toarray(), dense.astype(data.matrix.dtype))
     ):
         raise Mismatch("the matrix has changed")
 
@@ -187,7 +188,7 @@ def _check(data: Interactions) -> None:
     sound = np.all(np.isfinite(matrix.data)) and np.all(matrix.data > 0)
     if not sound or not matrix.has_canonical_format or matrix.shape != data.shape:
         raise Mismatch("the matrix breaks the rules of Interactions")
-    if data != data or len(data.fingerprint()) != 64:  # noqa: PLR0124
+    if data != data or len(data.fingerprint()) != 64:
         raise Mismatch("the data are not equal to themselves")
     np.testing.assert_array_equal(data.user_index(data.user_ids), np.arange(data.n_users))
     np.testing.assert_array_equal(data.item_index(data.item_ids), np.arange(data.n_items))

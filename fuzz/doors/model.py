@@ -103,7 +103,15 @@ def _inner(random: Random, manifest: Any, _: dict[str, bytes]) -> None:
 
 
 def _top(random: Random, manifest: Any, _: dict[str, bytes]) -> None:
-    kinds = ("ItemWeightedPCA", "EASE", "Popularity", "GFCF", "LightGCN", "WeightedMF", "Recommender")
+    kinds = (
+        "ItemWeightedPCA",
+        "EASE",
+        "Popularity",
+        "GFCF",
+        "LightGCN",
+        "WeightedMF",
+        "Recommender",
+    )
     if random.random() < 0.7:
         manifest["model"] = random.choice(kinds)
     else:
@@ -117,7 +125,9 @@ def _array(random: Random, manifest: Any, entries: dict[str, bytes]) -> None:
         manifest["arrays"].pop(name, None)
         entries.pop(f"arrays/{name}.npy", None)
         return
-    shape = tuple(random.choice((0, 1, 2, 7, 8, 9)) for _ in range(random.choice((0, 1, 1, 2, 2, 3))))
+    shape = tuple(
+        random.choice((0, 1, 2, 7, 8, 9)) for _ in range(random.choice((0, 1, 1, 2, 2, 3)))
+    )
     dtype = random.choice(_DTYPES[:6])
     values = np.array([random.randrange(4) for _ in range(int(np.prod(shape)))]).reshape(shape)
     if dtype[1] == "f" and values.size and random.random() < 0.3:
@@ -134,12 +144,16 @@ def _declared(random: Random, manifest: Any, entries: dict[str, bytes]) -> None:
     name = random.choice(list(manifest["arrays"]))
     declared = manifest["arrays"][name]
     if random.random() < 0.5:
-        declared["shape"] = [random.choice((0, 1, 8, 10**15, 2**62, -1)) for _ in range(random.randrange(4))]
+        declared["shape"] = [
+            random.choice((0, 1, 8, 10**15, 2**62, -1)) for _ in range(random.randrange(4))
+        ]
     else:
         declared["dtype"] = random.choice(_DTYPES)
     if random.random() < 0.5:
         body = entries[f"arrays/{name}.npy"].partition(b"\n")[2]
-        entries[f"arrays/{name}.npy"] = npy_header(declared["dtype"], tuple(declared["shape"])) + body
+        entries[f"arrays/{name}.npy"] = (
+            npy_header(declared["dtype"], tuple(declared["shape"])) + body
+        )
 
 
 def _ids(random: Random, manifest: Any, entries: dict[str, bytes]) -> None:
@@ -180,4 +194,6 @@ def _answers(model: Any) -> Any:
         return np.asarray(model.recommend(rows, N=3).scores)
 
 
-DOOR = Door("model", enter, lambda: seeds(), mutate=mutate, watches=("equipoise.models.persistence",))
+DOOR = Door(
+    "model", enter, lambda: seeds(), mutate=mutate, watches=("equipoise.models.persistence",)
+)

@@ -77,7 +77,7 @@ def packed(frame: pl.DataFrame, packing: Any = "uncompressed") -> bytes:
 
 def seeds() -> list[bytes]:
     """Small tables of every type."""
-    chosen = [Random(k).randbytes(24) for k in range(24)]  # noqa: S311
+    chosen = [Random(k).randbytes(24) for k in range(24)]
     packings = ("uncompressed", "zstd", "snappy", "gzip")
     return [packed(table(one), packings[k % 4]) for k, one in enumerate(chosen)]
 

@@ -85,7 +85,9 @@ def compare(data: Interactions, rows: Iterator[tuple[str, str, float]], duplicat
         math.isclose(found[key], expected[key], rel_tol=1e-12) for key in found
     )
     if not same:
-        raise Mismatch(f"read {_few(found, expected)}, the csv module reads {_few(expected, found)}")
+        raise Mismatch(
+            f"read {_few(found, expected)}, the csv module reads {_few(expected, found)}"
+        )
 
 
 def _few(these: dict[Any, float], those: dict[Any, float]) -> str:

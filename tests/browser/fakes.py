@@ -42,6 +42,7 @@ HOSTILE = (
     "\ud800 half",
     "__proto__",
     "-->]]>",
+    "</SCRIPT\t>\u2028window.pwned='line'\u2029' \" ` \\",
 )
 
 

@@ -51,7 +51,7 @@ def test_no_failure_shows_it(url, command, tmp_path, monkeypatch, capsys, caplog
     pytest.importorskip("sqlalchemy")
     pytest.importorskip("psycopg")
     monkeypatch.chdir(tmp_path)
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.INFO)
     words = [word.format(url=url) for word in COMMANDS[command]]
     assert run(words) == 2
     said = capsys.readouterr()

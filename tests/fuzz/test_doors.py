@@ -6,10 +6,11 @@ import pytest
 
 pytest.importorskip("pandas")
 
-from fuzz.door import Door, Finding, Mismatch, campaign, judge
-from fuzz.doors import CORPUS, NAMES, corpus, door
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fuzz.door import Door, Finding, Mismatch, campaign, judge
+from fuzz.doors import CORPUS, NAMES, corpus, door
 
 # Inputs that take together well below a minute. polars may abort on damaged Parquet files, which
 # ends the process: that door is tried here with whole files of odd types only.
@@ -56,7 +57,7 @@ def fake(enter) -> Door:
 
 
 def test_what_leaves_the_error_tree_is_a_finding(tmp_path):
-    def enter(content, folder):
+    def enter(*_):
         raise ZeroDivisionError("oh")
 
     found = judge(fake(enter), b"x", tmp_path)
@@ -66,7 +67,7 @@ def test_what_leaves_the_error_tree_is_a_finding(tmp_path):
 
 
 def test_a_wrong_result_is_a_finding(tmp_path):
-    def enter(content, folder):
+    def enter(*_):
         raise Mismatch("2 is not 3")
 
     assert judge(fake(enter), b"x", tmp_path).kind == "wrong"
@@ -75,7 +76,7 @@ def test_a_wrong_result_is_a_finding(tmp_path):
 def test_a_hang_is_a_finding(tmp_path, monkeypatch):
     monkeypatch.setattr("fuzz.door.HANG_SECONDS", 0.05)
 
-    def enter(content, folder):
+    def enter(*_):
         while True:
             pass
 

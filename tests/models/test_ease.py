@@ -8,8 +8,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.models import ease
-from equipoise.models import memory
+from equipoise.models import ease, memory
 from equipoise.models.ease import EASE
 from equipoise.models.memory import available_memory
 

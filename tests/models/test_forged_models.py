@@ -92,7 +92,7 @@ def other_model(manifest, _):
 
 
 FORGED = {
-    "a method is shadowed by a number": (field("scalars", "recommend", 1), r"number \['recommend'\]"),
+    "a method is shadowed by a number": (field("scalars", "recommend", 1), r"\['recommend'\]"),
     "the class is replaced": (field("scalars", "__class__", "x"), r"number \['__class__'\]"),
     "a method is shadowed by an array": (array("_scores", np.eye(5)), r"array \['_scores'\]"),
     "a parameter is unknown": (field("parameters", "shell", "ls"), r"parameter \['shell'\]"),

@@ -67,7 +67,7 @@ def _npy(path: Path, data: Interactions) -> Matrix:  # noqa: ARG001
 def _npz(path: Path, data: Interactions) -> Matrix:
     with NumpyArchive(path) as archive:
         names = archive.names
-        if _SPARSE <= set(names):
+        if set(names) >= _SPARSE:
             return _sparse(path, archive, data)
         known = [name for name in _FACTOR_NAMES if name in names]
         if known:

@@ -72,9 +72,7 @@ def check_contents(
             _is_of(artefact.scalars[name], kind),
             f"{name} is {artefact.scalars[name]!r:.40}, not of type {kind.__name__}",
         )
-    lengths = {
-        axis: artefact.scalars[name] for axis, name in _LENGTHS.items() if name in scalars
-    }
+    lengths = {axis: artefact.scalars[name] for axis, name in _LENGTHS.items() if name in scalars}
     _require(lengths["m"] > 0 and lengths.get("r", 0) >= 0, "it has no items")
     for name, declared in arrays.items():
         if name in artefact.arrays:

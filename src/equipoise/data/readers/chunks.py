@@ -101,9 +101,7 @@ def _last_record_end(text: bytes, quoted: bool) -> int:
     return cut if cut or len(text) < _LONGEST_RECORD * CHUNK_BYTES else last
 
 
-def csv_reader(
-    lines: Iterable[str], delimiter: str, *, quoted: bool, strict: bool = False
-) -> Any:
+def csv_reader(lines: Iterable[str], delimiter: str, *, quoted: bool, strict: bool = False) -> Any:
     """Return the standard library's reader, which counts lines, with or without quoting."""
     if quoted:
         spaces = delimiter != " "
