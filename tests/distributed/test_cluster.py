@@ -172,7 +172,7 @@ def test_blocks_that_no_user_fell_into_do_no_harm(client, tmp_path):
         ours, theirs = (data.holdout(method=method, **options) for data in (spread, local))
         assert ours.train.collect() == theirs.train
         assert ours.test.collect() == theirs.test
-    assert_same_model(ItemWeightedPCA(2, tol=1e-9).fit(spread), ItemWeightedPCA(2).fit(local))
+    assert_same_model(ItemWeightedPCA(1, tol=1e-9).fit(spread), ItemWeightedPCA(1).fit(local))
 
 
 @pytest.mark.parametrize("sweeps", ["few", "many"])
