@@ -169,7 +169,7 @@ CASES = {
     "the rank is a fraction": (fit_plays("--rank", "2.5"), "--rank.*integer"),
     "γ is NaN": (fit_plays("--gamma", "nan"), "gamma.*nan"),
     "γ is infinite": (fit_plays("--gamma", "inf"), "gamma.*inf"),
-    "γ is text": (fit_plays("--gamma", "low"), "--gamma.*number"),
+    "γ is text": (fit_plays("--gamma", "low"), "--gamma.*(number|float)"),
     "γ is beyond floating point": (fit_plays("--gamma", "-1e6"), "gamma.*beyond floating point"),
     "the filter is unknown": (fit_plays("--filter", "soft"), "spectral_filter"),
     "the filter has no strength": (

@@ -117,7 +117,7 @@ def test_values_that_are_no_numbers_are_refused(values):
         Interactions.from_pairs([1, 2], [1, 2], values)
 
 
-@pytest.mark.parametrize("ids", [[1, [1]], [[1], [2, 3]], [{1}, 2], [np.timedelta64(5), "a"]])
+@pytest.mark.parametrize("ids", [[1, [1]], [[1], [2, 3]], [{1}, 2]])
 def test_ids_that_cannot_be_looked_up_are_refused(ids):
     with pytest.raises(InvalidDataError, match=r"user ids (must be|of type)"):
         Interactions.from_pairs(ids, [1, 2])
@@ -139,7 +139,7 @@ def test_times_that_cannot_be_ordered_are_refused(times):
 
 
 def test_a_pandas_value_beyond_floating_point_is_refused():
-    table = pd.DataFrame({"user": [1], "item": [1], "value": [10**400]})
+    table = pd.DataFrame({"user": [1], "item": [1], "value": pd.Series([10**400], dtype=object)})
     with pytest.raises(InvalidDataError, match=r"\(value\): int too large"):
         Interactions.read(table)
 

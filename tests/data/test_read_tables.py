@@ -232,7 +232,8 @@ class TestRefusing:
     def test_a_column_is_no_table(self, column, called):
         with pytest.raises(
             InvalidDataError,
-            match=f"the {called} cannot be read as a table: it is one column. Give",
+            # older pandas and polars tell less of what a single column is
+            match=rf"the {called} cannot be read as a table: .*\. Give|cannot read from Series\. Give",
         ):
             Interactions.read(column)
 
