@@ -233,7 +233,7 @@ class TestRefusing:
         with pytest.raises(
             InvalidDataError,
             # older pandas and polars tell less of what a single column is
-            match=rf"the {called} cannot be read as a table: .*\. Give|cannot read from Series\. Give",
+            match=rf"{called} cannot be read as a table: .*\. Give|cannot read from Series\. Give",
         ):
             Interactions.read(column)
 
