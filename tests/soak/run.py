@@ -140,8 +140,9 @@ def table(found: dict[str, Any]) -> str:
     for name, times in found["calls"].items():
         lines.append(f"{name:24}{times:8,}{found['largest_error'][name]:16.1e}")
     low, high = found["rss_slope_95_percent"]
+    wrong = len(found["wrong"])
     lines.append(
-        f"\n{found['cycles']:,} cycles, {found['operations']:,} operations, {len(found['wrong'])} wrong, in "
+        f"\n{found['cycles']:,} cycles, {found['operations']:,} operations, {wrong} wrong, in "
         f"{found['minutes']:g} minutes\nmemory {found['rss_mb_after_warm_up']:g} MB after the "
         f"warm-up, {found['rss_mb_at_end']:g} MB at the end: {found['rss_slope_mb_per_hour']:+g} "
         f"MB an hour ({low:+g} to {high:+g})\nopen files {found['files']}, threads "
