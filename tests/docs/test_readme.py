@@ -36,3 +36,11 @@ def test_the_quality_in_the_readme_is_that_of_the_comparison():
         expected = [number for table in measured for number in table[model]]
         # three digits of what the comparison has in four: a half may have been rounded either way
         assert _numbers(cells) == pytest.approx(expected, abs=5.001e-4), model
+
+
+def test_the_speed_in_the_readme_is_that_of_the_benchmarks(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import quote
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.split(quote.BEGIN)[1].split(quote.END)[0] == quote.block()
