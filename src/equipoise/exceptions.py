@@ -71,3 +71,17 @@ def require_extra(module: str, extra: str, purpose: str) -> ModuleType:
             f'Install it with: pip install "equipoise[{extra}]"'
         )
         raise MissingExtraError(message) from error
+
+
+def first_line(error: BaseException) -> str:
+    r"""The first line of what another library said, or the name of its error if it said nothing.
+
+    Examples
+    --------
+    >>> first_line(ValueError("no such column\nhint: ..."))
+    'no such column'
+    >>> first_line(TimeoutError())
+    'TimeoutError'
+    """
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.data.identifiers import is_missing
-from equipoise.exceptions import InvalidDataError
+from equipoise.exceptions import InvalidDataError, first_line
 
 _NAME_COLUMNS = ("name", "title", "itemname", "label", "artistname", "movietitle", "description")
 _ID_COLUMNS = ("id", "itemid", "item", "movieid", "artistid", "trackid", "productid", "key")
@@ -89,8 +89,7 @@ def _from_file(path: Path) -> dict[Any, Any]:
         return _rows_of_file(path)
     except (OSError, EOFError, zlib.error, *POLARS_ERRORS) as error:
         raise InvalidDataError(
-            f"{path} cannot be read for names; it may be broken or cut off. "
-            f"({str(error).splitlines()[0]})"
+            f"{path} cannot be read for names; it may be broken or cut off. ({first_line(error)})"
         ) from error
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from equipoise.data.readers.columns import Columns
 from equipoise.data.readers.databases import without_credentials
-from equipoise.exceptions import InvalidDataError, require_extra
+from equipoise.exceptions import InvalidDataError, first_line, require_extra
 
 # Rows that a task reads at a time, at least a row group: some 100 MB of table
 ROWS_AT_A_TIME = 1 << 22
@@ -107,7 +107,7 @@ def _opened(system: Any, path: str, url: str) -> Any:
     except (pa.ArrowException, OSError) as error:
         raise InvalidDataError(
             f"{url} cannot be read as Parquet; it may be broken or another kind of file. "
-            f"({str(error).splitlines()[0]})"
+            f"({first_line(error)})"
         ) from error
 
 

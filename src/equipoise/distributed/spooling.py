@@ -14,7 +14,7 @@ from equipoise.data.readers.encoder import Batch, Encoder
 from equipoise.data.readers.vocabulary import Vocabulary
 from equipoise.distributed.blocks import RowBlock
 from equipoise.distributed.disk import write_block
-from equipoise.exceptions import InvalidDataError, OutputError
+from equipoise.exceptions import InvalidDataError, OutputError, first_line
 
 
 class Spooled(NamedTuple):
@@ -95,7 +95,7 @@ def spool(
             made = _assembled(encoder, block, user_ids, item_ids, duplicates, source)
             write_block(folder / f"block-{block:05}", made)
     except pl.exceptions.PolarsError as error:
-        raise InvalidDataError(f"{source} cannot be read: {str(error).splitlines()[0]}.") from error
+        raise InvalidDataError(f"{source} cannot be read: {first_line(error)}.") from error
     except OSError as error:
         raise OutputError(
             f"the blocks of {source} could not be written to {folder}: {error.strerror or error}. "

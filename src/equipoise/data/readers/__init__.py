@@ -22,7 +22,7 @@ from equipoise.data.readers.vocabulary import (
     TextVocabulary,
     Vocabulary,
 )
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, first_line
 
 __all__ = ["Columns", "Opened", "Options", "open_files", "read"]
 
@@ -167,4 +167,4 @@ def _encode(
             encoder.add(batch)
         return encoder.finish(options.duplicates, source)
     except POLARS_ERRORS as error:
-        raise InvalidDataError(f"{source} cannot be read: {str(error).splitlines()[0]}.") from error
+        raise InvalidDataError(f"{source} cannot be read: {first_line(error)}.") from error

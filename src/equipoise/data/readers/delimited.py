@@ -24,7 +24,7 @@ from equipoise.data.readers.columns import Columns, is_known_name, refuse_idle_n
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch
 from equipoise.data.readers.quotes import refuse_other_reading, strictly_read, well_formed
 from equipoise.data.readers.typed import Types, guess_types, is_plain
-from equipoise.exceptions import InvalidDataError
+from equipoise.exceptions import InvalidDataError, first_line
 
 _DELIMITERS = ("\t", ",", ";", "|", " ")
 # polars splits at one byte; this one, "unit separator", stands in for "::" and occurs in no text
@@ -227,7 +227,7 @@ def _parse(
         _refuse_wide_record(chunk, form, source)
         raise InvalidDataError(
             f"{source}, from line {chunk.first_line} on: the text cannot be split into columns; "
-            f"a quote may be open or stand inside a field. ({str(error).splitlines()[0]})"
+            f"a quote may be open or stand inside a field. ({first_line(error)})"
         ) from error
 
 

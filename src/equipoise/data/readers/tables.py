@@ -14,7 +14,7 @@ from equipoise.data.assembly import Duplicates
 from equipoise.data.interactions import Interactions
 from equipoise.data.readers.columns import Columns, Resolved, refuse_idle_numbers, resolve
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch, times_of
-from equipoise.exceptions import InvalidDataError
+from equipoise.exceptions import InvalidDataError, first_line
 
 # Rows of a Parquet file held at a time
 _ROWS_AT_A_TIME = 1 << 19
@@ -180,7 +180,7 @@ def _naming(path: Path) -> Iterator[None]:
     except (*POLARS_ERRORS, OSError) as error:
         raise InvalidDataError(
             f"{path} cannot be read as Parquet; it may be broken or another kind of file. "
-            f"({str(error).splitlines()[0]})"
+            f"({first_line(error)})"
         ) from error
 
 
