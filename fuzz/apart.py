@@ -48,9 +48,10 @@ def _try(
     os.waitpid(child, 0)
     for line in lines:
         if line in ("accepted", "refused"):
-            tally.add(line)  # type: ignore[arg-type]
+            tally.add(line)  # type: ignore[arg-type]  # one of the two words
         else:
             kind, content, summary = line.split(" ", 2)
+            # what `_report` wrote, so that `kind` is one of the known
             tally.add(Finding(kind, summary, bytes.fromhex(content), ""))  # type: ignore[arg-type]
     if len(lines) < number:
         current = (folder / "current").read_bytes()

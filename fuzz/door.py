@@ -49,8 +49,6 @@ class Door:
         Changes an input with knowledge of its structure.
     allowed : tuple of exceptions
         What the door may raise: the package's own errors, and nothing else.
-    watches : tuple of str
-        Modules whose branches a coverage-guided run follows.
     apart : bool
         Whether an input may end the process: then forked processes try them.
     """
@@ -61,7 +59,6 @@ class Door:
     text: bool = False
     mutate: Callable[[Random, bytes], bytes] | None = None
     allowed: tuple[type[BaseException], ...] = (EquipoiseError,)
-    watches: tuple[str, ...] = ()
     apart: bool = False
 
     def changed(self, random: Random, content: bytes, others: Sequence[bytes]) -> bytes:

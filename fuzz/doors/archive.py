@@ -114,4 +114,4 @@ def _check_contents(content: bytes, home: Path) -> None:
                 raise Mismatch(f"{path.name} is not what the archive holds")
 
 
-DOOR = Door("archive", enter, seeds, mutate=mutate, watches=("equipoise.data.catalog.unpacking",))
+DOOR = Door("archive", enter, seeds, mutate=mutate)

@@ -194,6 +194,4 @@ def _answers(model: Any) -> Any:
         return np.asarray(model.recommend(rows, N=3).scores)
 
 
-DOOR = Door(
-    "model", enter, lambda: seeds(), mutate=mutate, watches=("equipoise.models.persistence",)
-)
+DOOR = Door("model", enter, seeds, mutate=mutate)

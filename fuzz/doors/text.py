@@ -125,4 +125,4 @@ def _rows(content: bytes, form: delimited.Layout) -> Sequence[Sequence[str]]:
     return [row for row in reader if "".join(row).strip()]
 
 
-DOOR = Door("text", enter, seeds, text=True, watches=("equipoise.data.readers",))
+DOOR = Door("text", enter, seeds, text=True)

@@ -7,6 +7,7 @@ import inspect
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
 
 import equipoise
 from equipoise import ItemWeightedPCA, Popularity, WeightedMF
@@ -141,6 +142,13 @@ def test_a_model_from_a_file_serves_rows(ours, X, tmp_path):
 
 
 class TestRefusals:
+    def test_a_model_that_is_not_fitted(self, X):
+        model = ImplicitLike(ItemWeightedPCA(n_components=8))
+        with pytest.raises(NotFittedError, match="ItemWeightedPCA instance is not fitted yet"):
+            model.recommend(0, X[0], recalculate_user=True)
+        with pytest.raises(NotFittedError, match="ItemWeightedPCA instance is not fitted yet"):
+            model.similar_items(0)
+
     def test_rows_of_another_format(self, ours, X):
         with pytest.raises(InvalidDataError, match="must be a CSR sparse matrix, got ndarray"):
             ours.recommend(3, X[3].toarray())

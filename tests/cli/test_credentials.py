@@ -27,6 +27,10 @@ FAILING = {
     "no colon": "postgresql//alice:hunter2@host/shop",
     "a web address": "https://alice:hunter2@host/plays.csv",
     "an at in the password": "postgresql://alice:p@hunter2@127.0.0.1:1/shop",
+    "a question mark in the password": "postgresql://alice:p?hunter2@127.0.0.1:1/shop",
+    "both in the password": "postgresql://alice:p@q?hunter2@127.0.0.1:1/shop",
+    "a slash too few, a star": "postgresql:/alice:hunter2*@host/shop",
+    "a slash too few, options": "postgresql:/host/shop?user=alice&password=hunter2",
     "a line break": "postgresql://alice:hunter2@127.0.0.1:1/shop\nx",
 }
 COMMANDS = {
@@ -85,6 +89,12 @@ def test_no_fitted_model_shows_it(plays, tmp_path, monkeypatch, capsys):
     assert "Reading postgresql+psycopg://***@127.0.0.1:1/shop" in said.err
 
 
-@pytest.mark.parametrize("path", ["data/plays.csv", "C:\\plays.csv", "a@b.csv", "*.parquet"])
+def test_where_a_password_may_begin_and_end_in_two_ways_only_the_scheme_is_shown():
+    assert without_credentials("mysql://host/shop?password=p@hunter2") == "mysql://***"
+
+
+@pytest.mark.parametrize(
+    "path", ["data/plays.csv", "C:\\plays.csv", "C:/a@b?.csv", "a@b.csv", "*.parquet"]
+)
 def test_paths_are_shown_as_they_are(path):
     assert without_credentials(path) == path

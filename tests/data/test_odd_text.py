@@ -34,11 +34,12 @@ OPEN_OR_INSIDE = "a quote may be open or stand inside a field"
         ('user,item\n1,""1""\n1,2\n', OPEN_OR_INSIDE),
         ('user,item\nb,1\nc,"2""', OPEN_OR_INSIDE),
         ('user,item\n1,a\n2,"b\n3,c\n', OPEN_OR_INSIDE),
-        ('user,itemx,1\na,x,"', "."),
+        ('user,itemx,1\na,x,"', OPEN_OR_INSIDE),
         ('user,item,"value\na,x,3\nb,x,2\n', "a quote in the header is open"),
         ('user,item,rating,"\x00\nann,x,1,2020-01-01\n', "a quote in the header is open"),
         ("user,item\r\r\n5,2\r\r\n7,3\r\r\n", "carriage return"),
         ("user,item\n5,2\r3\n7,3\n", "carriage return"),
+        ("user,item\n1,2\n\r\r\n", "carriage returns can be understood in more than one way"),
     ],
 )
 def test_quotes_and_returns_that_two_readers_understand_differently_are_refused(

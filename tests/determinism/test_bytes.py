@@ -1,7 +1,7 @@
 """What is promised of two runs on the same input, and that it holds.
 
 The same number of threads gives the same bytes, in any process. Another number of threads adds
-floating-point numbers in another order: what is promised then is in `test_threads`.
+floating-point numbers in another order: then eigenvalues, spaces and lists agree to rounding.
 """
 
 from __future__ import annotations

@@ -125,12 +125,12 @@ def test_empty_rows_score_zero(X):
 
 
 def test_catalogue_that_does_not_fit_is_refused_before_it_is_computed(monkeypatch):
-    monkeypatch.setattr(ease, "available_memory", lambda: 2 * 2**30)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2 * 2**30)
     monkeypatch.setattr(ease, "DenseGram", None)
     wide = sp.csr_array(([1.0], ([0], [0])), shape=(1, 20_000))
     message = (
-        "EASE on 20000 items needs about 8.9 GiB for dense 20000 × 20000 matrices, and "
-        r"2.0 GiB are free\. Leave rare items out, or use a model without such a matrix"
+        r"EASE forms dense matrices of 20,000 × 20,000 items, which take about 8\.9 GiB, and "
+        r"2\.0 GiB are free\. Leave rare items out, or use a model without such a matrix"
     )
     with pytest.raises(InvalidDataError, match=message):
         EASE().fit(wide)
@@ -140,11 +140,11 @@ def test_catalogue_that_does_not_fit_is_refused_before_it_is_computed(monkeypatc
 def test_catalogue_that_just_fits_or_memory_that_is_unknown_is_no_reason_to_refuse(
     X, available, monkeypatch
 ):
-    monkeypatch.setattr(ease, "available_memory", lambda: available)
+    monkeypatch.setattr(memory, "available_memory", lambda: available)
     assert EASE().fit(X).item_weights_.shape == (14, 14)
     if available is not None:
-        monkeypatch.setattr(ease, "available_memory", lambda: available - 1)
-        with pytest.raises(InvalidDataError, match="EASE on 14 items needs"):
+        monkeypatch.setattr(memory, "available_memory", lambda: available - 1)
+        with pytest.raises(InvalidDataError, match="EASE forms dense matrices of 14 × 14 items"):
             EASE().fit(X)
 
 

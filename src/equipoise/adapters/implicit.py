@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
 from equipoise.models.ranking import Ranking, rank_items, top_items
@@ -110,6 +111,7 @@ class ImplicitLike:
             The only items to choose from; not together with `filter_items`.
         """
         _refuse_both(filter_items, items)
+        check_is_fitted(self.model)
         users = np.atleast_1d(np.asarray(userid))
         given = None
         if filter_already_liked_items or recalculate_user:
@@ -146,6 +148,7 @@ class ImplicitLike:
             As in `recommend`.
         """
         _refuse_both(filter_items, items)
+        check_is_fitted(self.model)
         columns = self._columns(np.atleast_1d(np.asarray(itemid)))
         excluded = self._excluded(filter_items, items)
         wanted = N if items is None else min(N, len(np.asarray(items)))

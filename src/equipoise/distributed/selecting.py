@@ -16,10 +16,10 @@ _MARKS = 1000
 
 
 class _Between(NamedTuple):
-    """Times above `low` and below `high`; None is no bound."""
+    """Times above `low` and below `high`."""
 
-    low: Any = None
-    high: Any = None
+    low: Any
+    high: Any
 
 
 def kth_time(blocks: BlockSet, k: int, *, marks: int = _MARKS) -> Any:
@@ -34,27 +34,23 @@ def kth_time(blocks: BlockSet, k: int, *, marks: int = _MARKS) -> Any:
     marks : int
         Into how many parts a block cuts its times each round.
     """
-    span = _Between()
+    span: _Between | None = None
     while True:
         found = [each for each in blocks.collect(_marks, span, marks) if len(each)]
         candidates = np.unique(np.concatenate(found))
         below, up_to = blocks.total(_counted, candidates)
         place = int(np.searchsorted(up_to, k, side="right"))  # the first with more than k up to it
-        if place < len(candidates) and below[place] <= k:
+        if below[place] <= k:
             return candidates[place]
-        span = _Between(
-            candidates[place - 1] if place else span.low,
-            candidates[place] if place < len(candidates) else span.high,
-        )
+        # the first and the last of the span are candidates, so that it lies between two of them
+        span = _Between(candidates[place - 1], candidates[place])
 
 
-def _marks(block: RowBlock, span: _Between, count: int) -> NDArray[Any]:
+def _marks(block: RowBlock, span: _Between | None, count: int) -> NDArray[Any]:
     """Evenly spaced among the block's sorted times within the span, the first and last included."""
     times = required_times(block.timestamps, "temporal")
-    if span.low is not None:
-        times = times[times > span.low]
-    if span.high is not None:
-        times = times[times < span.high]
+    if span is not None:
+        times = times[(times > span.low) & (times < span.high)]
     times = np.sort(times)
     places = np.linspace(0, len(times) - 1, min(len(times), count + 1)).astype(np.intp)
     return times[places]

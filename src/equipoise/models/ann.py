@@ -36,7 +36,7 @@ class Index(Protocol):
         """Return keys and distances: usearch's matches, or faiss's pair of arrays."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AnnVectors:
     """A fitted model as vectors for maximum inner-product search; made by `Recommender.to_ann`.
 

@@ -13,14 +13,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from equipoise.compiled import one_blas_thread
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models.item_item import ItemItemModel
-from equipoise.models.memory import available_memory
+from equipoise.models.memory import require_dense_room
 from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform
 from equipoise.models.projection import Floats
 from equipoise.spectral.gram import DenseGram, squared_column_norms
-
-# Dense m × m matrices of float64 that the fit holds at its peak: XᵀX being formed from a sparse
-# product of up to 1.5 such matrices, later the inverse and the weights made from it.
-_MATRICES_AT_PEAK = 3
 
 
 class EASE(ItemItemModel):
@@ -87,7 +83,8 @@ class EASE(ItemItemModel):
 
     def _fit(self, user_items: sp.csr_array) -> None:
         """Solve the regressions of all items by one factorisation."""
-        _check_memory(user_items.shape[1], available_memory())
+        instead = "Leave rare items out, or use a model without such a matrix, e.g. ItemKNN."
+        require_dense_room(user_items.shape[1], "EASE", instead)
         signal = self.preprocess(user_items)
         _check_squares(signal)
         with one_blas_thread():
@@ -113,16 +110,6 @@ class EASE(ItemItemModel):
         B /= -diagonal
         np.fill_diagonal(B, 0.0)
         return np.ascontiguousarray(B)
-
-
-def _check_memory(n_items: int, available: int | None) -> None:
-    needed = _MATRICES_AT_PEAK * 8 * n_items**2
-    if available is not None and needed > available:
-        raise InvalidDataError(
-            f"EASE on {n_items} items needs about {needed / 2**30:.1f} GiB for dense "
-            f"{n_items} × {n_items} matrices, and {available / 2**30:.1f} GiB are free. Leave rare "
-            "items out, or use a model without such a matrix, e.g. ItemWeightedPCA or ItemKNN."
-        )
 
 
 def _check_squares(user_items: sp.csr_array) -> None:

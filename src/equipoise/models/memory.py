@@ -9,7 +9,9 @@ from equipoise.exceptions import InvalidDataError
 
 _MEMINFO = Path("/proc/meminfo")
 
-# XᵀX, the same in units of its scale, and M: what a fit on the dense Gram matrix holds at once.
+# Such matrices of float64 held at once. On the dense Gram matrix: XᵀX, the same in units of its
+# scale, and M. By EASE: XᵀX beside a sparse product of up to 1.5 of them, later the inverse and the
+# weights made from it.
 _MATRICES = 3
 
 

@@ -23,6 +23,7 @@ from equipoise.spectral.eigen import BoundMethod
 _ITEM_IDS, _NAMES = "item_ids_", "feature_names_in_"
 # What an axis is as long as, where a learned number says so
 _LENGTHS = {"m": "n_features_in_", "r": "n_components_"}
+_KINDS = {int: "a whole number from 0 on", float: "a number", str: "text", dict: "a record"}
 
 
 @contextmanager
@@ -31,8 +32,9 @@ def thawing(path: str | PathLike[str], model: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, KeyError, EquipoiseError) as error:
+        reason = str(error).rstrip(".")
         raise ArtefactError(
-            f"{path} is no {model} that can be used: {error}. It was not written by equipoise as "
+            f"{path} is no {model} that can be used: {reason}. It was not written by equipoise as "
             "it is; get it again from where it came, or fit the model again."
         ) from error
 
@@ -70,7 +72,7 @@ def check_contents(
     for name, kind in scalars.items():
         _require(
             _is_of(artefact.scalars[name], kind),
-            f"{name} is {artefact.scalars[name]!r:.40}, not of type {kind.__name__}",
+            f"{name} is {artefact.scalars[name]!r:.40}, and is to be {_KINDS[kind]}",
         )
     lengths = {axis: artefact.scalars[name] for axis, name in _LENGTHS.items() if name in scalars}
     _require(lengths["m"] > 0 and lengths.get("r", 0) >= 0, "it has no items")
@@ -90,7 +92,7 @@ def _check_names(
 ) -> None:
     strange = sorted(set(found) - set(known))
     missing = sorted(set(required) - set(found))
-    _require(not strange, f"it holds a {what} {strange[:1]} that this model does not have")
+    _require(not strange, f"it holds the {what} {strange[:1]}, which this model does not have")
     _require(not missing, f"it lacks the {what} {missing[:1]}")
 
 

@@ -85,7 +85,7 @@ def _plain(value: Any) -> Cell:
     if hasattr(value, "item"):
         value = value.item()
     if not isinstance(value, float):
-        return value  # type: ignore[no-any-return]
+        return value  # type: ignore[no-any-return]  # whole, text or None
     if math.isnan(value):
         return None
     return round(value, _DIGITS) + 0.0  # no negative zero

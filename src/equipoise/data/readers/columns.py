@@ -137,7 +137,7 @@ def resolve(names: Sequence[str] | None, n_columns: int, asked: Columns, source:
     for role in _REQUIRED:
         if places[role] is None:
             raise InvalidDataError(_missing(role, names, n_columns, source))
-    resolved = Resolved(**places)  # type: ignore[arg-type]
+    resolved = Resolved(**places)  # type: ignore[arg-type]  # user and item are there
     _refuse_shared_column(resolved, names, source)
     return resolved
 

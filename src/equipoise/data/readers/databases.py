@@ -20,7 +20,10 @@ from equipoise.exceptions import EquipoiseError, InvalidDataError, require_extra
 _ROWS_AT_A_TIME = 50_000
 _SQLITE_URL = re.compile(r"^sqlite(?:\+pysqlite)?:///(?P<path>[^?]+)$")
 _URL = re.compile(r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://")
-_MASKED = r"\1***@"
+# A scheme; with a slash or the colon too few it is none, and what follows no less secret
+_NEARLY_URL = re.compile(
+    r"[A-Za-z][\w+.\-]+:/{1,3}|[A-Za-z][\w+.\-]*/{1,3}(?=[^@]*:.*@)", flags=re.DOTALL
+)
 _FILE_SCHEMES = {"http", "https", "ftp", "s3", "gs", "gcs", "az", "abfs", "hdfs"}
 
 
@@ -39,9 +42,14 @@ def without_credentials(source: str) -> str:
     >>> without_credentials("data/plays.csv")
     'data/plays.csv'
     """
-    shown = source.partition("?")[0] if is_url(source) else source
-    # up to the last @: a password may hold others; a slash too few makes it no less secret
-    return re.sub(r"^([A-Za-z][\w+.\-]*:?/{1,3})[^@]*:.*@|(?<=://).*@", _MASKED, shown, count=1)
+    scheme = _NEARLY_URL.match(source)
+    if scheme is None:
+        return source
+    address, _, options = source[scheme.end() :].partition("?")
+    if "@" in options:  # it may end a password that the question mark is a part of
+        return f"{scheme[0]}***"
+    _, at, host = address.rpartition("@")  # the last one: a password may hold others
+    return f"{scheme[0]}***@{host}" if at else f"{scheme[0]}{host}"
 
 
 def batches(source: str, query: str | None, asked: Columns) -> Iterator[Batch]:

@@ -53,16 +53,16 @@ def find(source: str | Path, asked_format: str | None) -> Files:
 
 
 def _matching(pattern: Path) -> list[Path]:
-    text = str(pattern)
-    if not glob.has_magic(text):
-        from equipoise.data.readers.databases import without_credentials
+    from equipoise.data.readers.databases import without_credentials
 
-        # a URL with a slash too few ends up here
-        raise InvalidDataError(f"there is no file {without_credentials(text)}. Check the path.")
+    text = str(pattern)
+    shown = without_credentials(text)  # a URL with a slash too few ends up here
+    if not glob.has_magic(text):
+        raise InvalidDataError(f"there is no file {shown}. Check the path.")
     paths = sorted(Path(match) for match in glob.glob(text, recursive=True))
     paths = [path for path in paths if path.is_file()]
     if not paths:
-        raise InvalidDataError(f"no file matches {text}. Check the pattern and the folder.")
+        raise InvalidDataError(f"no file matches {shown}. Check the pattern and the folder.")
     return paths
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Protocol
 
 import numpy as np
@@ -94,11 +95,14 @@ def refuse_other_reading(
         How an error calls the file.
     """
     cells = [["" if cell is None else cell for cell in row] for row in rows.rows()]
-    for place, (line, fields) in enumerate(written):
-        meant = [fields[k] if k < len(fields) else "" for k in places]
-        if place >= len(cells) or cells[place] != meant:
-            raise InvalidDataError(
-                f"{source}, line {line}: its quotes or carriage returns can be understood in more "
-                "than one way. Put the whole field in quotes, double those inside it, and end "
-                "lines with newlines."
-            )
+    meant = [[fields[k] if k < len(fields) else "" for k in places] for _, fields in written]
+    if cells == meant:
+        return
+    pairs = zip_longest(cells, meant)
+    place = next(k for k, (cell, fields) in enumerate(pairs) if cell != fields)
+    # what only polars takes for records (lone carriage returns) has no line among those written
+    where = f", line {written[place][0]}" if place < len(written) else ""
+    raise InvalidDataError(
+        f"{source}{where}: its quotes or carriage returns can be understood in more than one way. "
+        "Put the whole field in quotes, double those inside it, and end lines with newlines."
+    )
