@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
+from equipoise.exceptions import InvalidParameterError
+
 _Part = TypeVar("_Part")
 _Result = TypeVar("_Result")
 
@@ -36,12 +38,18 @@ def compile_loop(loop: Callable[..., Any], *, fastmath: bool = False) -> Callabl
 
 
 def thread_count() -> int:
-    """Threads to use: the cores this process may run on, or fewer by NUMBA_NUM_THREADS.
+    """Threads to use: the cores this process may run on, or what NUMBA_NUM_THREADS says.
 
-    What numba's own configuration says, without loading numba.
+    As numba itself decides, without loading numba.
     """
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return max(1, int(os.environ.get("NUMBA_NUM_THREADS") or cores))
+    asked = os.environ.get("NUMBA_NUM_THREADS") or str(cores)
+    if not asked.isdecimal() or int(asked) < 1:
+        raise InvalidParameterError(
+            f"NUMBA_NUM_THREADS must be a whole number from 1 on, not {asked!r}. "
+            "Change or unset the variable."
+        )
+    return int(asked)
 
 
 def in_threads(run: Callable[[int], Any], parts: int) -> list[Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from equipoise.compiled import thread_count
+from equipoise.exceptions import InvalidParameterError
 from equipoise.spectral import tall
 
 
@@ -51,3 +53,19 @@ class TestTallProducts:
     def test_fewer_rows_than_threads_are_no_problem(self):
         one = np.ones((1, 2))
         np.testing.assert_array_equal(tall.inner(one, one), np.ones((2, 2)))
+
+
+def test_the_number_of_threads_is_numbas(monkeypatch):
+    import numba
+
+    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
+    assert thread_count() == numba.config.NUMBA_DEFAULT_NUM_THREADS
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "3")
+    assert thread_count() == 3
+
+
+@pytest.mark.parametrize("asked", ["0", "-1", "two", "1.5"])
+def test_a_number_of_threads_that_is_none_is_refused(asked, monkeypatch):
+    monkeypatch.setenv("NUMBA_NUM_THREADS", asked)
+    with pytest.raises(InvalidParameterError, match="NUMBA_NUM_THREADS must be a whole number"):
+        thread_count()

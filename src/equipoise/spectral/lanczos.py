@@ -187,8 +187,8 @@ class _Search:
         while suspicious and room > 0:
             if self.operator.sweeps >= self.last_sweep:
                 raise SolverError(
-                    f"the eigen-solver ran out of its {self.last_sweep} sweeps before it could "
-                    "rule out missed copies of a repeated eigenvalue. Lower n_components."
+                    "the eigen-solver ran out of sweeps before it could rule out missed copies of "
+                    "a repeated eigenvalue. Lower n_components."
                 )
             deflated = _Deflated(self.operator, ritz.vectors)
             best, error = self._probe(deflated, self._random(deflated, room, dtype))
