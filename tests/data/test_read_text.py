@@ -85,11 +85,6 @@ class TestColumns:
             Interactions.read(path)
         assert Interactions.read(path, user="who", item="what").matrix.data.tolist() == [3, 1]
 
-    @pytest.mark.parametrize("name", ["played_at", "purchasedAt", "timestamp"])
-    def test_the_moment_of_an_act_is_a_time(self, write, name):
-        data = Interactions.read(write(f"user,item,{name}\n1,5,100\n2,5,200\n"))
-        assert data.timestamps.tolist() == [100, 200]
-
     def test_text_ids_without_header_are_all_data(self, write):
         assert Interactions.read(write("ann,apple\nbob,pear\n")).shape == (2, 2)
 

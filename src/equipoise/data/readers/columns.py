@@ -73,10 +73,6 @@ _MEANINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "timestamp": (
         ("timestamp", "ts", "time", "datetime", "date", "unixtime", "createdat", "eventtime"),
-        (
-            *("playedat", "listenedat", "watchedat", "viewedat", "clickedat"),
-            *("orderedat", "purchasedat", "boughtat", "ratedat", "occurredat"),
-        ),
     ),
 }
 _REQUIRED = ("user", "item")
