@@ -96,9 +96,10 @@ def open_files(source: str | os.PathLike[str], options: Options) -> Opened:
 
 def words_without_header(source: str, options: Options) -> list[str] | None:
     """Return the first line of a delimited file where it holds words and is taken for no header."""
-    if databases.is_url(source):
-        return None
-    found = files.find(Path(source), options.format)
+    path = Path(source)
+    if databases.is_url(source) or (path.exists() and not (path.is_file() or path.is_dir())):
+        return None  # what cannot be opened twice, such as a pipe, has no first line any more
+    found = files.find(path, options.format)
     if found.format != "csv":
         return None
     form = delimited.layout(found.paths[0], options.delimiter, options.columns)
