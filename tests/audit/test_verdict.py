@@ -107,16 +107,16 @@ def test_what_rounds_to_nothing_is_no_base_for_a_percentage():
 
 
 def test_at_full_rank_every_item_is_said_to_be_copied():
-    whole = audit(listening(n_users=200, n_items=30), rank=500)
+    whole = audit(listening(n_users=200, n_items=60), rank=500)
     sentences = " ".join(whole.verdict.sentences)
     assert "It copies every item from itself" in sentences
     assert "does not memorise" not in sentences
-    assert portrait(whole).count("rank 30 (given as 500; the data hold no more than 30") == 1
+    assert portrait(whole).count("rank 60 (given as 500; the data hold no more than 60") == 1
 
 
 def test_a_model_from_outside_is_not_praised_for_what_it_may_have_seen():
-    plays = listening(n_users=200, n_items=30)
-    found = audit(plays, rank=4, factors={"theirs": np.eye(30)[:, :4]})
+    plays = listening(n_users=200, n_items=60)
+    found = audit(plays, rank=4, factors={"theirs": np.eye(60)[:, :4]})
     beside = {line.split(" at ")[0]: line for line in found.verdict.sentences if " at rank" in line}
     assert beside["theirs"].endswith("flattered if it was fitted on all data.")
     assert "flattered" not in beside["Normalized PCA"]
