@@ -10,6 +10,7 @@ from equipoise.audit import audit
 from equipoise.audit.advice import advise
 from equipoise.audit.choice import Choice
 from equipoise.audit.verdict import Pair, judge, moves
+from equipoise.cli.summary import portrait
 from equipoise.data.synthetic import listening
 
 
@@ -99,6 +100,26 @@ def test_no_change_is_told_as_no_change(found):
 def test_a_small_change_is_told_to_a_tenth_of_a_percent():
     assert moves("it", Pair(0.819, 0.818)) == "lowers it from 0.819 to 0.818 (-0.1%)"
     assert moves("it", Pair(0.5, 0.6)) == "raises it from 0.500 to 0.600 (+20%)"
+
+
+def test_what_rounds_to_nothing_is_no_base_for_a_percentage():
+    assert moves("error", Pair(1e-16, 0.054)) == "raises error from 0.000 to 0.054"
+
+
+def test_at_full_rank_every_item_is_said_to_be_copied():
+    whole = audit(listening(n_users=200, n_items=60), rank=500)
+    sentences = " ".join(whole.verdict.sentences)
+    assert "It copies every item from itself" in sentences
+    assert "does not memorise" not in sentences
+    assert portrait(whole).count("rank 60 (given as 500; the data hold no more than 60") == 1
+
+
+def test_a_model_from_outside_is_not_praised_for_what_it_may_have_seen():
+    plays = listening(n_users=200, n_items=60)
+    found = audit(plays, rank=4, factors={"theirs": np.eye(60)[:, :4]})
+    beside = {line.split(" at ")[0]: line for line in found.verdict.sentences if " at rank" in line}
+    assert beside["theirs"].endswith("flattered if it was fitted on all data.")
+    assert "flattered" not in beside["Normalized PCA"]
 
 
 def test_a_reader_who_divides_finds_the_ratio_of_the_headline(found):

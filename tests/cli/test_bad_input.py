@@ -17,6 +17,15 @@ from tests.cli.conftest import snapshot, write_table
 LONG = "x" * 10_000
 
 
+def test_words_that_are_read_as_ids_are_noted(tmp_path, capsys):
+    table = write_table(tmp_path / "two.csv", ["who", "what"], [("ann", "x"), ("bob", "y")])
+    fit_it = ["fit", str(table), "--rank", "1", "--out", str(tmp_path / "m.eqp")]
+    assert run(fit_it) == 0
+    assert "its first line, who, what, is read as an interaction" in capsys.readouterr().err
+    assert run([*fit_it, "--user", "who", "--item", "what"]) == 0
+    assert "note:" not in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def broken(world, tmp_path_factory):
     """A folder of files that are wrong in as many ways."""

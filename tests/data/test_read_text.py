@@ -75,6 +75,16 @@ class TestColumns:
             Interactions.read(path)
         assert Interactions.read(path, user="alpha", item="beta").shape == (2, 2)
 
+    def test_one_error_tells_of_all_columns_that_are_missing(self, write):
+        path = write("who,what,n\nann,x,3\nbob,y,1\n")
+        with pytest.raises(
+            InvalidDataError,
+            match=r"no column looks like the user and none like the item. The columns are: who, "
+            r"what, n. Name them with user= and item= \(--user and --item\).",
+        ):
+            Interactions.read(path)
+        assert Interactions.read(path, user="who", item="what").matrix.data.tolist() == [3, 1]
+
     def test_text_ids_without_header_are_all_data(self, write):
         assert Interactions.read(write("ann,apple\nbob,pear\n")).shape == (2, 2)
 

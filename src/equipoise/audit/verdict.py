@@ -189,6 +189,8 @@ class _Told:
         high, low = (self.value(self.pca, "diagonal", group) for group in ("high", "low"))
         if np.isnan(high) or np.isnan(low):
             return ""
+        if min(high, low) > 1 - _SAME_WITHIN:
+            return "It copies every item from itself: so many components recommend nothing new."
         if high <= low:
             return (
                 f"It does not memorise popular items: {high:.0%} of one is copied from itself, "
@@ -286,7 +288,10 @@ class _Told:
         ]
         recall = self.value(variant, "recall", "accuracy")
         if not np.isnan(recall):
-            found.append(f"Recall@{self.settings.k} {_three(recall)}")
+            seen = (
+                "" if variant.kind == "normalized" else ", flattered if it was fitted on all data"
+            )
+            found.append(f"Recall@{self.settings.k} {_three(recall)}{seen}")
         return f"{variant.label}{at_rank}: {', '.join(found)}."
 
 
@@ -302,7 +307,8 @@ def moves(what: str, pair: Pair) -> str:
     if _three(before) == _three(after):
         return f"leaves {what} at {_three(before)}"
     verb = "raises" if after > before else "lowers"
-    change = f" ({_percent(before, after)})" if before else ""
+    # what rounds to nothing is rounding error or no base: a percentage of it says nothing
+    change = f" ({_percent(before, after)})" if float(_three(before)) else ""
     return f"{verb} {what} from {_three(before)} to {_three(after)}{change}"
 
 
@@ -338,7 +344,7 @@ def _three(value: float) -> str:
 def _signed(before: float, after: float) -> str:
     if np.isnan(before) or np.isnan(after):
         return "n/a"
-    if not before:
+    if not float(_three(before)):
         return f"{after - before:+.3f}"
     return _percent(before, after)
 

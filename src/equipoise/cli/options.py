@@ -14,6 +14,7 @@ from equipoise.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
     from equipoise.data import Interactions, Split
+    from equipoise.data.readers import Columns
     from equipoise.distributed import BlockedInteractions
     from equipoise.evaluation import Filter, Progress
 
@@ -87,11 +88,15 @@ Query = Annotated[
 ]
 MinItems = Annotated[
     int,
-    typer.Option(help="Keep users with so many items.", min=0, rich_help_panel=PREPARING),
+    typer.Option(
+        help="Keep users with so many items.", min=0, metavar="N", rich_help_panel=PREPARING
+    ),
 ]
 MinUsers = Annotated[
     int,
-    typer.Option(help="Then keep items with so many users.", min=0, rich_help_panel=PREPARING),
+    typer.Option(
+        help="Then keep items with so many users.", min=0, metavar="N", rich_help_panel=PREPARING
+    ),
 ]
 Binarize = Annotated[
     bool,
@@ -183,9 +188,10 @@ def read(
 ) -> Interactions:
     """Read the table that the command line names."""
     from equipoise.data import Interactions
+    from equipoise.data.readers import Columns
 
     console.say(f"Reading {shown(data)} …")
-    return Interactions.read(
+    loaded = Interactions.read(
         data,
         user=user,
         item=item,
@@ -195,6 +201,23 @@ def read(
         format=file_format,
         query=query,
     )
+    _note_words_read_as_ids(data, Columns(user, item, value, timestamp), delimiter, file_format)
+    return loaded
+
+
+def _note_words_read_as_ids(
+    data: str, columns: Columns, delimiter: str | None, file_format: str | None
+) -> None:
+    """Say that a first line of words was read as an interaction: it may be a header."""
+    from equipoise.data.readers import Options, words_without_header
+
+    first = words_without_header(data, Options(columns, delimiter, format=file_format))
+    if first:
+        console.say(
+            f"note: {shown(data)} has no header that is known; its first line, "
+            f"{', '.join(first)}, is read as an interaction. If it is a header, name its columns "
+            "with --user and --item."
+        )
 
 
 def require_outputs(*paths: Path | None) -> None:

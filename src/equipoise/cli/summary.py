@@ -57,10 +57,11 @@ def portrait(found: Findings) -> str:
     """What was audited, in one sentence."""
     data, settings = found.portrait, found.settings
     groups = ", ".join(f"{group.n_items:,} {_words(group.name)}" for group in data.groups)
+    chosen = "" if settings.rank_chosen_by == "given" else f" ({settings.rank_chosen_by})"
     return (
         f"{data.n_users:,} users × {data.n_items:,} items, {data.n_interactions:,} interactions; "
-        f"rank {settings.rank}, γ = {settings.gamma:g}; popularity groups by {settings.groups}: "
-        f"{groups}."
+        f"rank {settings.rank}{chosen}, γ = {settings.gamma:g}; "
+        f"popularity groups by {settings.groups}: {groups}."
     )
 
 

@@ -25,7 +25,8 @@ def tune(
         typer.Option(help="What to try, e.g. regularization=100,500; may be repeated."),
     ] = None,
     maximize: Annotated[
-        str, typer.Option(help=r"name\[@k]\[:convention]\[/group]; a leading - minimizes.")
+        str,
+        typer.Option(help="A metric, e.g. recall@10 or item_auc/low; a leading - minimizes."),
     ] = "ndcg@20",
     subject_to: Annotated[
         list[str] | None, typer.Option(help="A limit, e.g. 'aplt>=0.3'; may be repeated.")

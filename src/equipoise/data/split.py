@@ -246,7 +246,7 @@ def required_times(times: NDArray[Any] | None, method: str) -> NDArray[Any]:
     if times is None:
         raise InvalidDataError(
             f"method={method!r} needs timestamps and this data has none. Name their column with "
-            "timestamp= when reading, or use method='per_user_random'."
+            "timestamp= (--timestamp) when reading, or use method='per_user_random'."
         )
     return times
 

@@ -88,7 +88,7 @@ class Estimator(BaseEstimator, ABC):
         if rank > n_items:
             raise InvalidParameterError(
                 f"n_components={rank} must be at most the number of items, "
-                f"{n_items} (n_features={n_items}). Pass a smaller n_components."
+                f"{n_items} (n_features={n_items}). Pass a smaller n_components (--rank)."
             )
 
     def _forget_items(self) -> None:

@@ -24,7 +24,7 @@ from equipoise.data.readers.vocabulary import (
 )
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, first_line
 
-__all__ = ["Columns", "Opened", "Options", "open_files", "read"]
+__all__ = ["Columns", "Opened", "Options", "open_files", "read", "words_without_header"]
 
 
 class Options(NamedTuple):
@@ -92,6 +92,19 @@ def open_files(source: str | os.PathLike[str], options: Options) -> Opened:
         )
     _refuse_query(options, source)
     return _open(found, options)
+
+
+def words_without_header(source: str, options: Options) -> list[str] | None:
+    """Return the first line of a delimited file where it holds words and is taken for no header."""
+    path = Path(source)
+    if databases.is_url(source) or (path.exists() and not (path.is_file() or path.is_dir())):
+        return None  # what cannot be opened twice, such as a pipe, has no first line any more
+    found = files.find(path, options.format)
+    if found.format != "csv":
+        return None
+    form = delimited.layout(found.paths[0], options.delimiter, options.columns)
+    first = form.first_rows[0] if form.names is None else []
+    return first if first and not any(map(delimited.is_number, first)) else None
 
 
 def _open(found: files.Files, options: Options) -> Opened:

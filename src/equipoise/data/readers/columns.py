@@ -134,9 +134,9 @@ def resolve(names: Sequence[str] | None, n_columns: int, asked: Columns, source:
             places[role] = free.pop(0) if free and expected else None
         else:
             places[role] = _guess(role, names, source, set(named.values()))
-    for role in _REQUIRED:
-        if places[role] is None:
-            raise InvalidDataError(_missing(role, names, n_columns, source))
+    missing = [role for role in _REQUIRED if places[role] is None]
+    if missing:
+        raise InvalidDataError(_missing(missing, names, n_columns, source))
     resolved = Resolved(**places)  # type: ignore[arg-type]  # user and item are there
     _refuse_shared_column(resolved, names, source)
     return resolved
@@ -216,10 +216,13 @@ def _guess(role: str, names: Sequence[str], source: str, taken: set[int | None])
     return found[0] if found else None
 
 
-def _missing(role: str, names: Sequence[str] | None, n_columns: int, source: str) -> str:
+def _missing(roles: Sequence[str], names: Sequence[str] | None, n_columns: int, source: str) -> str:
+    wanted = " and none like the ".join(roles)
+    arguments = " and ".join(f"{role}=" for role in roles)
+    options = " and ".join(f"--{role}" for role in roles)
     return (
-        f"{source}: no column looks like the {role}. {_there_are(names, n_columns)} "
-        f"Name it with {role}= (--{role})."
+        f"{source}: no column looks like the {wanted}. {_there_are(names, n_columns)} "
+        f"Name {'it' if len(roles) == 1 else 'them'} with {arguments} ({options})."
     )
 
 

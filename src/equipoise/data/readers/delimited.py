@@ -150,10 +150,10 @@ def _has_header(first: list[str], rest: list[list[str]], asked: Columns) -> bool
     """Tell a header: a known or asked-for name, or a word above a column of numbers."""
     if any(isinstance(wish, str) and wish in first and wish for wish in asked):
         return True
-    if any(map(_is_number, first)):
+    if any(map(is_number, first)):
         return False
     below = [[row[place] for row in rest if place < len(row)] for place in range(len(first))]
-    above_numbers = any(column and all(map(_is_number, column)) for column in below)
+    above_numbers = any(column and all(map(is_number, column)) for column in below)
     return above_numbers or any(map(is_known_name, first))
 
 
@@ -164,13 +164,12 @@ def _numeric(rows: list[list[str]], n_columns: int) -> list[int]:
     ]
     # mostly: a few wrong or missing cells do not make a column of numbers one of words
     return [
-        place
-        for place, column in enumerate(cells)
-        if 2 * sum(map(_is_number, column)) > len(column)
+        place for place, column in enumerate(cells) if 2 * sum(map(is_number, column)) > len(column)
     ]
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
+    """Tell whether a cell is written as a number."""
     try:
         float(cell)
     except ValueError:
