@@ -341,3 +341,13 @@ def test_hostile_names_neither_style_nor_steer_the_terminal(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "[red]:dog:\ufffd[2J[/red]" in shown
     assert "\x1b" not in shown
+
+
+def test_a_column_that_holds_no_times_can_be_left_out(tmp_path, capsys):
+    table = tmp_path / "plays.csv"
+    table.write_text("user,item,plays,time\na,x,1,soon\nb,y,2,late\nc,x,3,never\n")
+    fit = ["fit", str(table), "--rank", "1", "--out", str(tmp_path / "plays.eqp")]
+    assert run(fit) == 2
+    assert "(--timestamp), or none with timestamp=''" in capsys.readouterr().err
+    assert run([*fit, "--timestamp", ""]) == 0
+    assert equipoise.load(tmp_path / "plays.eqp").n_features_in_ == 2

@@ -99,6 +99,7 @@ def audit(
     user: shared.User = None,
     item: shared.Item = None,
     value: shared.Value = None,
+    timestamp: shared.Timestamp = None,
     delimiter: shared.Delimiter = None,
     file_format: shared.Format = None,
     query: shared.Query = None,
@@ -120,7 +121,9 @@ def audit(
     if data is None:
         interactions = embedded(0)
     else:
-        interactions = shared.read(data, user, item, value, None, file_format, query, delimiter)
+        interactions = shared.read(
+            data, user, item, value, timestamp, file_format, query, delimiter
+        )
     interactions = shared.prepare(
         interactions, min_items_per_user, min_users_per_item, binarize, False
     )

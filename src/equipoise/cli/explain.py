@@ -22,6 +22,7 @@ def explain(
     user_column: shared.UserColumn = None,
     item_column: shared.ItemColumn = None,
     value: shared.Value = None,
+    timestamp: shared.Timestamp = None,
     delimiter: shared.Delimiter = None,
     file_format: shared.Format = None,
     query: shared.Query = None,
@@ -38,7 +39,7 @@ def explain(
     (wanted,) = ids.matched([item], ids.item_ids(fitted), "item")
     called = ids.item_names(fitted, names)
     interactions = shared.read(
-        data, user_column, item_column, value, None, file_format, query, delimiter
+        data, user_column, item_column, value, timestamp, file_format, query, delimiter
     )
     interactions = shared.prepare(interactions, 0, 0, binarize, normalize_rows)
     interactions = ids.aligned(interactions, fitted, drop_unknown_items)

@@ -79,6 +79,7 @@ def fit(
     user: shared.User = None,
     item: shared.Item = None,
     value: shared.Value = None,
+    timestamp: shared.Timestamp = None,
     delimiter: shared.Delimiter = None,
     file_format: shared.Format = None,
     query: shared.Query = None,
@@ -99,9 +100,11 @@ def fit(
     require_writable(out)
     interactions: Any
     if memory is None and scheduler is None:
-        interactions = shared.read(data, user, item, value, None, file_format, query, delimiter)
+        interactions = shared.read(
+            data, user, item, value, timestamp, file_format, query, delimiter
+        )
     else:
-        columns = {"user": user, "item": item, "value": value}
+        columns = {"user": user, "item": item, "value": value, "timestamp": timestamp}
         layout = {"delimiter": delimiter, "format": file_format, "query": query}
         interactions = _read_blocks(data, memory, scheduler, columns, layout)
     interactions = shared.prepare(

@@ -64,6 +64,7 @@ def recommend(
     user: shared.User = None,
     item: shared.Item = None,
     value: shared.Value = None,
+    timestamp: shared.Timestamp = None,
     delimiter: shared.Delimiter = None,
     file_format: shared.Format = None,
     query: shared.Query = None,
@@ -90,7 +91,7 @@ def recommend(
         because=top if explain else 0,
         names=ids.item_names(fitted, names),
     )
-    interactions = shared.read(data, user, item, value, None, file_format, query, delimiter)
+    interactions = shared.read(data, user, item, value, timestamp, file_format, query, delimiter)
     interactions = shared.prepare(interactions, 0, 0, binarize, normalize_rows)
     chosen = _chosen(ids.aligned(interactions, fitted, drop_unknown_items), users, users_file)
     # a bar would run through the tables that are printed to the same terminal
