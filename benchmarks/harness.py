@@ -27,6 +27,7 @@ from neighbours import DISTURBED, Neighbours, Patience
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.console import Console
     from rich.table import Table as RichTable
 
     from plots import Plot
@@ -291,10 +292,7 @@ class Report:
 
     def show(self) -> None:
         """Print tables and verdicts."""
-        from rich.console import Console
-
-        # a pipe has no width: give the tables what they need
-        console = Console() if sys.stdout.isatty() else Console(width=180)
+        console = _console()
         for table in self.tables:
             console.print(table.rich())
         for verdict in self.verdicts:
@@ -330,6 +328,18 @@ class Report:
         """File names and what they show."""
         for number, plot in enumerate(self.plots, start=1):
             yield f"{self.name}-{number}.png" if len(self.plots) > 1 else f"{self.name}.png", plot
+
+
+def print_table(table: Table) -> None:
+    """Print one table."""
+    _console().print(table.rich())
+
+
+def _console() -> Console:
+    """For people: as wide as their terminal; a pipe has no width and gets what tables need."""
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=180)
 
 
 def conduct(report: Report, options: argparse.Namespace) -> None:

@@ -17,6 +17,8 @@ BEGIN, END = "<!-- begin speed -->\n", "<!-- end speed -->"
 # Of the ranks measured: the one with the largest ratios to TruncatedSVD where half is claimed.
 RANK = 128
 
+PEERS = {"arpack": "TruncatedSVD(arpack)", "implicit ALS": "implicit ALS"}
+
 Row = tuple[str, str, str]
 
 
@@ -89,7 +91,8 @@ def block() -> str:
     lines += [f"| {' | '.join(row)} |" for row in rows]
     head = (
         f"On {machine['cores']} cores ({machine['cpu']}) that others used too, {machine['date']}, "
-        "residuals of 1e-6, peers in the same\nrun; [every cell, lost ones too](docs/benchmarks.md):"
+        "residuals of 1e-6, peers in the same\n"
+        "run; [every cell, lost ones too](docs/benchmarks.md):"
     )
     return "\n".join([head, "", *lines, ""])
 
