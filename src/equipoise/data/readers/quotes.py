@@ -35,7 +35,7 @@ class Written(Protocol):
 
 def well_formed(text: bytes, delimiter: str, *, quoted: bool) -> bool:
     """Tell whether quotes are well placed, and no carriage return stands without its newline."""
-    # a single byte is looked for ten times as fast as two are counted
+    # most text has none, and a single byte is found sooner than two are counted
     returns = b"\r" not in text or text.count(b"\r") == text.count(b"\r\n")
     return returns and (not quoted or well_quoted(text, delimiter))
 
