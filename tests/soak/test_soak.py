@@ -24,8 +24,9 @@ def test_forty_cycles_are_right_and_leave_nothing_behind(monkeypatch):
     assert record.calls["fit"] + record.calls["fit, float32"] == 40
     assert record.calls["audit"] + record.calls["audit, float32"] == 4
     settled = record.samples[20:]
-    assert len({sample.files for sample in settled}) == 1
-    assert max(sample.threads for sample in settled) == settled[0].threads
+    # threads of other tests live in this process too; one left behind a cycle would be twenty
+    assert settled[-1].files - settled[0].files < len(settled) / 4
+    assert settled[-1].threads - settled[0].threads < len(settled) / 4
     # an audit's page is 2 MB and X some 0.5: what is kept of every cycle would be seen
     assert np.median([s.megabytes for s in settled[-5:]]) - settled[0].megabytes < 40
 
