@@ -113,11 +113,5 @@ def run(plan: Plan) -> Report:
     return Report(plan.name, claim, facts, found, tables, verdicts(cells), [plot])
 
 
-def main() -> None:
-    """Measure, print, and write where asked to."""
-    options = harness.arguments("The audit, from small to large.").parse_args()
-    harness.conduct(run(FULL if options.full else QUICK), options)
-
-
 if __name__ == "__main__":
-    main()
+    harness.main("The audit, from small to large.", run, QUICK, FULL)

@@ -346,11 +346,5 @@ def run(plan: Plan) -> Report:
     return Report(plan.name, claim, facts, cells, tables(cells), verdicts(cells), [plot])
 
 
-def main() -> None:
-    """Measure, print, and write where asked to."""
-    options = harness.arguments("Evaluation beside the peers.").parse_args()
-    harness.conduct(run(FULL if options.full else QUICK), options)
-
-
 if __name__ == "__main__":
-    main()
+    harness.main("Evaluation beside the peers.", run, QUICK, FULL)

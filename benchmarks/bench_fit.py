@@ -231,11 +231,5 @@ def run(plan: Plan) -> Report:
     return Report(plan.name, claim, facts, cells, tables, verdicts, [plot])
 
 
-def main() -> None:
-    """Measure, print, and write where asked to."""
-    options = harness.arguments("Fit beside the peers.").parse_args()
-    harness.conduct(run(FULL if options.full else QUICK), options)
-
-
 if __name__ == "__main__":
-    main()
+    harness.main("Fit beside the peers.", run, QUICK, FULL)

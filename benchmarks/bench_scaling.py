@@ -141,14 +141,14 @@ def warm_up(X: Any) -> None:
 def measure_memory(nnz: int, rank: int) -> float:
     """Gigabytes that a fit holds at most, the matrix included, in a process of its own."""
     with Apart(partial(matrix, nnz)) as apart:
-        above = apart.run(partial(_fit_apart, rank), warm_up=warm_up).peak_mb
-    X = matrix(nnz)
-    held = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
-    return (held + above * 2**20) / 1e9
+        came = apart.run(partial(_fit_apart, rank), warm_up=warm_up)
+    return float(came.value + came.peak_mb * 2**20) / 1e9
 
 
-def _fit_apart(rank: int, X: Any) -> None:
+def _fit_apart(rank: int, X: Any) -> int:
+    """Fit, and return the bytes of the matrix."""
     fit(X, rank)
+    return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
 
 
 def exponent(cells: Sequence[Cell], against: str) -> float:
@@ -235,11 +235,5 @@ def run(plan: Plan) -> Report:
     return Report(plan.name, claim, facts, cells, tables, verdicts(cells), [plot])
 
 
-def main() -> None:
-    """Measure, print, and write where asked to."""
-    options = harness.arguments("Fit against size.").parse_args()
-    harness.conduct(run(FULL if options.full else QUICK), options)
-
-
 if __name__ == "__main__":
-    main()
+    harness.main("Fit against size.", run, QUICK, FULL)

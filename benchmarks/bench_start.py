@@ -170,11 +170,5 @@ def run(plan: Plan) -> Report:
     return Report(plan.name, claim, facts, found, tables, verdicts(cells), [plot])
 
 
-def main() -> None:
-    """Measure, print, and write where asked to."""
-    options = harness.arguments("Time to the first result.").parse_args()
-    harness.conduct(run(FULL if options.full else QUICK), options)
-
-
 if __name__ == "__main__":
-    main()
+    harness.main("Time to the first result.", run, QUICK, FULL)

@@ -352,6 +352,12 @@ def conduct(report: Report, options: argparse.Namespace) -> None:
         report.publish()
 
 
+def main(description: str, run: Callable[[Any], Report], quick: Any, full: Any) -> None:
+    """The command line of a benchmark with two plans."""
+    options = arguments(description).parse_args()
+    conduct(run(full if options.full else quick), options)
+
+
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[str], None]]:
     """Yield a function to call after each step with what was done: a bar, or lines in a log."""

@@ -9,7 +9,8 @@ import pytest
 from equipoise.audit import audit
 from equipoise.audit.advice import advise
 from equipoise.audit.choice import Choice
-from equipoise.audit.verdict import Pair, judge, moves
+from equipoise.audit.phrases import Pair, moves
+from equipoise.audit.verdict import judge
 from equipoise.cli.summary import portrait
 from equipoise.data.synthetic import listening
 

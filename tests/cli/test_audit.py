@@ -12,8 +12,8 @@ import pytest
 
 from equipoise import Interactions, ItemWeightedPCA, load
 from equipoise.audit import audit, to_json, to_markdown
+from equipoise.audit.phrases import components
 from equipoise.audit.report import render
-from equipoise.audit.verdict import components
 from equipoise.cli import console
 from equipoise.cli.app import run
 from equipoise.cli.summary import lines

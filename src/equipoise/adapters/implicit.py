@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
-from equipoise.models.ranking import Ranking, rank_items, top_items
+from equipoise.models.ranking import Ranking
 from equipoise.models.recommender import Recommender
 
 # implicit's score of a place that it could not fill
@@ -117,14 +117,9 @@ class ImplicitLike:
         if filter_already_liked_items or recalculate_user:
             given = self.model._read(_checked_rows(user_items, len(users)))
         rows = given if recalculate_user else self._known(users)
-        ranking = rank_items(
-            self.model._scorer(rows),
-            len(users),
-            self.model.n_features_in_,
-            N if items is None else min(N, len(np.asarray(items))),
-            seen=given if filter_already_liked_items else None,
-            excluded=self._excluded(filter_items, items),
-        )
+        wanted = N if items is None else min(N, len(np.asarray(items)))
+        seen = given if filter_already_liked_items else None
+        ranking = self.model._rank(rows, wanted, seen, self._excluded(filter_items, items))
         ids, scores = _as_implicit(ranking)
         return (ids[0], scores[0]) if np.ndim(userid) == 0 else (ids, scores)
 
@@ -150,10 +145,9 @@ class ImplicitLike:
         _refuse_both(filter_items, items)
         check_is_fitted(self.model)
         columns = self._columns(np.atleast_1d(np.asarray(itemid)))
-        excluded = self._excluded(filter_items, items)
         wanted = N if items is None else min(N, len(np.asarray(items)))
-        found = [self._nearest(int(column), wanted, excluded) for column in columns]
-        ids, scores = _as_implicit(Ranking(*map(np.stack, zip(*found, strict=True))))
+        excluded = self._excluded(filter_items, items)
+        ids, scores = _as_implicit(self.model._nearest(columns.tolist(), wanted, excluded))
         return (ids[0], scores[0]) if np.ndim(itemid) == 0 else (ids, scores)
 
     def _known(self, users: NDArray[Any]) -> sp.csr_array:
@@ -176,13 +170,6 @@ class ImplicitLike:
         excluded = np.full(self.model.n_features_in_, items is not None)
         excluded[self._columns(np.asarray(named))] = items is None
         return excluded
-
-    def _nearest(self, column: int, N: int, excluded: NDArray[np.bool_] | None) -> Ranking:
-        similarities = self.model._similarities(column)
-        undefined = np.isneginf(similarities)
-        return top_items(
-            similarities, N, excluded=undefined if excluded is None else undefined | excluded
-        )
 
 
 def _refuse_both(filter_items: ArrayLike | None, items: ArrayLike | None) -> None:

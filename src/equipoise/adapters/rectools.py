@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.exceptions import InvalidDataError, require_extra
-from equipoise.models.ranking import Ranking, rank_items, top_items
+from equipoise.models.ranking import Ranking
 from equipoise.models.recommender import Recommender
 from equipoise.models.registry import BY_CLASS, find_model
 
@@ -73,15 +73,9 @@ class EquipoiseModel(ModelBase[EquipoiseModelConfig]):
         sorted_item_ids_to_recommend: NDArray[Any] | None,
     ) -> Triplet:
         rows = self.model._read(self._same_items(dataset)[user_ids])
-        n_users, n_items = rows.shape
-        ranking = rank_items(
-            self.model._scorer(rows),
-            n_users,
-            n_items,
-            k,
-            seen=rows if filter_viewed else None,
-            excluded=_others(sorted_item_ids_to_recommend, n_items),
-        )
+        seen = rows if filter_viewed else None
+        others = _others(sorted_item_ids_to_recommend, rows.shape[1])
+        ranking = self.model._rank(rows, k, seen, others)
         return _triplet(user_ids, ranking)
 
     def _recommend_i2i(
@@ -92,13 +86,8 @@ class EquipoiseModel(ModelBase[EquipoiseModelConfig]):
         sorted_item_ids_to_recommend: NDArray[Any] | None,
     ) -> Triplet:
         others = _others(sorted_item_ids_to_recommend, self._same_items(dataset).shape[1])
-        found = []
-        for target in target_ids:
-            similarities = self.model._similarities(int(target))
-            undefined = np.isneginf(similarities)
-            excluded = undefined if others is None else undefined | others
-            found.append(top_items(similarities, k, excluded=excluded))
-        return _triplet(target_ids, Ranking(*map(np.stack, zip(*found, strict=True))))
+        ranking = self.model._nearest(np.asarray(target_ids).tolist(), k, others)
+        return _triplet(target_ids, ranking)
 
     def _same_items(self, dataset: Dataset) -> sp.csr_array:
         matrix = _matrix(dataset)

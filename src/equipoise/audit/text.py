@@ -9,8 +9,8 @@ import numpy as np
 
 from equipoise.audit.findings import Findings, UserView, Variant
 from equipoise.audit.measuring import position_of
+from equipoise.audit.phrases import components
 from equipoise.audit.record import change_of_items, compared_variants
-from equipoise.audit.verdict import components
 
 # What a table shows of one model at the row of its audited rank.
 Cell = Callable[[Variant, int], str]

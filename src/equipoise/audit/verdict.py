@@ -6,7 +6,6 @@ Each effect is told as it was measured: an effect that is absent or goes the wro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,22 +21,10 @@ from equipoise.audit.findings import (
 )
 from equipoise.audit.fitting import key_of
 from equipoise.audit.measuring import position_of
+from equipoise.audit.phrases import Pair, count, goes, listed, moves, signed, three
 
 # Changes of less than this, relatively, are called "about the same".
 _SAME_WITHIN = 0.01
-
-# Relative changes below this are told to a tenth of a percent.
-_TENTHS_BELOW = 0.005
-
-# Means below this are told to a tenth, so that a reader who divides finds the ratio that is told.
-_WHOLE_FROM = 10
-
-
-class Pair(NamedTuple):
-    """A number under PCA and under Item-Weighted PCA."""
-
-    before: float
-    after: float
 
 
 def judge(
@@ -113,7 +100,7 @@ class _Told:
         """Mechanism 1: who waits."""
         high, low = (self.value(self.pca, "halving", group) for group in ("high", "low"))
         if np.isnan(high) or np.isnan(low) or high == 0:
-            number = _count(self.value(self.pca, "halving"), self.pca.not_halved["all"])
+            number = count(self.value(self.pca, "halving"), self.pca.not_halved["all"])
             return Headline(number, "components until PCA has rebuilt half of an average item")
         if self.pca.not_halved["high"]:  # a ratio of two lower bounds would bound nothing
             errors = [self.value(self.pca, "error", group) for group in ("low", "high")]
@@ -126,8 +113,8 @@ class _Told:
         return Headline(
             f"{at_least}{low / high:.2g}×" if low / high < 10 else f"{at_least}{low / high:.0f}×",
             f"as many components until PCA has rebuilt half of a niche item "
-            f"({_count(low, self.pca.not_halved['low'])}) as of a popular one "
-            f"({_count(high, self.pca.not_halved['high'])})",
+            f"({count(low, self.pca.not_halved['low'])}) as of a popular one "
+            f"({count(high, self.pca.not_halved['high'])})",
         )
 
     def second(self) -> Headline:
@@ -146,23 +133,23 @@ class _Told:
         if choice is not None:
             ranks, (before, after) = self._at_best(choice)
             return Headline(
-                _signed(before, after),
+                signed(before, after),
                 f"NDCG@{self.settings.k} on held-out items with Item-Weighted PCA instead of PCA "
-                f"({_three(before)} to {_three(after)}), each at the rank that validation prefers: "
+                f"({three(before)} to {three(after)}), each at the rank that validation prefers: "
                 f"{ranks.before} for PCA, {ranks.after} for Item-Weighted PCA",
             )
         before, after = self.pair("ndcg", "accuracy")
         if np.isnan(before):
             before, after = self.pair("auc")
             return Headline(
-                _signed(before, after),
+                signed(before, after),
                 "item AUC with Item-Weighted PCA instead of PCA "
-                f"({_three(before)} to {_three(after)}): how well other items tell who likes one",
+                f"({three(before)} to {three(after)}): how well other items tell who likes one",
             )
         return Headline(
-            _signed(before, after),
+            signed(before, after),
             f"NDCG@{self.settings.k} on held-out items with Item-Weighted PCA instead of PCA, "
-            f"both at rank {self.settings.rank} ({_three(before)} to {_three(after)})",
+            f"both at rank {self.settings.rank} ({three(before)} to {three(after)})",
         )
 
     def failing(self) -> str:
@@ -215,7 +202,7 @@ class _Told:
         parts = [moves("specialization", spec)]
         if not np.isnan(copied.before):
             parts.append(moves("what popular items copy from themselves", copied))
-        return f"Item-Weighted PCA (γ = {self.settings.gamma:g}) {_listed(parts)}."
+        return f"Item-Weighted PCA (γ = {self.settings.gamma:g}) {listed(parts)}."
 
     def collaborating(self) -> str:
         auc = {group: self.pair("auc", group) for group in ("all", "low", "high")}
@@ -224,7 +211,7 @@ class _Told:
         groups = {"low": "niche items", "high": "popular ones"}
         parts = [moves("item AUC, how well other items tell who likes one,", auc["all"])]
         parts += [
-            f"for {name} it {_goes(auc[group])}"
+            f"for {name} it {goes(auc[group])}"
             for group, name in groups.items()
             if not np.isnan(auc[group].before)
         ]
@@ -239,10 +226,10 @@ class _Told:
         worse = left.after > left.before * (1 + _SAME_WITHIN)
         remark = ": its weights buy similarity between items, not reconstruction" if worse else ""
         return (
-            f"Half of a niche item is rebuilt after {_count(low.before, missed)} components of PCA "
-            f"and {_count(low.after, still)} of Item-Weighted PCA, half of a popular one after "
-            f"{_count(high.before, self.pca.not_halved['high'])} and "
-            f"{_count(high.after, self.ours.not_halved['high'])}. Item-Weighted PCA "
+            f"Half of a niche item is rebuilt after {count(low.before, missed)} components of PCA "
+            f"and {count(low.after, still)} of Item-Weighted PCA, half of a popular one after "
+            f"{count(high.before, self.pca.not_halved['high'])} and "
+            f"{count(high.after, self.ours.not_halved['high'])}. Item-Weighted PCA "
             f"{moves('the share of a niche item that is left unexplained', left)}{remark}."
         )
 
@@ -258,7 +245,7 @@ class _Told:
             moves("the share of the catalogue that is recommended to anybody", coverage),
             moves("the share of long-tail items in the lists", tail),
         ]
-        return f"On held-out items it {_listed(parts)}."
+        return f"On held-out items it {listed(parts)}."
 
     def each_at_its_best(self, choice: Choice | None) -> str:
         """A rank may suit one model and not the other: each at the rank validation prefers."""
@@ -283,73 +270,13 @@ class _Told:
         rank = variant.ranks[position_of(self.settings.rank, variant.ranks)]
         at_rank = "" if variant.kind == "scores" else f" at rank {rank}"
         found = [
-            f"specialization {_three(self.value(variant, 'specialization'))}",
-            f"item AUC {_three(self.value(variant, 'auc'))}",
+            f"specialization {three(self.value(variant, 'specialization'))}",
+            f"item AUC {three(self.value(variant, 'auc'))}",
         ]
         recall = self.value(variant, "recall", "accuracy")
         if not np.isnan(recall):
             seen = (
                 "" if variant.kind == "normalized" else ", flattered if it was fitted on all data"
             )
-            found.append(f"Recall@{self.settings.k} {_three(recall)}{seen}")
+            found.append(f"Recall@{self.settings.k} {three(recall)}{seen}")
         return f"{variant.label}{at_rank}: {', '.join(found)}."
-
-
-def moves(what: str, pair: Pair) -> str:
-    """How a number changes, as it was measured.
-
-    Examples
-    --------
-    >>> moves("recall", Pair(0.2, 0.25)), moves("recall", Pair(0.2, 0.2001))
-    ('raises recall from 0.200 to 0.250 (+25%)', 'leaves recall at 0.200')
-    """
-    before, after = pair
-    if _three(before) == _three(after):
-        return f"leaves {what} at {_three(before)}"
-    verb = "raises" if after > before else "lowers"
-    # what rounds to nothing is rounding error or no base: a percentage of it says nothing
-    change = f" ({_percent(before, after)})" if float(_three(before)) else ""
-    return f"{verb} {what} from {_three(before)} to {_three(after)}{change}"
-
-
-def _goes(pair: Pair) -> str:
-    before, after = map(_three, pair)
-    return f"stays at {before}" if before == after else f"goes from {before} to {after}"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def _count(mean: float, missed: int) -> str:
-    """A mean number of components; at least that many where some items were never halved."""
-    return f"at least {components(mean)}" if missed else components(mean)
-
-
-def components(mean: float) -> str:
-    """A mean number of components, the same in sentences and tables.
-
-    Examples
-    --------
-    >>> components(63.6), components(7 / 3), components(2.0)
-    ('64', '2.3', '2')
-    """
-    return f"{mean:.0f}" if mean >= _WHOLE_FROM else f"{mean:.1f}".removesuffix(".0")
-
-
-def _three(value: float) -> str:
-    return "not defined" if np.isnan(value) else f"{value:.3f}"
-
-
-def _signed(before: float, after: float) -> str:
-    if np.isnan(before) or np.isnan(after):
-        return "n/a"
-    if not float(_three(before)):
-        return f"{after - before:+.3f}"
-    return _percent(before, after)
-
-
-def _percent(before: float, after: float) -> str:
-    """A relative change; a small one to a tenth, because "-0%" says nothing."""
-    change = (after - before) / before
-    return f"{change:+.0%}" if not change or abs(change) >= _TENTHS_BELOW else f"{change:+.1%}"

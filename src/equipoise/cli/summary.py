@@ -24,8 +24,8 @@ class Line(NamedTuple):
 def lines(found: Findings) -> list[Line]:
     """The numbers that matter, at the rank and γ asked for."""
     from equipoise.audit.measuring import position_of
+    from equipoise.audit.phrases import components
     from equipoise.audit.record import compared_variants
-    from equipoise.audit.verdict import components
 
     variants, k = compared_variants(found), found.settings.k
     place = {each.key: position_of(found.settings.rank, each.ranks) for each in variants}

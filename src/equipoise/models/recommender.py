@@ -110,15 +110,8 @@ class Recommender(Estimator):
         """
         check_is_fitted(self)
         rows = self._read(_as_rows(user_items))
-        ranking = rank_items(
-            self._scorer(rows),
-            rows.shape[0],
-            rows.shape[1],
-            N,
-            seen=rows if filter_already_liked_items else None,
-            excluded=self._excluded(filter_items, items),
-        )
-        _refuse_overflow(ranking.scores)
+        seen = rows if filter_already_liked_items else None
+        ranking = self._rank(rows, N, seen, self._excluded(filter_items, items))
         ids, scores = self._named(ranking.ids), ranking.scores
         return Ranking(ids[0], scores[0]) if _is_row(user_items) else Ranking(ids, scores)
 
@@ -126,11 +119,35 @@ class Recommender(Estimator):
         """Return the N items most similar to one, without the item itself."""
         check_is_fitted(self)
         column = self._column(item)
-        similarities = self._similarities(column)
-        excluded = np.isneginf(similarities)
-        excluded[column] = True
-        ranking = top_items(similarities, N, excluded=excluded)
-        return Ranking(self._named(ranking.ids), ranking.scores)
+        itself = np.arange(self.n_features_in_) == column
+        ranking = self._nearest([column], N, itself)
+        return Ranking(self._named(ranking.ids[0]), ranking.scores[0])
+
+    def _rank(
+        self,
+        rows: sp.csr_array,
+        N: int,
+        seen: sp.csr_array | None,
+        excluded: NDArray[np.bool_] | None,
+    ) -> Ranking:
+        """Columns and scores of the N best for each row, less what it has seen."""
+        n_users, n_items = rows.shape
+        scorer = self._scorer(rows)
+        ranking = rank_items(scorer, n_users, n_items, N, seen=seen, excluded=excluded)
+        _refuse_overflow(ranking.scores)
+        return ranking
+
+    def _nearest(
+        self, columns: Iterable[int], N: int, excluded: NDArray[np.bool_] | None
+    ) -> Ranking:
+        """Columns and similarities of the N most similar to each; itself too, unless excluded."""
+        found = []
+        for column in columns:
+            similarities = self._similarities(column)
+            undefined = np.isneginf(similarities)
+            left_out = undefined if excluded is None else undefined | excluded
+            found.append(top_items(similarities, N, excluded=left_out))
+        return Ranking(*map(np.stack, zip(*found, strict=True)))
 
     def explain(
         self, user_items: Interactions | ArrayLike | sp.csr_array, item: Any, N: int | None = 10

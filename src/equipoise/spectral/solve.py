@@ -38,7 +38,6 @@ _BUDGET_TOL = 1e-9
 # waiting for each other: only large ones are worth it.
 _LAPACK_THREADS_FROM = 4_000
 
-
 # Multiply-adds a second of a sweep, by block width, on two cores of 2023: what matters are ratios.
 _COMPILED_RATES = {8: 4e9, 16: 6e9, 32: 8e9}
 _SCIPY_RATE = 1e9
