@@ -15,6 +15,9 @@ FOUND = {
         b'\0user,item\nb,1\nc,"2""',
         b'\0user,item,"value\na,x,3\n', b"\x0bwho,what\r\r\na,5\r\r\n", b'\x08user,itemx,1\na,x,"',
         b"\1userID\tartistID\tweight\n2\t51\t3\n\t", b"\7item;user;rating\nx;a;1\n\t",
+        b"\nuser,item\n1,1\n1,\t2\n", b'\nuser",item,"value\na,x,3\n', b'\x08"",""',
+        b"\x031::\t1193::5::9\n1::661::3::9\n", b"\7who::what\r.5\n9::1\r\n8::2\r\n",
+        b"\t1,5u\xe2\x80\xa8\n\t1,5u\xe2\x80\xa8", b"\x06ne::1:5::9\r\0:5::9\r\n\n1::~::",
     ),
     "lightgcn": (
         b"0 1 2 3\n1 2\n\xef\xbb\xbf 0 4 5 6", b"0\t5\r\n1\r737\r\n", b'"\xe2\x80\xa8""\n3 4',

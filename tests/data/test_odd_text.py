@@ -25,6 +25,7 @@ def read(tmp_path):
 
 
 OPEN_OR_INSIDE = "a quote may be open or stand inside a field"
+ODD_HEADER = "the header cannot be split into names; a quote may be open or stand inside one"
 
 
 @pytest.mark.parametrize(
@@ -35,8 +36,11 @@ OPEN_OR_INSIDE = "a quote may be open or stand inside a field"
         ('user,item\nb,1\nc,"2""', OPEN_OR_INSIDE),
         ('user,item\n1,a\n2,"b\n3,c\n', OPEN_OR_INSIDE),
         ('user,itemx,1\na,x,"', OPEN_OR_INSIDE),
-        ('user,item,"value\na,x,3\nb,x,2\n', "a quote in the header is open"),
-        ('user,item,rating,"\x00\nann,x,1,2020-01-01\n', "a quote in the header is open"),
+        ('user,item,"value\na,x,3\nb,x,2\n', ODD_HEADER),
+        ('user,item,rating,"\x00\nann,x,1,2020-01-01\n', ODD_HEADER),
+        ('user",item,"value\na,x,3\n', ODD_HEADER),
+        ('user" ,item,"value\nusera,x,  3\n', ODD_HEADER),
+        ("who::what\r.5\n9::1\r\n8::2\r\n", "carriage return"),
         ("user,item\r\r\n5,2\r\r\n7,3\r\r\n", "carriage return"),
         ("user,item\n5,2\r3\n7,3\n", "carriage return"),
         ("user,item\n1,2\n\r\r\n", "carriage returns can be understood in more than one way"),
@@ -53,7 +57,7 @@ def test_quotes_and_returns_that_two_readers_understand_differently_are_refused(
     ("text", "items"),
     [
         ('user,item\n1,5" x 6"\n2,y\n', ['5" x 6"', "y"]),
-        ('user,item\n1,"a ""b"" c"\n2,""\n', ['a "b" c', ""]),
+        ('user,item\n1,"a ""b"" c"\n2,y\n', ['a "b" c', "y"]),
         ('user,item\n1, "x" \n2,"y"\n', ["x", "y"]),
         ('user,item\n1,"two\nlines"\n2,y\n', ["two\nlines", "y"]),
         ('user,item\r\n1,"x"\r\n2,"y"\r\n', ["x", "y"]),
@@ -61,6 +65,22 @@ def test_quotes_and_returns_that_two_readers_understand_differently_are_refused(
 )
 def test_quotes_that_all_readers_understand_alike_are_read(read, text, items):
     assert read(text).item_ids.tolist() == items
+
+
+@pytest.mark.parametrize("text", ['user,item\n1,x\n2,""\n', "user,item\n1,x\n2,\n"])
+def test_an_empty_id_is_a_missing_one_in_quotes_or_without(read, text):
+    with pytest.raises(InvalidDataError, match=r"line 3, column 'item'.*missing"):
+        read(text)
+
+
+@pytest.mark.parametrize("item", ["\t2", "2\t", "\x0b2", "\u20282"])
+def test_a_space_that_is_no_space_belongs_to_the_id(read, item):
+    assert read(f"user,item\n1,2\n2,{item}\n").item_ids.tolist() == ["2", item]
+
+
+def test_a_tab_belongs_to_an_id_between_colons_too(read):
+    data = read("1::\t1193::5\n1::661::3\n2::661::4\n", "ratings.dat", format="movielens")
+    assert data.item_ids.tolist() == ["\t1193", "661"]
 
 
 @pytest.mark.parametrize(

@@ -64,11 +64,7 @@ def layout(path: Path, delimiter: str | None, asked: Columns, *, quoted: bool = 
         raise InvalidDataError(
             f"{path}: the header names {sorted(repeated)} more than once. Rename those columns."
         )
-    if quoted and lines[0].count('"') % 2:
-        raise InvalidDataError(
-            f"{path}: a quote in the header is open at the end of the line. Close it, or take it "
-            "away; a name of a column stands on one line."
-        )
+    _refuse_odd_header(lines[0], delimiter, quoted, path)
     below = rows[1:]
     return Layout(delimiter, quoted, first, len(first), _numeric(below, len(first)), below)
 
@@ -97,6 +93,8 @@ def batches(path: Path, form: Layout, asked: Columns) -> Iterator[Batch]:
         rows, lines = _without_blank_lines(parsed, chunk, form)
         if odd:
             refuse_other_reading(written, rows, list(places.values()), str(path))
+        if b'""' in chunk.text:  # an empty id is a missing one, in quotes or without
+            rows = rows.with_columns(pl.col(pl.String).replace("", None))
         yield Batch(rows, str(path), lines, called)
 
 
@@ -117,14 +115,32 @@ def _first_lines(path: Path) -> list[str]:
 
 
 def _split(lines: list[str], delimiter: str, quoted: bool, path: Path) -> list[list[str]]:
-    if len(delimiter) > 1:
-        return [line.split(delimiter) for line in lines]
     try:
-        return [row for row in csv_reader(lines, delimiter, quoted=quoted) if row]
+        return [row for row in _fields(lines, delimiter, quoted=quoted) if row]
     except csv.Error as error:
         raise InvalidDataError(
             f"{path}: the first lines cannot be split into columns; a carriage return may stand "
             f"inside a line. Turn carriage returns into newlines, or quote the field. ({error})"
+        ) from error
+
+
+def _fields(
+    lines: list[str], delimiter: str, *, quoted: bool, strict: bool = False
+) -> Iterator[list[str]]:
+    if len(delimiter) > 1:
+        lines = [line.replace(delimiter, _STAND_IN) for line in lines]
+        delimiter = _STAND_IN
+    yield from csv_reader(lines, delimiter, quoted=quoted, strict=strict)
+
+
+def _refuse_odd_header(line: str, delimiter: str, quoted: bool, path: Path) -> None:
+    """Refuse names that reach beyond their line: the rows begin below it."""
+    try:
+        list(_fields([line], delimiter, quoted=quoted, strict=True))
+    except csv.Error as error:
+        raise InvalidDataError(
+            f"{path}: the header cannot be split into names; a quote may be open or stand inside "
+            f"one. Quote whole names, each on one line, or none. ({error})"
         ) from error
 
 

@@ -18,7 +18,7 @@ _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 # Bytes looked at together: they and what is computed of them stay in the cache
 _WINDOW = 1 << 18
 _NEWLINE, _ZERO = ord("\n"), ord("0")
-_ODD_STARTS = tuple(map(ord, '+- "'))
+_ODD_STARTS = tuple(map(ord, '+- "\t'))
 
 Types = dict[str, Any]
 
@@ -45,8 +45,8 @@ def guess_types(rows: Sequence[Sequence[str]], places: dict[str, int], numeric: 
 def is_plain(text: bytes, delimiter: str) -> bool:
     r"""Tell whether no field begins like a number that is written in an unusual way.
 
-    That is: with a sign, a space or a quote, or with a zero before another digit. Negative ids are
-    rare enough to go the careful way.
+    That is: with a sign, a space, a tab or a quote, or with a zero before another digit. Negative
+    ids are rare enough to go the careful way.
 
     Examples
     --------
@@ -65,6 +65,7 @@ def _window_is_plain(text: bytes, delimiter: int) -> bool:
     odd = first == _ZERO
     odd &= second - np.uint8(_ZERO) < 10  # below "0" wraps around
     for start in _ODD_STARTS:
-        odd |= first == start
+        if start != delimiter:
+            odd |= first == start
     odd &= (before == delimiter) | (before == _NEWLINE)
     return not odd.any()
