@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 from equipoise.data import Interactions
-from equipoise.data.readers import tables
+from equipoise.data.readers import parquet
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 pa = pytest.importorskip("pyarrow")
@@ -135,7 +135,7 @@ class TestParquet:
         assert Interactions.read(folder / "whole.data") == EXPECTED
 
     def test_small_batches_give_the_same_data(self, folder, monkeypatch):
-        monkeypatch.setattr(tables, "_ROWS_AT_A_TIME", 2)
+        monkeypatch.setattr(parquet, "_ROWS_AT_A_TIME", 2)
         assert Interactions.read(folder / "whole.pq") == EXPECTED
 
     def test_a_broken_file_is_refused(self, folder):

@@ -395,7 +395,7 @@ class TestRefusing:
 
     def test_broken_files_of_names_are_refused(self, write):
         data = Interactions.from_pairs([1], [5])
-        with pytest.raises(InvalidDataError, match=r"n.parquet cannot be read for names; it may"):
+        with pytest.raises(InvalidDataError, match=r"n.parquet cannot be read as Parquet; it may"):
             data.with_names(write(b"PAR1 and no more", "n.parquet"))
 
     def test_a_timestamp_that_is_none_is_refused(self, write):

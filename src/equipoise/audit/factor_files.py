@@ -120,16 +120,9 @@ def check_score_size(n_items: int) -> None:
 
 
 def _parquet(path: Path, data: Interactions) -> Matrix:
-    import polars as pl
+    from equipoise.data.readers import parquet
 
-    from equipoise.data.readers.encoder import POLARS_ERRORS
-
-    try:
-        table = pl.read_parquet(path)
-    except (*POLARS_ERRORS, OSError) as error:
-        raise InvalidDataError(
-            f"{path} cannot be read as Parquet: {' '.join(str(error).split())}. Write it anew."
-        ) from error
+    table = parquet.whole(path)
     ids = [name for name in table.columns if name.lower().replace("_", "") in _ID_COLUMNS]
     values = _columns(path, table.drop(ids))
     if not ids:

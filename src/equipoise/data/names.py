@@ -96,7 +96,7 @@ def _from_file(path: Path) -> dict[Any, Any]:
 def _rows_of_file(path: Path) -> dict[Any, Any]:
     import polars as pl
 
-    from equipoise.data.readers import delimited, files
+    from equipoise.data.readers import delimited, files, parquet
     from equipoise.data.readers.chunks import open_text
     from equipoise.data.readers.columns import Columns
 
@@ -107,7 +107,7 @@ def _rows_of_file(path: Path) -> dict[Any, Any]:
         )
     path = found.paths[0]
     if found.format == "parquet":
-        named = _from_memory(pl.read_parquet(path))
+        named = _from_memory(parquet.whole(path))
         return {str(key): name for key, name in named.items()}
     quoted = found.format == "csv" and path.suffix != ".dat"
     form = delimited.layout(path, None, Columns(), quoted=quoted)

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from equipoise.data.assembly import Duplicates
 from equipoise.data.interactions import Interactions
-from equipoise.data.readers import databases, delimited, files, lightgcn, tables
+from equipoise.data.readers import databases, delimited, files, lightgcn, parquet, tables
 from equipoise.data.readers.columns import Columns
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch, Encoder
 from equipoise.data.readers.vocabulary import (
@@ -110,8 +110,8 @@ def words_without_header(source: str, options: Options) -> list[str] | None:
 def _open(found: files.Files, options: Options) -> Opened:
     n_bytes = sum(_size(path) for path in found.paths)
     if found.format == "parquet":
-        rows = tables.parquet_rows(found.paths)
-        batches = tables.parquet_batches(found.paths, options.columns)
+        rows = parquet.row_count(found.paths)
+        batches = parquet.batches(found.paths, options.columns)
         return Opened(batches, ColumnVocabulary, n_bytes, rows)
     text = (batch for path in found.paths for batch in _readable(path, found.format, options))
     return Opened(text, TextVocabulary, n_bytes, None)

@@ -1,11 +1,9 @@
-"""Tables in memory (pandas, polars, Arrow) and Parquet files."""
+"""Tables in memory: pandas, polars, Arrow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -14,10 +12,8 @@ from equipoise.data.assembly import Duplicates
 from equipoise.data.interactions import Interactions
 from equipoise.data.readers.columns import Columns, Resolved, refuse_idle_numbers, resolve
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch, times_of
-from equipoise.exceptions import InvalidDataError, first_line
+from equipoise.exceptions import InvalidDataError
 
-# Rows of a Parquet file held at a time
-_ROWS_AT_A_TIME = 1 << 19
 _ONE_COLUMN = "it is one column"
 
 
@@ -154,45 +150,6 @@ def _lazy_batches(table: pl.LazyFrame, asked: Columns, source: str) -> Iterator[
     for frame in frames:
         yield batch_of(frame, renumbered(found), source, start)
         start += len(frame)
-
-
-def parquet_batches(paths: Sequence[Path], asked: Columns) -> Iterator[Batch]:
-    """Yield the rows of Parquet files in batches; only the columns needed are read."""
-    for path in paths:
-        with _naming(path):
-            yield from _one_parquet(path, asked)
-
-
-def parquet_rows(paths: Sequence[Path]) -> int:
-    """Return how many rows Parquet files have, from their footers."""
-    total = 0
-    for path in paths:
-        with _naming(path):
-            total += pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
-    return total
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Say which file it was that could not be read."""
-    try:
-        yield
-    except (*POLARS_ERRORS, OSError) as error:
-        raise InvalidDataError(
-            f"{path} cannot be read as Parquet; it may be broken or another kind of file. "
-            f"({first_line(error)})"
-        ) from error
-
-
-def _one_parquet(path: Path, asked: Columns) -> Iterator[Batch]:
-    scan = pl.scan_parquet(path, glob=False)
-    schema = scan.collect_schema()
-    names, found = schema.names(), resolved_columns(schema, asked, str(path))
-    narrow = scan.select(names[place] for place in found.taken().values())
-    n_rows = scan.select(pl.len()).collect().item()
-    for start in range(0, n_rows, _ROWS_AT_A_TIME):
-        frame = narrow.slice(start, _ROWS_AT_A_TIME).collect()
-        yield batch_of(frame, renumbered(found), str(path), start)
 
 
 def renumbered(found: Resolved) -> Resolved:

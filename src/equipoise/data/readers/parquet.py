@@ -1,0 +1,68 @@
+"""Parquet files, in batches of the columns needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+
+from equipoise.data.readers.columns import Columns
+from equipoise.data.readers.encoder import POLARS_ERRORS, Batch
+from equipoise.data.readers.pages import refuse_negative_counts
+from equipoise.data.readers.tables import batch_of, renumbered, resolved_columns
+from equipoise.exceptions import InvalidDataError, first_line
+
+# Rows held at a time
+_ROWS_AT_A_TIME = 1 << 19
+
+
+def batches(paths: Sequence[Path], asked: Columns) -> Iterator[Batch]:
+    """Yield the rows of the files in batches; only the columns needed are read."""
+    for path in paths:
+        with _naming(path):
+            yield from _one_file(path, asked)
+
+
+def row_count(paths: Sequence[Path]) -> int:
+    """Return how many rows the files have, from their footers."""
+    total = 0
+    for path in paths:
+        with _naming(path):
+            total += pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
+    return total
+
+
+def whole(path: Path) -> pl.DataFrame:
+    """Return all of a small file."""
+    with _naming(path):
+        return _scan(path).collect()
+
+
+def _one_file(path: Path, asked: Columns) -> Iterator[Batch]:
+    scan = _scan(path)
+    schema = scan.collect_schema()
+    names, found = schema.names(), resolved_columns(schema, asked, str(path))
+    narrow = scan.select(names[place] for place in found.taken().values())
+    n_rows = scan.select(pl.len()).collect().item()
+    for start in range(0, n_rows, _ROWS_AT_A_TIME):
+        frame = narrow.slice(start, _ROWS_AT_A_TIME).collect()
+        yield batch_of(frame, renumbered(found), str(path), start)
+
+
+def _scan(path: Path) -> pl.LazyFrame:
+    refuse_negative_counts(path)
+    return pl.scan_parquet(path, glob=False)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Say which file it was that could not be read."""
+    try:
+        yield
+    except (*POLARS_ERRORS, OSError) as error:
+        raise InvalidDataError(
+            f"{path} cannot be read as Parquet; it may be broken or another kind of file. "
+            f"({first_line(error)})"
+        ) from error

@@ -1,0 +1,107 @@
+"""Pages of Parquet files that say they have fewer than no values would end the process."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from equipoise.audit import factor_files
+from equipoise.data import Interactions
+from equipoise.data.names import names_for
+from equipoise.data.readers.pages import _counts, refuse_negative_counts
+from equipoise.exceptions import InvalidDataError
+
+ROWS = 5_000
+
+
+@pytest.fixture
+def frame():
+    random = np.random.default_rng(0)
+    return pl.DataFrame(
+        {
+            "user": random.integers(0, 900, ROWS),
+            "item": [f"item {k}" for k in random.integers(0, 3000, ROWS)],
+            "value": random.random(ROWS),
+        }
+    )
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """A file whose page of users says that it has -1 values."""
+    path = tmp_path / "plays.parquet"
+    # 57 rows: zigzag 114, a byte that stands in the header of the page before anything else
+    table = pl.DataFrame({"user": range(57), "item": range(57), "value": [1.0] * 57})
+    table.write_parquet(path, compression="uncompressed", statistics=False)
+    content = bytearray(path.read_bytes())
+    content[content.index(b"\x15\x72") + 1] = 1
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("dictionary", [False, True])
+def test_every_page_of_arrow_is_found(frame, tmp_path, version, dictionary):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "plays.parquet"
+    parquet.write_table(
+        frame.to_arrow(), path, row_group_size=700, data_page_size=512, write_batch_size=64,
+        data_page_version=version, use_dictionary=dictionary,
+    )  # fmt: skip
+    with path.open("rb") as file:
+        counts = list(_counts(file))
+    values = ROWS * frame.width
+    if version == "2.0":  # values, nulls and rows
+        values *= 2
+    # a dictionary has at most as many entries as there are values
+    assert values <= sum(counts) <= (2 if dictionary else 1) * values
+    assert len(counts) > 16 * frame.width  # several in each of 8 row groups
+    refuse_negative_counts(path)
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "zstd", "snappy", "gzip", "lz4"])
+def test_whole_files_of_polars_pass(frame, tmp_path, compression):
+    path = tmp_path / "plays.parquet"
+    frame.write_parquet(path, compression=compression, row_group_size=700)
+    with path.open("rb") as file:
+        assert sum(_counts(file)) >= ROWS * frame.width
+    assert Interactions.read(path).matrix.sum() == pytest.approx(frame["value"].sum())
+
+
+def test_statistics_longer_than_a_first_look_are_followed(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "plays.parquet"
+    long = pl.DataFrame({"user": ["a" * 3000, "b" * 3000], "item": [1, 2]})
+    parquet.write_table(long.to_arrow(), path, use_dictionary=False)
+    with path.open("rb") as file:
+        assert sum(_counts(file)) == 4
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        Interactions.read,
+        lambda path: names_for(np.array([1]), path),
+        lambda path: factor_files.read_matrix(path, Interactions.from_pairs([1], [1])),
+    ],
+)
+def test_a_page_of_fewer_than_no_values_is_refused_at_every_door(damaged, read):
+    with pytest.raises(InvalidDataError, match="says that it has -1 values"):
+        read(damaged)
+
+
+def test_any_other_damage_is_left_to_polars(frame, tmp_path):
+    path = tmp_path / "plays.parquet"
+    frame.head(30).write_parquet(path, compression="uncompressed")
+    whole, random, refused = path.read_bytes(), np.random.default_rng(1), 0
+    for _ in range(3_000):
+        content = bytearray(whole)
+        for place in random.integers(0, len(whole), 3):
+            content[place] = random.choice([0, 1, 0x1C, 0x7F, 0x80, 0xFF])
+        path.write_bytes(content[: random.choice([len(whole), random.integers(len(whole))])])
+        try:
+            refuse_negative_counts(path)
+        except InvalidDataError:
+            refused += 1
+    assert 0 < refused < 300
