@@ -9,7 +9,7 @@ import pytest
 from equipoise.audit import factor_files
 from equipoise.data import Interactions
 from equipoise.data.names import names_for
-from equipoise.data.readers.pages import _counts, refuse_negative_counts
+from equipoise.data.readers.pages import _counts, refuse_broken_headers
 from equipoise.exceptions import InvalidDataError
 
 ROWS = 5_000
@@ -57,7 +57,7 @@ def test_every_page_of_arrow_is_found(frame, tmp_path, version, dictionary):
     # a dictionary has at most as many entries as there are values
     assert values <= sum(counts) <= (2 if dictionary else 1) * values
     assert len(counts) > 16 * frame.width  # several in each of 8 row groups
-    refuse_negative_counts(path)
+    refuse_broken_headers(path)
 
 
 @pytest.mark.parametrize("compression", ["uncompressed", "zstd", "snappy", "gzip", "lz4"])
@@ -91,17 +91,27 @@ def test_a_page_of_fewer_than_no_values_is_refused_at_every_door(damaged, read):
         read(damaged)
 
 
-def test_any_other_damage_is_left_to_polars(frame, tmp_path):
+def test_damaged_headers_are_refused_and_nothing_else_comes_of_them(frame, tmp_path):
     path = tmp_path / "plays.parquet"
     frame.head(30).write_parquet(path, compression="uncompressed")
-    whole, random, refused = path.read_bytes(), np.random.default_rng(1), 0
+    whole, random, messages = path.read_bytes(), np.random.default_rng(1), set()
     for _ in range(3_000):
         content = bytearray(whole)
         for place in random.integers(0, len(whole), 3):
             content[place] = random.choice([0, 1, 0x1C, 0x7F, 0x80, 0xFF])
         path.write_bytes(content[: random.choice([len(whole), random.integers(len(whole))])])
         try:
-            refuse_negative_counts(path)
-        except InvalidDataError:
-            refused += 1
-    assert 0 < refused < 300
+            refuse_broken_headers(path)
+        except InvalidDataError as error:
+            messages.add(str(error).partition(": ")[2])
+    assert any("its headers break off" in message for message in messages)
+    assert any("says that it has -" in message for message in messages)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"\xff\xff\xff\xffPAR1", b"user,item\n1,2\n"])
+def test_what_is_no_parquet_file_is_left_to_polars(tmp_path, content):
+    path = tmp_path / "plays.parquet"
+    path.write_bytes(content)
+    refuse_broken_headers(path)
+    with pytest.raises(InvalidDataError, match="cannot be read as Parquet; it may be broken"):
+        Interactions.read(path)

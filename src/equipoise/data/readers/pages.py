@@ -1,16 +1,16 @@
 """Headers of Parquet pages, looked at before polars trusts them.
 
 polars reserves room for as many values as a page says it has, and a number below zero, which only
-damage or malice writes, ends the process. Headers are written in Thrift's compact protocol; what
-cannot be followed here is left to polars, which refuses it with an error.
+damage or malice writes, ends the process. Headers are written in Thrift's compact protocol.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from equipoise.exceptions import InvalidDataError
 
@@ -22,19 +22,28 @@ _DEEPEST = 16
 
 # Numbers of fields in parquet.thrift
 _ROW_GROUPS, _COLUMNS, _COLUMN = 4, 1, 3
-_CHUNK_BYTES, _FIRST_PAGE, _DICTIONARY = 7, 9, 11
+_N_VALUES, _CHUNK_BYTES, _FIRST_PAGE, _DICTIONARY = 5, 7, 9, 11
 _PAGE_BYTES = 3
-_COUNTS = {5: (1,), 7: (1,), 8: (1, 2, 3)}  # kinds of pages: values, nulls, rows
+_DATA, _INDEX, _DICTIONARY_PAGE, _DATA_V2 = 5, 6, 7, 8  # kinds of pages
+_COUNTS = {
+    _DATA: (1,),
+    _INDEX: (),
+    _DICTIONARY_PAGE: (1,),
+    _DATA_V2: (1, 2, 3),
+}  # values, nulls, rows
 
 _Fields = dict[int, Any]
+_Kind = TypeVar("_Kind")
 
 
 class _UnreadableError(Exception):
     """Not the bytes of a header."""
 
 
-def refuse_negative_counts(path: Path) -> None:
-    """Refuse a file in which a page says that it has fewer than no values.
+def refuse_broken_headers(path: Path) -> None:
+    """Refuse a file with headers that break off, or say that a page has fewer than no values.
+
+    What does not even end like a Parquet file is left to polars, which says so.
 
     Parameters
     ----------
@@ -42,12 +51,17 @@ def refuse_negative_counts(path: Path) -> None:
         A Parquet file, or one that claims to be.
     """
     with path.open("rb") as file:
-        for count in _counts(file):
-            if count < 0:
-                raise InvalidDataError(
-                    f"{path} cannot be read as Parquet: one of its pages says that it has {count} "
-                    "values. The file is damaged; write it anew."
-                )
+        try:
+            wrong = next((count for count in _counts(file) if count < 0), None)
+        except _UnreadableError:
+            reason = "its headers break off"
+        else:
+            if wrong is None:
+                return
+            reason = f"one of its pages says that it has {wrong} values"
+    raise InvalidDataError(
+        f"{path} cannot be read as Parquet: {reason}. The file is damaged; write it anew."
+    )
 
 
 def _counts(file: BinaryIO) -> Iterator[int]:
@@ -55,47 +69,45 @@ def _counts(file: BinaryIO) -> Iterator[int]:
     size = file.seek(0, 2)
     file.seek(max(0, size - 8))
     ending = file.read(8)
-    if len(ending) < 8 or not ending.endswith(_MAGIC):
-        return
     length = int.from_bytes(ending[:4], "little")
-    if length > size - 8:
+    if ending[4:] != _MAGIC or length > size - 8:
         return
     file.seek(size - 8 - length)
-    try:
-        footer = _Compact(file.read(length)).struct()
-    except _UnreadableError:
-        return
-    for group in _structs(footer.get(_ROW_GROUPS)):
-        for column in _structs(group.get(_COLUMNS)):
-            yield from _counts_of_chunk(file, column.get(_COLUMN), size)
+    footer = _Compact(file.read(length)).struct()
+    for group in _field(footer, _ROW_GROUPS, list):
+        for column in _field(group, _COLUMNS, list):
+            yield from _counts_of_chunk(file, _field(column, _COLUMN, dict))
 
 
-def _counts_of_chunk(file: BinaryIO, column: Any, size: int) -> Iterator[int]:
-    if not isinstance(column, dict):
-        return
-    starts = [column.get(field) for field in (_DICTIONARY, _FIRST_PAGE)]
-    known = [start for start in starts if isinstance(start, int) and 0 < start < size]
-    length = column.get(_CHUNK_BYTES)
-    if not known or not isinstance(length, int):
-        return
-    at, end = min(known), min(size, min(known) + length)
-    while at < end:
-        try:
-            header, n_bytes = _header(file, at)
-        except _UnreadableError:
-            return
-        for kind, fields in _COUNTS.items():
-            page = header.get(kind)
-            if isinstance(page, dict):
-                yield from (_as_int32(page[k]) for k in fields if isinstance(page.get(k), int))
-        page_bytes = header.get(_PAGE_BYTES)
-        if not isinstance(page_bytes, int) or page_bytes < 0:
-            return
-        at += n_bytes + page_bytes
+def _counts_of_chunk(file: BinaryIO, column: _Fields) -> Iterator[int]:
+    # from where and as long as polars reads
+    at = _field(column, _DICTIONARY if _DICTIONARY in column else _FIRST_PAGE, int)
+    end = at + _field(column, _CHUNK_BYTES, int)
+    missing = _field(column, _N_VALUES, int)
+    while at < end and missing > 0:
+        header, n_bytes = _header(file, at)
+        kinds = [kind for kind in _COUNTS if kind in header]
+        if not kinds:
+            raise _UnreadableError
+        for kind in kinds:
+            page = _field(header, kind, dict)
+            yield from (_as_int32(_field(page, number, int)) for number in _COUNTS[kind])
+            missing -= _field(page, 1, int) if kind in (_DATA, _DATA_V2) else 0
+        at += n_bytes + max(0, _field(header, _PAGE_BYTES, int))
+
+
+def _field(fields: Any, number: int, kind: type[_Kind]) -> _Kind:
+    """Return a field that has to be there, as what it has to be."""
+    value = fields.get(number) if isinstance(fields, dict) else None
+    if not isinstance(value, kind):
+        raise _UnreadableError
+    return value
 
 
 def _header(file: BinaryIO, at: int) -> tuple[_Fields, int]:
     """Return the header that begins there, and its length."""
+    if not 0 < at < os.fstat(file.fileno()).st_size:
+        raise _UnreadableError
     n_bytes = _HEADER_BYTES
     while True:
         file.seek(at)
@@ -106,10 +118,6 @@ def _header(file: BinaryIO, at: int) -> tuple[_Fields, int]:
             if len(reader.bytes) < n_bytes or n_bytes >= _LONGEST_HEADER:
                 raise
             n_bytes *= 16
-
-
-def _structs(value: Any) -> list[_Fields]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _as_int32(number: int) -> int:

@@ -10,7 +10,7 @@ import polars as pl
 
 from equipoise.data.readers.columns import Columns
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch
-from equipoise.data.readers.pages import refuse_negative_counts
+from equipoise.data.readers.pages import refuse_broken_headers
 from equipoise.data.readers.tables import batch_of, renumbered, resolved_columns
 from equipoise.exceptions import InvalidDataError, first_line
 
@@ -52,7 +52,7 @@ def _one_file(path: Path, asked: Columns) -> Iterator[Batch]:
 
 
 def _scan(path: Path) -> pl.LazyFrame:
-    refuse_negative_counts(path)
+    refuse_broken_headers(path)
     return pl.scan_parquet(path, glob=False)
 
 
