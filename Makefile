@@ -6,10 +6,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .PHONY: demo test check bench soak fuzz oldest docs clean help
 .DEFAULT_GOAL := help
 
-# Without what needs the heavy extras (PyTorch, Dask), a browser, the newest NumPy's words or data
-OLDEST_SCOPE := tests --ignore=tests/distributed --ignore=tests/models/lightgcn \
-  --ignore=tests/browser --ignore=tests/contract --ignore=tests/fuzz --ignore=tests/test_docs.py \
-  -m "not slow and not data and not postgres and not distributed and not browser"
+# Without PyTorch, a browser, data, servers, and what the newest NumPy prints
+OLDEST_SCOPE := tests --ignore=tests/models/lightgcn --ignore=tests/browser \
+  --ignore=tests/docs -m "not slow and not data and not postgres and not browser"
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -80,6 +79,6 @@ $(BIN)/python:
 	@echo "Setting up .venv-oldest with the oldest versions that pyproject.toml allows ..."
 	@$(PYTHON) -m venv .venv-oldest
 	@.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
-	  --constraint .ci/oldest.txt --editable ".[sql,sdp,als,plot,datasets]" \
+	  --constraint .ci/oldest.txt --editable ".[sql,sdp,als,plot,datasets,ann,dask]" \
 	  hypothesis pandas pyarrow pytest pytest-xdist
 	@touch $@

@@ -122,7 +122,7 @@ def peak_gflops() -> float:
 
     from equipoise.spectral import kernels
 
-    X = sp.random_array((40_000, 64), density=0.4, format="csr", dtype=np.float32, rng=0)
+    X = sp.random_array((40_000, 64), density=0.4, format="csr", dtype=np.float32, random_state=0)
     V, weights = np.ones((64, 32), np.float32), np.ones(64, np.float32)
     kernels.sweep(X, V, weights)
     seconds = []

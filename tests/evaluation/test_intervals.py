@@ -22,7 +22,9 @@ def paired():
 def test_the_interval_agrees_with_scipys_bootstrap(paired):
     values = paired[0]
     ours = bootstrap_mean(values)
-    theirs = stats.bootstrap((values,), np.mean, method="percentile", rng=1).confidence_interval
+    theirs = stats.bootstrap(
+        (values,), np.mean, method="percentile", random_state=1
+    ).confidence_interval
     assert ours.mean == values.mean()
     assert ours.low == pytest.approx(theirs.low, abs=2e-3)
     assert ours.high == pytest.approx(theirs.high, abs=2e-3)

@@ -26,7 +26,9 @@ on_both_paths = pytest.mark.usefixtures("path")
 
 @pytest.fixture
 def X():
-    return sp.random_array((60, 17), density=0.25, rng=np.random.default_rng(8), format="csr")
+    return sp.random_array(
+        (60, 17), density=0.25, random_state=np.random.default_rng(8), format="csr"
+    )
 
 
 @pytest.fixture
@@ -86,7 +88,9 @@ def test_scores_may_come_from_another_matrix_than_the_labels(X, U):
 
 @on_both_paths
 def test_inputs_may_have_other_entries_than_the_labels(X, U):
-    other = sp.random_array((60, 17), density=0.3, rng=np.random.default_rng(1), format="csr")
+    other = sp.random_array(
+        (60, 17), density=0.3, random_state=np.random.default_rng(1), format="csr"
+    )
     expected = auc_by_sklearn(X, off_diagonal_scores(other, U @ U.T))
     np.testing.assert_allclose(item_auc(X, U, inputs=other), expected, rtol=1e-13)
 

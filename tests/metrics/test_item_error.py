@@ -11,7 +11,7 @@ from equipoise.metrics import components_to_reach, item_error
 @pytest.fixture
 def X():
     rng = np.random.default_rng(3)
-    return sp.random_array((40, 15), density=0.3, rng=rng, format="csr")
+    return sp.random_array((40, 15), density=0.3, random_state=rng, format="csr")
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_a_spectrum_gives_the_error_of_the_graded_matrix(X, U):
 
 
 def test_more_columns_than_one_block_make_no_difference():
-    X = sp.random_array((90, 80), density=0.2, rng=np.random.default_rng(6), format="csr")
+    X = sp.random_array((90, 80), density=0.2, random_state=np.random.default_rng(6), format="csr")
     U = np.linalg.qr(np.random.default_rng(7).normal(size=(80, 80)))[0]
     errors = item_error(X, U)
     np.testing.assert_allclose(errors[70], by_hand(X, U[:, :70] @ U[:, :70].T), atol=1e-10)

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.integrate import trapezoid
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import pearsonr, rankdata, spearmanr
 
@@ -51,7 +52,7 @@ def case():
 
 
 def test_mass_groups_cover_the_shares_they_name():
-    X = sp.random_array((80, 40), density=0.3, rng=np.random.default_rng(21), format="csr")
+    X = sp.random_array((80, 40), density=0.3, random_state=np.random.default_rng(21), format="csr")
     mass = X.sum(axis=0)
     groups = popularity_groups(X)
     high, low = mass[groups.items("high")], mass[groups.items("low")]
@@ -62,7 +63,7 @@ def test_mass_groups_cover_the_shares_they_name():
 
 
 def test_item_groups_take_a_tenth_of_the_items_by_column_norm():
-    X = sp.random_array((80, 45), density=0.3, rng=np.random.default_rng(22), format="csr")
+    X = sp.random_array((80, 45), density=0.3, random_state=np.random.default_rng(22), format="csr")
     groups = popularity_groups(X, rule="items")
     order = np.argsort(-np.linalg.norm(X.toarray(), axis=0))
     assert set(groups.items("high")) == set(order[:4])
@@ -147,7 +148,7 @@ def test_means_by_group_leave_nan_items_out_and_an_empty_group_is_nan():
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=20).filter(any))
 def test_gini_is_twice_the_area_between_the_lorenz_curve_and_equality(counts):
     lorenz = np.concatenate([[0], np.cumsum(np.sort(counts))]) / sum(counts)
-    area = np.trapezoid(lorenz, dx=1 / len(counts))
+    area = trapezoid(lorenz, dx=1 / len(counts))
     assert gini(counts).value == pytest.approx(1 - 2 * area, abs=1e-12)
 
 

@@ -62,7 +62,9 @@ def test_random_scores_are_those_of_the_definition_with_big_integers():
 
 
 def test_random_scores_look_uniform_and_unrelated():
-    X = sp.random_array((400, 250), density=0.04, rng=np.random.default_rng(0), format="csr")
+    X = sp.random_array(
+        (400, 250), density=0.04, random_state=np.random.default_rng(0), format="csr"
+    )
     scores = scores_of(Random().fit(X), X)
     assert scores.min() >= 0
     assert scores.max() < 1

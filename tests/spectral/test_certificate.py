@@ -57,7 +57,7 @@ def test_cholesky_proves_the_bound_that_lapack_gives():
 
 def test_rigorous_and_estimated_certificates_agree():
     rng = np.random.default_rng(1)
-    X = sp.csr_array(sp.random_array((200, 80), density=0.1, rng=rng))
+    X = sp.csr_array(sp.random_array((200, 80), density=0.1, random_state=rng))
     w = rng.random(80)
     gram = DenseGram.of(X)
     found = solve(SparseGram(X), w, 7, solver="matrix_free", rng=np.random.default_rng(0))

@@ -13,7 +13,9 @@ from equipoise.spectral.weighted import WeightedGram
 
 @pytest.fixture
 def X() -> sp.csr_array:
-    matrix = sp.random_array((60, 25), density=0.2, rng=np.random.default_rng(3), format="csr")
+    matrix = sp.random_array(
+        (60, 25), density=0.2, random_state=np.random.default_rng(3), format="csr"
+    )
     matrix.data *= 7
     return matrix
 

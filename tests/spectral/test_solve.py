@@ -22,7 +22,9 @@ from equipoise.spectral.solve import build_gram, choose_solver, solve
 
 
 def matrix(n: int, m: int, density: float, seed: int = 0) -> sp.csr_array:
-    X = sp.random_array((n, m), density=density, rng=np.random.default_rng(seed), format="csr")
+    X = sp.random_array(
+        (n, m), density=density, random_state=np.random.default_rng(seed), format="csr"
+    )
     return sp.csr_array(X)
 
 

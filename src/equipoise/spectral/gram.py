@@ -123,7 +123,8 @@ class SparseGram(Gram):
         if dtype == np.float64:
             return self.X, self.scale
         if self._single is None:
-            values = (self.X.data / np.sqrt(self.scale)).astype(np.float32)
+            unit = np.sqrt(self.scale)
+            values = np.divide(self.X.data, unit, dtype=np.float64).astype(np.float32)
             self._single = sp.csr_array((values, self.X.indices, self.X.indptr), shape=self.X.shape)
         return self._single, 1.0
 
