@@ -11,7 +11,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 # What `make oldest` installs beside the core. Left out: lightgcn (PyTorch and PyG, gigabytes), the
-# adapters (their libraries need newer ones), docs, and tools that only check (mypy, ruff, playwright).
+# adapters (their libraries need newer ones), docs, and tools that only check (mypy, ruff).
 EXTRAS = ("sql", "sdp", "als", "plot", "datasets", "ann", "dask")
 TOOLS = ("hypothesis", "pandas", "pyarrow", "pytest", "pytest-xdist")
 _BOUND = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?P<extra>\[[^\]]*\])?>=(?P<version>[0-9.]+)$")
@@ -34,7 +34,7 @@ def constraints() -> str:
         if bound is None:
             raise SystemExit(f"{requirement!r} has no lower bound alone")
         lines.append(f"{bound['name']}=={bound['version']}")
-    return "\n".join(sorted(lines)) + "\n"
+    return "\n".join(sorted(set(lines))) + "\n"
 
 
 if __name__ == "__main__":

@@ -28,7 +28,12 @@ FOUND = {
         bytes.fromhex("6edd1f3897c7b4546ec5d8bf91bcdc143cc8a17e73b97038e339af8a"),
         bytes.fromhex("2cd7423dbb64043c24e1454301e6f5b3a03515268de228099cd12f1b97d7"),
     ),
-    "commands": (bytes([0, 1, 2, 3]), bytes([250, 7, 7, 7, 7])),
+    "commands": (
+        bytes([0, 1, 2, 3]), bytes([250, 7, 7, 7, 7]),
+        bytes.fromhex("d3704792b17e7e"),
+        bytes.fromhex("d7e903a6708ad97a5affffffffa6708ad97a5af48cb3468cb346"),
+        bytes.fromhex("fe53196808f95f5fc93ec2"),
+    ),
 }  # fmt: skip
 
 

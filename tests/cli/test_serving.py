@@ -215,6 +215,12 @@ def test_an_id_behind_two_dashes_is_no_option(world, capsys):
     assert "unknown item '-q'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("n", [2**31, 2**64])
+def test_lists_are_as_long_as_the_catalogue_at_most(world, model, capsys, n):
+    assert run(["similar", str(world / "model.eqp"), "artist-0004", "-N", str(n), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == model.n_features_in_ - 1
+
+
 def test_similar_items_are_those_of_the_model(world, model, capsys):
     options = ["artist-0004", "-N", "3", "--names", str(world / "names.csv")]
     assert run(["similar", str(world / "model.eqp"), *options, "--json"]) == 0

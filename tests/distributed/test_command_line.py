@@ -49,6 +49,7 @@ def test_fit_runs_on_the_cluster_at_an_address(client, table_folder, local, tmp_
         (["--memory", "4GB", "--query", "select 1"], "--query cannot be used with --memory"),
         (["--scheduler", "tcp://x:1", "--delimiter", ","], "--delimiter cannot be used with"),
         (["--memory", "lots"], "is no size"),
+        (["--memory", "2"], "A number alone counts bytes"),
     ],
 )
 def test_what_does_not_go_together_is_refused(table_folder, tmp_path, capsys, options, text):

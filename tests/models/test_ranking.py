@@ -192,6 +192,14 @@ def test_nan_is_refused_with_its_place_masked_or_not(masked: bool) -> None:
         rank(scores, 2, seen, block_bytes=8 * 90 * 7)
 
 
+@pytest.mark.parametrize("N", [2**31, 2**63 - 1, 2**64])
+def test_lists_longer_than_any_catalogue_are_refused_before_they_are_made(N: int) -> None:
+    with pytest.raises(InvalidParameterError, match=r"N must be at most 2,147,483,647, got "):
+        rank(np.zeros((1, 2)), N)
+    with pytest.raises(InvalidParameterError, match=r"N must be at most 2,147,483,647, got "):
+        top_items(np.zeros(2), N)
+
+
 @pytest.mark.parametrize("N", [0, -1, 2.0, True, None])
 def test_n_below_one_or_no_integer_is_refused(N: Any) -> None:
     with pytest.raises(InvalidParameterError, match=r"N must be an integer of at least 1, got "):

@@ -117,7 +117,7 @@ class ClusterBlocks:
                 function,
                 block,
                 told,
-                each[i] if each is not None else (),
+                *(each[i] if each is not None else ()),
                 dask_key_name=f"{name}-{token}-{i}",
             )
             for i, block in enumerate(self.futures)
@@ -155,9 +155,7 @@ def compute(client: Any, tasks: list[Any]) -> list[Any]:
         return list(client.compute(tasks))
 
 
-def _call(
-    function: Callable[..., Any], block: RowBlock, shared: tuple[Any, ...], own: tuple[Any, ...]
-) -> Any:
+def _call(function: Callable[..., Any], block: RowBlock, shared: tuple[Any, ...], *own: Any) -> Any:
     return function(block, *shared, *own)
 
 

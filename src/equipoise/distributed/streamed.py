@@ -11,13 +11,15 @@ from typing import Any, Self
 from equipoise.data.assembly import Duplicates, check_duplicates_policy
 from equipoise.distributed.blocked import BlockedInteractions
 from equipoise.distributed.disk import DiskBlocks, Scratch
-from equipoise.distributed.sizes import parse_bytes
-from equipoise.exceptions import InvalidDataError
+from equipoise.distributed.sizes import in_words, parse_bytes
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 # What a row takes at most while its block is put together: codes, value, time, sorted copies.
 _BYTES_PER_ROW = 100
 # The share of the memory that a block may take; batches, ids and vectors need the rest.
 _SHARE = 0.25
+# Less is a slip of the pen: a number alone counts bytes.
+_LEAST_MEMORY = 1_000_000
 # The least that a row of text or of packed Parquet takes: so many rows can a file hold.
 _LEAST_ROW = 4
 
@@ -79,6 +81,11 @@ class StreamedInteractions(BlockedInteractions):
 
         check_duplicates_policy(duplicates)
         limit = parse_bytes(memory)
+        if limit < _LEAST_MEMORY:
+            raise InvalidParameterError(
+                f"memory={memory!r} is {in_words(limit)}; at least {in_words(_LEAST_MEMORY)} are "
+                "needed. A number alone counts bytes: write it like '4GB' or '512MB'."
+            )
         options = Options(Columns(user, item, value, timestamp), delimiter, duplicates, format)
         batches, vocabulary, most_rows = _batches(source, options, storage_options)
         wanted = -(-most_rows * _BYTES_PER_ROW // int(limit * _SHARE))

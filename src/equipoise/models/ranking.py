@@ -32,6 +32,9 @@ _BLOCK_BYTES = 32 * 2**20
 # Handing out a block takes some 50 µs; these are scored and selected in about 200.
 _WORTH_A_THREAD = 2**18
 
+# Items have int32 numbers; a longer list would be padding, and soon more than memory holds
+_LONGEST_LIST = 2**31 - 1
+
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -109,7 +112,7 @@ def rank_items(
     array([[1, 2],
            [1, 2]])
     """
-    check_count(N, "N")
+    _check_length(N)
     check_count(block_bytes, "block_bytes")
     mask = _mask(seen, excluded, n_users, n_items)
     compiled = n_users * n_items >= _SMALL_PROBLEM
@@ -143,7 +146,7 @@ def top_items(
     >>> top_items(np.array([0.25, 0.5, 0.5]), 2)
     Ranking(ids=array([1, 2]), scores=array([0.5, 0.5]))
     """
-    check_count(N, "N")
+    _check_length(N)
     row = _checked_block(scores[None, :], slice(0, 1), len(scores))
     kept = min(N, len(scores))
     top = _select_numpy(row, _mask(None, excluded, 1, len(scores)), kept, 0)
@@ -183,6 +186,13 @@ def check_count(value: object, name: str) -> None:
     """Refuse what is no whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
         message = f"{name} must be an integer of at least 1, got {value!r}. Pass {name}=1 or more."
+        raise InvalidParameterError(message)
+
+
+def _check_length(N: object) -> None:
+    check_count(N, "N")
+    if int(N) > _LONGEST_LIST:  # type: ignore[call-overload]  # checked above
+        message = f"N must be at most {_LONGEST_LIST:,}, got {N}. No catalogue has so many items."
         raise InvalidParameterError(message)
 
 
