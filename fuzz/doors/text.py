@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import string
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -121,8 +122,9 @@ def _rows(content: bytes, form: delimited.Layout) -> Sequence[Sequence[str]]:
         reader = csv.reader(lines, delimiter=form.byte, skipinitialspace=spaces)
     else:
         reader = csv.reader(lines, delimiter=form.byte, quoting=csv.QUOTE_NONE)
-    # a line of spaces is a blank line, and so is one of nothing but tabs at the end
-    return [row for row in reader if "".join(row).strip()]
+    # a line of spaces is a blank line, and so is one of nothing but tabs at the end; an id of
+    # another kind of space is one
+    return [row for row in reader if "".join(row).strip(" \t" if row[1:] else string.whitespace)]
 
 
 DOOR = Door("text", enter, seeds, text=True)

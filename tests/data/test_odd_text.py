@@ -78,6 +78,12 @@ def test_a_space_that_is_no_space_belongs_to_the_id(read, item):
     assert read(f"user,item\n1,2\n2,{item}\n").item_ids.tolist() == ["2", item]
 
 
+def test_a_line_of_spaces_that_are_none_is_no_blank_line(read):
+    data = read("user,item\nx,y\n\u2028,\u2028\n")
+    assert data.user_ids.tolist() == ["x", "\u2028"]
+    assert data.item_ids.tolist() == ["y", "\u2028"]
+
+
 def test_a_tab_belongs_to_an_id_between_colons_too(read):
     data = read("1::\t1193::5\n1::661::3\n2::661::4\n", "ratings.dat", format="movielens")
     assert data.item_ids.tolist() == ["\t1193", "661"]

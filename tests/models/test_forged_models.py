@@ -173,3 +173,12 @@ def test_indices_of_a_sparse_model_must_be_whole_numbers(tmp_path):
         starts = np.lib.format.read_array(archive.open("arrays/item_weights_.indptr.npy"))
     with pytest.raises(ArtefactError, match="indices of 'item_weights_' are no whole numbers"):
         eq.load(forged(path, array("item_weights_.indptr", starts.astype("f8"))))
+
+
+def test_row_starts_of_a_sparse_model_lead_nowhere_else(tmp_path):
+    path = eq.models.ItemKNN(2).fit(PLAYS).save(tmp_path / "model.eqp")
+    with zipfile.ZipFile(path) as archive:
+        starts = np.lib.format.read_array(archive.open("arrays/item_weights_.indptr.npy"))
+    starts[1], starts[-1] = 10**6, 0  # without a stored entry SciPy looks no further
+    with pytest.raises(ArtefactError, match="indices of 'item_weights_' lead outside of it"):
+        eq.load(forged(path, array("item_weights_.indptr", starts)))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from equipoise.audit.numpy_files import NumpyArchive, read_array, reading
 from equipoise.data.interactions import Interactions
+from equipoise.data.structure import refuse_broken_structure
 from equipoise.exceptions import InvalidDataError
 
 # What libraries call item factors in an .npz: implicit, scikit-learn, and what people write.
@@ -105,8 +106,7 @@ def _sparse(path: Path, archive: NumpyArchive, data: Interactions) -> Matrix:
         kind = kinds[named.decode() if isinstance(named, bytes) else str(named)]
         values, columns, starts = (archive.array(name) for name in ("data", "indices", "indptr"))
         stored = kind((values, columns, starts), shape=shape)
-        # SciPy's loops trust indices: one that leads out of the matrix would lead out of its memory
-        stored.check_format(full_check=True)
+        refuse_broken_structure(stored, str(path))
         return Matrix(stored.toarray(), as_factors=False)
 
 

@@ -17,6 +17,7 @@ from equipoise.data.assembly import (
     value_rule,
 )
 from equipoise.data.identifiers import as_id_array, dates_of, duplicate_at, show
+from equipoise.data.structure import refuse_broken_structure
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 
@@ -45,6 +46,7 @@ def checked_parts(
     """Return the parts as they will be stored, or refuse them."""
     users = as_id_array(user_ids, "user")
     items = as_id_array(item_ids, "item")
+    sparse_shape(matrix)
     if not _is_canonical(matrix):
         if timestamps is not None:
             raise InvalidDataError(
@@ -75,7 +77,6 @@ def canonical_copy(
     X: Any, users: NDArray[Any], items: NDArray[Any], duplicates: Duplicates = "sum"
 ) -> sparse.csr_array:
     """Return a sorted float CSR array without duplicates or stored zeros; `X` stays as it is."""
-    sparse_shape(X)
     if X.dtype.kind not in "biuf":
         raise InvalidDataError(f"values of type {X.dtype} are no numbers that can be compared.")
     _check_shape(X, users, items)
@@ -96,6 +97,7 @@ def sparse_shape(X: Any) -> tuple[int, int]:
         )
     if X.ndim != 2:
         raise InvalidDataError(f"the matrix has {X.ndim} dimension(s); it needs users x items.")
+    refuse_broken_structure(X)
     return int(X.shape[0]), int(X.shape[1])
 
 
@@ -207,7 +209,6 @@ def _refuse_value(value: Any, user: Any, item: Any) -> None:
 def _is_canonical(matrix: Any) -> bool:
     return (
         isinstance(matrix, sparse.csr_array)
-        and matrix.ndim == 2
         and matrix.dtype in (np.float32, np.float64)
         and bool(matrix.has_canonical_format)
         and bool(np.all(matrix.data != 0))

@@ -13,6 +13,7 @@ from sklearn.utils._tags import Tags
 from sklearn.utils.validation import validate_data
 
 from equipoise.data.interactions import Interactions
+from equipoise.data.structure import refuse_broken_structure
 from equipoise.distributed.blocked import BlockedInteractions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
@@ -130,6 +131,8 @@ class Estimator(BaseEstimator, ABC):
         return self._checked(user_items, reset=reset)
 
     def _checked(self, matrix: Any, *, reset: bool) -> sp.csr_array:
+        if sp.issparse(matrix):
+            refuse_broken_structure(matrix)
         checked = validate_data(
             self, matrix, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import string
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -108,7 +109,8 @@ def _plain_or_not(path: Path, form: Layout) -> Iterator[tuple[Chunk, bool]]:
 def _first_lines(path: Path) -> list[str]:
     # not splitlines(): to Python, but to no CSV file, a form feed ends a line too
     text = head(path).decode("utf-8", "replace").replace("\r\n", "\n")
-    lines = [line for line in text.split("\n") if line.strip()]
+    # and not strip() alone: a space of another alphabet is an id to the chunks, which are bytes
+    lines = [line for line in text.split("\n") if line.strip(string.whitespace)]
     if not lines:
         raise InvalidDataError(f"{path} is empty: there is not one line of text in it.")
     return lines[: _HEAD_ROWS + 1]

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from equipoise.data.structure import is_sound
 from equipoise.exceptions import ArtefactError
 from equipoise.models.persistence.format import (
     CSR_PARTS,
@@ -233,7 +234,7 @@ def _join_csr(flat: dict[str, NDArray[Any]], names: list[str]) -> dict[str, Any]
         whole = indices.dtype.kind == indptr.dtype.kind == shape.dtype.kind == "i"
         _require(whole, f"indices of {name!r} are no whole numbers")
         matrix = csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
-        matrix.check_format(full_check=True)
+        _require(is_sound(matrix), f"indices of {name!r} lead outside of it")
         matrix.indices, matrix.indptr = indices, indptr  # SciPy may have narrowed their type
         arrays[name] = matrix
     return arrays
