@@ -194,6 +194,9 @@ def test_two_threads_that_write_one_model_leave_one_of_the_two_whole(models, tmp
     assert {path.name for path in tmp_path.iterdir()} == {"0.eqp", "1.eqp", "shared.eqp"}
 
 
+@pytest.mark.skipif(
+    int(pl.__version__.partition(".")[0]) < 2, reason="polars 1 maps Parquet files into memory"
+)
 def test_a_file_cut_off_at_any_moment_does_not_kill_its_reader(tmp_path):
     """SIGBUS is what a map of a file that shrinks ends in; ours is refused, or read before."""
     path = tmp_path / "plays.parquet"
