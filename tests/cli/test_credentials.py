@@ -29,6 +29,8 @@ FAILING = {
     "an at in the password": "postgresql://alice:p@hunter2@127.0.0.1:1/shop",
     "a question mark in the password": "postgresql://alice:p?hunter2@127.0.0.1:1/shop",
     "both in the password": "postgresql://alice:p@q?hunter2@127.0.0.1:1/shop",
+    "an at in an option": "postgresql+psycopg://127.0.0.1:1/shop?user=al&password=x@hunter2",
+    "an at and a slash in the password": "postgresql+psycopg://al:p@hunter2/s@127.0.0.1:1/shop",
     "a slash too few, a star": "postgresql:/alice:hunter2*@host/shop",
     "a slash too few, options": "postgresql:/host/shop?user=alice&password=hunter2",
     "a line break": "postgresql://alice:hunter2@127.0.0.1:1/shop\nx",

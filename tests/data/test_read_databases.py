@@ -156,7 +156,7 @@ class TestUrls:
     )
     def test_secrets_are_masked_as_whole_words(self, url, message, shown):
         sqlalchemy = pytest.importorskip("sqlalchemy")
-        assert databases._without_secrets(message, sqlalchemy.make_url(url)) == shown
+        assert databases._without_secrets(message, sqlalchemy.make_url(url), url) == shown
 
     def test_an_unknown_database_says_so(self):
         pytest.importorskip("sqlalchemy")

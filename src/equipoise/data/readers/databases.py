@@ -124,7 +124,7 @@ def _from_url(source: str, query: str, asked: Columns) -> Iterator[Batch]:
         raise
     except (sql.exc.SQLAlchemyError, TypeError, ValueError, OSError) as error:
         # `from None`: the original's text and arguments may hold what `_without_secrets` takes out
-        reason = _without_secrets(str(getattr(error, "orig", None) or error), url)
+        reason = _without_secrets(str(getattr(error, "orig", None) or error), url, source)
         raise InvalidDataError(
             f"the {url.get_backend_name()} database refused: {reason}. Check the address, the "
             "credentials and the query."
@@ -147,10 +147,12 @@ def _parsed_url(sql: Any, source: str) -> Any:
     return url.set(drivername="postgresql+psycopg") if short else url
 
 
-def _without_secrets(message: str, url: Any) -> str:
-    # a password with an @ in it is cut there, and its end taken for a part of the host
-    cut = (url.host or "").rpartition("@")[0]
-    for secret in filter(None, (url.password, url.username, cut, *_flat(url.query.values()))):
+def _without_secrets(message: str, url: Any, source: str) -> str:
+    secrets = [url.password, url.username, *_flat(url.query.values())]
+    if source.count("@") > 1 or "@" in source.partition("?")[2]:
+        # a password with an @ in it is cut there, and its end taken for a part of the host
+        secrets += [url.host, url.database, *(url.host or "").split("@")]
+    for secret in filter(None, secrets):
         # as it is and as the URL writes it; whole words, for a user "a" is not every letter a
         spellings = "|".join(map(re.escape, {str(secret), quote(str(secret), safe="")}))
         message = re.sub(rf"(?<!\w)(?:{spellings})(?!\w)", "***", message)
