@@ -78,7 +78,7 @@ def test_a_worker_that_joins_in_the_middle_of_a_fit_does_its_share(
     (newcomer,) = set(client.nthreads()) - known
     products = [task for task in records.data if task["key"].startswith("block_product-")]
     passes = fitted.certificate_.sweeps
-    assert len(products) == 8 * passes
+    assert len(products) >= 8 * passes  # the last of the fit before may be told late
     done = sum(task["worker"] == newcomer for task in products)
     assert done >= passes - 2  # of 8 blocks, 2 or 3 a pass are its share; at least one every pass
     assert fitted.components_.tobytes() == expected.components_.tobytes()
