@@ -30,8 +30,9 @@ def epoch_bar(total: int, *, shown: bool) -> Iterator[Callable[[Epoch], None]]:
         TimeElapsedColumn(),
         TextColumn("{task.description}"),
     )
-    silent = not (shown and console.is_terminal)
-    with Progress(*columns, console=console, transient=True, disable=silent) as bar:
+    # not `disable` alone: rich 13 ends a bar that was never shown with a line of its own
+    console.quiet = not (shown and console.is_terminal)
+    with Progress(*columns, console=console, transient=True, disable=console.quiet) as bar:
         task = bar.add_task("", total=total)
         yield lambda epoch: bar.update(task, completed=epoch.number, description=describe(epoch))
 
