@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from pathlib import Path
 from random import Random
@@ -96,7 +97,11 @@ def _child() -> None:
         return bytes(atheris.Mutate(content, largest))
 
     atheris.Setup([sys.argv[0], *sys.argv[4:], str(starts)], one_input, custom_mutator=mutator)
-    atheris.Fuzz()
+    try:
+        atheris.Fuzz()
+    except BaseException:  # an ordinary end would wait for ever for the mutator
+        traceback.print_exc()
+        os._exit(1)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pandas")
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fuzz.door import Door, Finding, Mismatch, campaign, judge
@@ -42,6 +42,19 @@ def test_the_corpus_of_a_door_has_no_finding_any_more(name, tmp_path):
 def test_the_corpora_stay_small():
     for name in NAMES:
         assert sum(len(content) for content in corpus(name)) < 64_000
+
+
+@pytest.mark.parametrize("name", INPUTS)
+@settings(max_examples=80, derandomize=True, deadline=None,
+          suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
+@given(data=st.data())
+def test_bytes_and_changes_that_hypothesis_draws_are_read_right_or_refused(name, tmp_path, data):
+    """Any bytes, and known inputs with a piece replaced: shrunk to the smallest that fails."""
+    start = data.draw(st.just(b"") | st.sampled_from(list(door(name).seeds())))
+    place = data.draw(st.integers(0, len(start)))
+    replaced = data.draw(st.integers(0, 8))
+    content = start[:place] + data.draw(st.binary(max_size=40)) + start[place + replaced :]
+    assert judge(door(name), content, tmp_path) in ("accepted", "refused")
 
 
 @given(st.binary(min_size=24, max_size=24))
