@@ -23,6 +23,7 @@ FOUND = {
         b"0 1 2 3\n1 2\n\xef\xbb\xbf 0 4 5 6", b"0\t5\r\n1\r737\r\n", b'"\xe2\x80\xa8""\n3 4',
         b"\n\n\xef\xbb\xbf3 4",
     ),
+    "containers": (b'\x02"x::X"\ny::Y\n',),
     "interactions": (
         bytes.fromhex("f032146340b0521141114f15344fcf2335d7968cb2ee6ec70d4758d01163641d"),
         bytes.fromhex("6edd1f3897c7b4546ec5d8bf91bcdc143cc8a17e73b97038e339af8a"),

@@ -47,7 +47,7 @@ def follow(
         done = subprocess.run(command, stderr=subprocess.PIPE, check=False)
         said = done.stderr.decode(errors="replace")
         told = json.loads(result.read_text()) if result.exists() else None
-    if told is None:
+    if told is None or done.returncode:
         raise SystemExit(f"the guided run failed:\n{said[-3000:]}")
     edges = [int(number) for number in re.findall(r"\bcov: (\d+)", said)]
     findings = told.pop("findings")

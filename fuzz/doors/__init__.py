@@ -7,7 +7,10 @@ from pathlib import Path
 
 from fuzz.door import Door
 
-NAMES = ("text", "lightgcn", "parquet", "interactions", "model", "factors", "archive", "commands")
+NAMES = (
+    "text", "lightgcn", "parquet", "containers", "interactions", "model", "factors", "archive",
+    "commands",
+)  # fmt: skip
 CORPUS = Path(__file__).parents[1] / "corpus"
 
 

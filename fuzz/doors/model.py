@@ -66,8 +66,7 @@ def mutate(random: Random, content: bytes) -> bytes:
         for _ in range(random.choice((1, 1, 1, 2, 3))):
             random.choice(_FORGERIES)(random, manifest, entries)
         return _sealed(manifest, entries, random)
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, AttributeError, IndexError,
-            NotImplementedError, RuntimeError, EOFError, OSError):  # fmt: skip
+    except Exception:  # whatever cannot be taken apart is no start for a forgery
         return random.choice(seeds())
 
 

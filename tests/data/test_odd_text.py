@@ -184,3 +184,10 @@ def test_a_panic_of_polars_is_an_error_of_ours(tmp_path, monkeypatch):
     (tmp_path / "data.csv").write_text("user,item\n1,x\n")
     with pytest.raises(InvalidDataError, match=r"cannot be split|cannot be read"):
         Interactions.read(tmp_path / "data.csv")
+
+
+def test_names_need_two_columns(tmp_path):
+    path = tmp_path / "names.csv"
+    path.write_text('"x::X"\ny::Y\n')
+    with pytest.raises(InvalidDataError, match="names need two columns, ids and names; it has one"):
+        Interactions.from_pairs([1], ["x"]).with_names(path)

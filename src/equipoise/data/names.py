@@ -123,6 +123,8 @@ def _rows_of_file(path: Path) -> dict[Any, Any]:
     )
     # without a header (movies.dat) the first column is the id, the second the name
     header = rows.columns
+    if len(header) < 2:
+        raise InvalidDataError(f"{path}: names need two columns, ids and names; it has one.")
     columns = _two_columns(header, str(path)) if form.names else (header[0], header[1])
     return dict(zip(rows[columns[0]], rows[columns[1]], strict=True))
 
