@@ -68,7 +68,7 @@ def begin(number: int, seed: int, folder: Path) -> Cycle:
         return Cycle(number, folder, scale(6_000, 300, 310_000, seed=number), rng)
     users, items = int(rng.integers(40, 500)), int(rng.integers(60, 180))
     if number % 3 == 2:
-        data = scale(users, items, users * items // 8, seed=number)
+        data = scale(users, items, users * items // 12, seed=number)
         data = data.filter(min_users_per_item=1, min_items_per_user=1)
     else:
         data = listening(users, items, seed=number)
