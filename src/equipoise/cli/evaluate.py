@@ -38,7 +38,6 @@ from equipoise.cli.options import (
     prepare,
     progress_bar,
     read,
-    require_outputs,
     words,
 )
 from equipoise.exceptions import InvalidParameterError, MissingExtraError
@@ -94,8 +93,11 @@ def evaluate(
 ) -> int:
     """Score models, by default the three PCAs, at many ranks on held-out interactions."""
     from equipoise import evaluation
+    from equipoise.cli import paths
 
-    require_outputs(csv, plot)
+    paths.check(
+        outputs={"--csv": csv, "--plot": plot}, data=data, file_format=file_format, folder=cache
+    )
     chosen = named_models(models)
     chosen_ranks = None if ranks is None else integers(ranks, "--ranks")
     exponents, cutoffs = numbers(gammas, "--gammas"), integers(k, "-k")

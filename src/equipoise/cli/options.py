@@ -220,15 +220,6 @@ def _note_words_read_as_ids(
         )
 
 
-def require_outputs(*paths: Path | None) -> None:
-    """Refuse what could not be written, before the work."""
-    from equipoise.files import require_writable
-
-    for path in paths:
-        if path is not None:
-            require_writable(path)
-
-
 def prepare(
     interactions: Table,
     min_items_per_user: int,

@@ -39,8 +39,10 @@ def reproduce(
     ] = False,
 ) -> None:
     """Reproduce the paper: every claim beside what is measured, all figures, all theorems."""
+    from equipoise.cli import paths
     from equipoise.paper.reproduction import run
 
+    paths.check(folder=out)
     with console.progress() as bar:
         task = bar.add_task("Starting", total=None)
 

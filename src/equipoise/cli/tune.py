@@ -71,8 +71,11 @@ def tune(
     The choice is scored once on test.
     """
     from equipoise import evaluation
+    from equipoise.cli import paths
 
-    shared.require_outputs(csv, plot)
+    paths.check(
+        outputs={"--csv": csv, "--plot": plot}, data=data, file_format=file_format, folder=cache
+    )
     axes = {
         "ranks": None if ranks is None else shared.integers(ranks, "--ranks"),
         "gammas": None if gammas is None else shared.numbers(gammas, "--gammas"),
