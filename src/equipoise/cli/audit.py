@@ -123,6 +123,7 @@ def audit(
         file_format=file_format,
         inputs={"--names": names},
         factors=factors or [],
+        printed=as_json or as_markdown,
     )
     if data is None:
         interactions = embedded(0)

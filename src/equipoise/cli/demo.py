@@ -22,7 +22,7 @@ def demo(
 ) -> None:
     """Audit the built-in example data: what PCA does to hits and niche items, and what mends it."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    paths.check(outputs={"--out": out})
+    paths.check(outputs={"--out": out}, printed=as_json)
     plays = shared.embedded(seed)
     found = shared.examine(plays, rank=rank, seed=seed, source=shared.EMBEDDED)
     shared.publish(found, out, as_json=as_json, as_markdown=False)

@@ -96,7 +96,11 @@ def evaluate(
     from equipoise.cli import paths
 
     paths.check(
-        outputs={"--csv": csv, "--plot": plot}, data=data, file_format=file_format, folder=cache
+        outputs={"--csv": csv, "--plot": plot},
+        data=data,
+        file_format=file_format,
+        folder=cache,
+        printed=as_json,
     )
     chosen = named_models(models)
     chosen_ranks = None if ranks is None else integers(ranks, "--ranks")
@@ -204,5 +208,5 @@ def named_models(names: str) -> dict[str, Model]:
     if missing and len(missing) == len(wanted):
         raise MissingExtraError("; ".join(notes))
     for note in notes:
-        console.err.print(f"left out: {note}", highlight=False, markup=False, soft_wrap=True)
+        console.say(f"left out: {note}")
     return models_by_key(entry.key for entry in wanted if entry.installed)

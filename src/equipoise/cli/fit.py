@@ -97,7 +97,7 @@ def fit(
 
     entry = find_model(model)
     unfitted = entry.make(**_parameters(entry, rank, gamma, spectral_filter, settings))
-    paths.check(outputs={"--out": out}, data=data, file_format=file_format)
+    paths.check(outputs={"--out": out}, data=data, file_format=file_format, printed=as_json)
     interactions: Any
     if memory is None and scheduler is None:
         interactions = shared.read(

@@ -254,7 +254,9 @@ def progress_bar() -> Iterator[Callable[[Progress], None]]:
         task = bar.add_task("Starting", total=None)
 
         def report(step: Progress) -> None:
-            bar.update(task, description=step.doing, completed=step.done, total=step.total)
+            bar.update(
+                task, description=console.inert(step.doing), completed=step.done, total=step.total
+            )
 
         yield report
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from equipoise.cli.streams import need_output
 from equipoise.exceptions import EquipoiseError, InvalidDataError, InvalidParameterError
 from equipoise.files import require_folder, require_writable
 
@@ -36,6 +37,7 @@ def check(
     inputs: _Given | None = None,
     factors: Sequence[Path] = (),
     folder: Path | None = None,
+    printed: bool = False,
 ) -> None:
     """Refuse outputs that are inputs or one another, and paths that cannot be read or written.
 
@@ -49,8 +51,11 @@ def check(
         What else will be read; a missing file is left to its reader, who says it better.
     folder : Path, optional
         What many files will be written into, such as a cache.
+    printed : bool
+        Whether the standard output is needed even where files are written.
     """
     written = _given(outputs)
+    need_output(printed or not (written or folder))
     beside = [*_given(inputs), *(_Named("--factors", path) for path in factors)]
     for one in beside:
         _require_an_end(one)

@@ -74,7 +74,11 @@ def tune(
     from equipoise.cli import paths
 
     paths.check(
-        outputs={"--csv": csv, "--plot": plot}, data=data, file_format=file_format, folder=cache
+        outputs={"--csv": csv, "--plot": plot},
+        data=data,
+        file_format=file_format,
+        folder=cache,
+        printed=as_json,
     )
     axes = {
         "ranks": None if ranks is None else shared.integers(ranks, "--ranks"),
