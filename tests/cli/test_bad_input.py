@@ -194,6 +194,10 @@ CASES = {
     ),
     "the model is unknown": (fit_plays("--model", "svd"), "unknown model 'svd'. Known: item-w"),
     "the model goes nowhere": (["fit", "{b}/plays.csv"], "Missing option '--out'"),
+    "the memory is beyond all machines": (
+        fit_plays("--memory", "9" * 5000 + "GB"),
+        "memory='9{40}…' is no size; write it like '4GB'",
+    ),
     # where results go
     "the output is a folder": (fit_plays("--out", "{b}"), "not written: Is a directory"),
     "the output's folder is missing": (fit_plays("--out", "no/new.eqp"), "not written: No such"),
