@@ -225,6 +225,15 @@ CASES = {
         ["reproduce", "fig1", "--out", "{b}/names.csv"],
         "names.csv is no folder",
     ),
+    # the hold-out
+    "there is nothing to test on": (
+        ["evaluate", "{b}/few-strangers.csv"],
+        "leaves no interaction for test.*The options are --test, --validation and --min-items",
+    ),
+    "there is nothing to tune on": (
+        ["tune", "{b}/plays.csv", "--validation", "0"],
+        "--validation 0 leaves nothing to tune on.*a larger one, e.g. --validation 0.2",
+    ),
     # the saved model
     "the model is a device": (["similar", "/dev/zero", "x"], "/dev/zero is no regular file"),
     "the model to serve is a device": (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from equipoise.cli import console
-from equipoise.exceptions import InvalidParameterError
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 if TYPE_CHECKING:
     from equipoise.data import Interactions, Split
@@ -241,10 +241,15 @@ def prepare(
 def hold_out(
     interactions: Interactions, method: str, test: float, validation: float, seed: int
 ) -> Split:
-    """Split as the command line says."""
+    """Split as the command line says; errors name its options, not Python's arguments alone."""
     from equipoise.data import holdout
 
-    return holdout(interactions, method=method, test=test, validation=validation, seed=seed)  # type: ignore[arg-type]  # holdout refuses other names
+    try:
+        return holdout(interactions, method=method, test=test, validation=validation, seed=seed)  # type: ignore[arg-type]  # holdout refuses other names
+    except InvalidDataError as error:
+        raise InvalidDataError(
+            f"{error} The options are --test, --validation and --min-items-per-user."
+        ) from error
 
 
 @contextmanager
