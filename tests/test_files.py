@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.exceptions import OutputError
-from equipoise.files import require_writable, scratch_folder, write_whole
+from equipoise.files import require_folder, require_writable, scratch_folder, write_whole
 
 
 def test_a_new_file_is_there_with_its_content_and_nothing_else(tmp_path):
@@ -70,6 +70,44 @@ def test_a_folder_and_a_missing_folder_are_refused(tmp_path, check):
     with pytest.raises(OutputError, match=r"was not written: No such file.*folder exists"):
         check(tmp_path / "no" / "a.txt")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path, mode):
+    path = tmp_path / "private.txt"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    seen = []
+
+    def fill(file):
+        seen.append(os.fstat(file.fileno()).st_mode & 0o777)
+        file.write(b"new")
+
+    write_whole(path, fill)
+    assert path.read_bytes() == b"new"
+    assert seen == [mode]
+    assert path.stat().st_mode & 0o777 == mode
+
+
+def test_a_new_file_has_the_permissions_of_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_whole(tmp_path / "new.txt", b"new")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "new.txt").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_folder_to_write_into_is_there_or_can_be_made(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    require_folder(tmp_path)
+    require_folder(tmp_path / "new" / "folder")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(OutputError, match="file is no folder"):
+            require_folder(path)
+    with pytest.raises(OutputError, match="/proc/cache was not written"):
+        require_folder(Path("/proc/cache"))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_asking_whether_a_path_is_writable_changes_nothing(tmp_path):

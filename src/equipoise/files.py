@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import secrets
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +20,8 @@ def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], None]) -> Non
     """Fill a temporary file beside `path`, flush it to the disk, and only then rename it.
 
     A link is followed: the file that it leads to is replaced, and the link stays. What is no
-    file (a pipe, ``/dev/stdout``) is written to as it is.
+    file (a pipe, ``/dev/stdout``) is written to as it is. A file that is replaced hands its
+    permissions on; a new one has those of the umask.
 
     Parameters
     ----------
@@ -35,12 +38,13 @@ def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], None]) -> Non
     with _explained(path):
         target = _target(path)
         if _is_device(target):
-            with target.open("wb") as file:
-                _fill(file, content)
+            with _OneWay(io.FileIO(target, "wb")) as device:
+                _fill(device, content)
             return
         temporary = target.with_name(f".equipoise-{secrets.token_hex(8)}.tmp")
         try:
             with temporary.open("xb") as file:
+                _hand_permissions_on(target, temporary)  # before there is any content to see
                 _fill(file, content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -50,6 +54,16 @@ def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], None]) -> Non
                 temporary.unlink(missing_ok=True)
             raise
     _sync_folder(target.parent)
+
+
+class _OneWay(io.BufferedWriter):
+    """A device that says where it stands is not to be believed: /dev/null is always at 0."""
+
+    def seekable(self) -> bool:
+        return False
+
+    def tell(self) -> int:
+        raise io.UnsupportedOperation
 
 
 def require_writable(path: Path) -> None:
@@ -67,6 +81,24 @@ def require_writable(path: Path) -> None:
                 pass
 
 
+def require_folder(path: Path) -> None:
+    """Refuse a folder in which nothing could be written; it need not be there yet.
+
+    Raises
+    ------
+    OutputError
+        If it is a file, or neither it nor the folder that it would be made in is writable.
+    """
+    with _explained(path):
+        there = path.absolute()
+        while not (there.exists() or there.is_symlink() or there == there.parent):
+            there = there.parent
+        if not there.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, f"{there} is no folder")
+        with tempfile.TemporaryFile(dir=there, prefix=".equipoise-"):
+            pass
+
+
 @contextlib.contextmanager
 def scratch_folder(path: Path) -> Iterator[Path]:
     """A folder on the disk of `path` for the pieces of it; gone at the end, whatever happens.
@@ -82,6 +114,14 @@ def scratch_folder(path: Path) -> Iterator[Path]:
         folder = tempfile.TemporaryDirectory(prefix=".equipoise-", dir=beside)
     with folder as name:
         yield Path(name)
+
+
+def _hand_permissions_on(old: Path, new: Path) -> None:
+    """Keep private what is private, where there is an old file."""
+    if old.exists():
+        mode = stat.S_IMODE(old.stat().st_mode)
+        if mode != stat.S_IMODE(new.stat().st_mode):  # some file systems know one mode alone
+            new.chmod(mode)
 
 
 def _fill(file: IO[bytes], content: bytes | Callable[[IO[bytes]], None]) -> None:

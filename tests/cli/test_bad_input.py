@@ -194,6 +194,10 @@ CASES = {
     ),
     "the model is unknown": (fit_plays("--model", "svd"), "unknown model 'svd'. Known: item-w"),
     "the model goes nowhere": (["fit", "{b}/plays.csv"], "Missing option '--out'"),
+    "the memory is beyond all machines": (
+        fit_plays("--memory", "9" * 5000 + "GB"),
+        "memory='9{40}…' is no size; write it like '4GB'",
+    ),
     # where results go
     "the output is a folder": (fit_plays("--out", "{b}"), "not written: Is a directory"),
     "the output's folder is missing": (fit_plays("--out", "no/new.eqp"), "not written: No such"),
@@ -209,7 +213,33 @@ CASES = {
     ),
     "the report goes to a folder": (audit("--out", "{b}"), "was not written: Is a directory"),
     "the report goes nowhere": (audit("--out", "no/r.html"), "no/r.html was not written"),
+    "the cache is a file": (
+        ["tune", "{b}/plays.csv", "--cache", "{b}/names.csv"],
+        "names.csv was not written: .*names.csv is no folder",
+    ),
+    "the cache lies in /proc": (
+        ["evaluate", "{b}/plays.csv", "--cache", "/proc/cache"],
+        "/proc/cache was not written",
+    ),
+    "the folder of figures is a file": (
+        ["reproduce", "fig1", "--out", "{b}/names.csv"],
+        "names.csv is no folder",
+    ),
+    # the hold-out
+    "there is nothing to test on": (
+        ["evaluate", "{b}/few-strangers.csv"],
+        "leaves no interaction for test.*The options are --test, --validation and --min-items",
+    ),
+    "there is nothing to tune on": (
+        ["tune", "{b}/plays.csv", "--validation", "0"],
+        "--validation 0 leaves nothing to tune on.*a larger one, e.g. --validation 0.2",
+    ),
     # the saved model
+    "the model is a device": (["similar", "/dev/zero", "x"], "/dev/zero is no regular file"),
+    "the model to serve is a device": (
+        ["recommend", "/dev/zero", "{b}/plays.csv"],
+        "MODEL /dev/zero is no regular file",
+    ),
     "there is no model": (["similar", "{b}/gone.eqp", "x"], "gone.eqp: there is no such file"),
     "the model is a folder": (["similar", "{b}", "x"], "is a folder; a saved model is one file"),
     "the model is a table": (["similar", "{b}/plays.csv", "x"], "plays.csv is no whole model"),
@@ -251,6 +281,10 @@ CASES = {
         recommend("--users-file", "{b}/latin-1-users.txt"),
         "latin-1-users.txt is not UTF-8 text",
     ),
+    "the list of users has no end": (
+        recommend("--users-file", "/dev/zero"),
+        "--users-file /dev/zero is no regular file",
+    ),
     "the list names a stranger": (
         recommend("--users-file", "{b}/strange-users.txt"),
         "unknown user 'nobody'",
@@ -266,6 +300,11 @@ CASES = {
         recommend("--names", "{b}/others-names.csv"),
         r"none of the \d names belongs to one of the 60 items",
     ),
+    "names have no end": (
+        ["similar", "{b}/model.eqp", "artist-0001", "--names", "/dev/zero"],
+        "--names /dev/zero is no regular file",
+    ),
+    "the audit's names have no end": (audit("--names", "/dev/zero"), "--names /dev/zero is no"),
     # the audit
     "the audit's data are missing": (["audit", "{b}/gone.csv", "-o", "new.html"], "there is no fi"),
     "the audit's rank is 0": (audit("--rank", "0"), "--rank takes a whole number of at least 1"),

@@ -8,9 +8,11 @@ import traceback
 import pytest
 
 from equipoise.cli.app import run
+from equipoise.cli.streams import without_passwords
 from equipoise.data import Interactions
 from equipoise.data.readers.databases import without_credentials
 from equipoise.exceptions import EquipoiseError
+from tests.cli.conftest import call
 
 USER, PASSWORD = "alice", "hunter2"
 FAILING = {
@@ -67,6 +69,92 @@ def test_no_failure_shows_it(url, command, tmp_path, monkeypatch, capsys, caplog
         run([*words, "--debug"])
     said = capsys.readouterr()
     assert_secret(said.out, said.err, "".join(traceback.format_exception(caught.value)))
+
+
+URL = "postgresql://alice:hunter2@host/shop"
+# Where no URL belongs, and spellings that are none: found out by nothing but their shape
+MISPLACED = {
+    "as a model": ["recommend", URL, "p.csv"],
+    "as a model to look into": ["similar", URL, "x"],
+    "as a file to write": ["fit", "p.csv", "--out", URL],
+    "as a table to write": ["evaluate", "p.csv", "--csv", URL],
+    "as a cache": ["tune", "p.csv", "--cache", f"p.csv/{URL}"],
+    "as names": ["audit", "p.csv", "--names", URL, "--rank", "1", "--out", "r.html"],
+    "as factors": ["audit", "p.csv", "--factors", URL, "--rank", "1", "--out", "r.html"],
+    "as a list of users": ["recommend", "m.eqp", "p.csv", "--users-file", URL],
+    "as a format": ["fit", "p.csv", "--out", "m.eqp", "--format", URL],
+    "as a rank": ["fit", "p.csv", "--out", "m.eqp", "--rank", URL],
+    "as a command": [URL],
+    "at the end of a long id": ["similar", "m.eqp", "x" * 1100 + URL],
+}
+MISSPELLED = [
+    " postgresql://alice:hunter2@host/shop",
+    "'postgresql://alice:hunter2@host/shop'",
+    "jdbc:postgresql://alice:hunter2@host/shop",
+    "DATABASE_URL=postgresql://alice:hunter2@host/shop",
+    "postgres:alice:hunter2@host/shop",
+    "postgresql;//alice:hunter2@host/shop",
+    "//alice:hunter2@host/shop",
+    "postgresql:\\\\alice:hunter2@host/shop",
+    "host=h password=hunter2 user=al",
+    "host=h PWD='hunter2 and more' user=al",
+]
+MISPLACED |= {f"spelled {text}": ["fit", text, "--out", "m.eqp"] for text in MISSPELLED}
+
+
+@pytest.fixture
+def few_plays(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"u{u},i{i},1" for u in range(9) for i in range(6) if (u + i) % 3]
+    (tmp_path / "p.csv").write_text("\n".join(["user,item,value", *rows]))
+    assert run(["fit", "p.csv", "--rank", "2", "--out", "m.eqp", "-q"]) == 0
+
+
+@pytest.mark.usefixtures("few_plays")
+@pytest.mark.parametrize("words", MISPLACED.values(), ids=MISPLACED)
+def test_no_place_and_no_spelling_shows_it(words, capsys):
+    capsys.readouterr()
+    assert run(words) == 2
+    said = capsys.readouterr()
+    assert "error:" in said.err
+    assert_secret(said.out, said.err)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_plays")
+def test_no_scheduler_that_does_not_answer_shows_it():
+    pytest.importorskip("distributed")
+    scheduler = "tcp://alice:hunter2@127.0.0.1:1"
+    done = call("fit", "p.csv", "--out", "new.eqp", "--scheduler", scheduler)
+    assert done.returncode == 2
+    assert "error:" in done.stderr
+    assert_secret(done.stdout, done.stderr)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_plays")
+@pytest.mark.parametrize("case", ["as a model", "as a file to write", f"spelled {MISSPELLED[4]}"])
+def test_no_traceback_shows_it(case):
+    done = call(*MISPLACED[case], "--debug")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "***@host/shop" in done.stderr
+    assert_secret(done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"there is no file C:\a@b.csv. Check the path.",
+        "no file matches C:/a@b?.csv.",
+        "unknown user 'ann@example.org'. Near by: 'anna@example.org'.",
+        "error: a@b.csv, line 5: 'x' is no number: see --value",
+        "postgresql://***@host/shop at 10:30",
+        "the password is not shown",
+    ],
+)
+def test_ordinary_messages_are_shown_as_they_are(text):
+    assert without_passwords(text) == text
 
 
 @pytest.mark.parametrize("how", ["table", "--json", "--md"])

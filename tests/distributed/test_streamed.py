@@ -296,6 +296,16 @@ def test_less_memory_means_smaller_blocks(table_folder):
         (lambda d: d.recommend(ItemWeightedPCA(2).fit(np.eye(3)), "x"), InvalidDataError, "no ids"),
         (lambda _: open_interactions("x"), InvalidParameterError, "either memory"),
         (lambda _: StreamedInteractions.read("x", memory="much"), InvalidParameterError, "no size"),
+        (
+            lambda _: StreamedInteractions.read("x", memory="9" * 5000 + "GB"),
+            InvalidParameterError,
+            "memory='9{40}…' is no size; write it like",
+        ),
+        (
+            lambda _: StreamedInteractions.read("x", memory=10**5000),
+            InvalidParameterError,
+            "memory='a number of more than 18 digits' is no size",
+        ),
         (lambda _: StreamedInteractions.read("x", memory=3), InvalidParameterError, "is 3 B; at"),
         (lambda _: StreamedInteractions.read("nowhere.csv"), InvalidDataError, "no file"),
     ],

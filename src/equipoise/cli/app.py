@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from equipoise import __version__
-from equipoise.cli import console
+from equipoise.cli import console, streams
 from equipoise.cli.audit import audit
 from equipoise.cli.datasets import datasets
 from equipoise.cli.demo import demo
@@ -105,6 +104,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     shown with ``--debug``, and always for what is a defect of this package.
     """
     given = _global_options_first(list(sys.argv[1:] if arguments is None else arguments))
+    with streams.guarded():
+        return _within_the_boundary(given)
+
+
+def _within_the_boundary(given: list[str]) -> int:
     try:
         with console.warnings_in_one_line():
             return _invoke(given)
@@ -174,5 +178,5 @@ def _told(error: Exception) -> Exception | str:
 
 def _pipe_closed() -> int:
     """Whoever read our output has enough: say nothing more, not even while shutting down."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    streams.divert(sys.stdout.fileno())
     return 0

@@ -112,12 +112,19 @@ def audit(
 
     Prints a summary, a verdict and the setting to use, and writes one HTML page to open.
     """
-    from equipoise.files import require_writable
+    from equipoise.cli import paths
 
     if as_json and as_markdown:
         raise InvalidParameterError("--json and --md both say what to print. Give one of them.")
     asked = _rank(rank)
-    require_writable(out)
+    paths.check(
+        outputs={"--out": out},
+        data=data,
+        file_format=file_format,
+        inputs={"--names": names},
+        factors=factors or [],
+        printed=as_json or as_markdown,
+    )
     if data is None:
         interactions = embedded(0)
     else:

@@ -21,6 +21,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from equipoise.cli.streams import printable, without_passwords
+
 # What ends sooner needs no sign of life.
 _PATIENCE_SECONDS = 1.0
 # An id of ten thousand characters must not drown what is wrong with it.
@@ -72,7 +74,7 @@ def waiting(doing: str) -> Iterator[Callable[[str], None]]:
 
 def inert(text: object) -> str:
     """Text that neither styles nor steers the terminal, whatever an item is called."""
-    return escape("".join(sign if sign.isprintable() else "\ufffd" for sign in str(text)))
+    return escape(printable(text))
 
 
 def write(text: str) -> None:
@@ -83,12 +85,13 @@ def write(text: str) -> None:
 
 def say(text: str) -> None:
     """Tell the user what goes on: one line on stderr, unless --quiet."""
-    err.print(text, highlight=False, markup=False, soft_wrap=True)
+    err.print(printable(text), highlight=False, markup=False, soft_wrap=True)
 
 
 def fail(error: Exception | str) -> None:
     """Print what went wrong as one line on stderr."""
-    line = " ".join(str(error).split()) or type(error).__name__
+    # hidden before the line is cut: half a password is no less one
+    line = without_passwords(" ".join(str(error).split())) or type(error).__name__
     if len(line) > _LONGEST_LINE:
         line = f"{line[: _LONGEST_LINE // 2]} … {line[-_LONGEST_LINE // 2 :]}"
     failures.print(f"[red]error:[/] {inert(line)}", highlight=False, soft_wrap=True)

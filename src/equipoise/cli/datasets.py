@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equipoise.cli import console
+from equipoise.cli.streams import need_output
 
 if TYPE_CHECKING:
     from equipoise.data.catalog import Dataset
@@ -52,6 +53,7 @@ def get(
     from equipoise.data.catalog import entry, fetch
 
     dataset = entry(name)
+    need_output(False)  # the folder is printed, but it is there all the same
     with console.progress() as bar:
         task = bar.add_task(f"Asking for {name}", total=None)
 
@@ -63,7 +65,7 @@ def get(
 
         folder = fetch(dataset, out, progress=show)
     for line in (f"Licence: {dataset.licence} ({dataset.terms})", f"Cite: {dataset.citation}"):
-        console.err.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.say(line)
     console.out.print(str(folder), highlight=False, markup=False, soft_wrap=True)
 
 

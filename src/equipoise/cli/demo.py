@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from equipoise.cli import audit as shared
+from equipoise.cli import paths
 from equipoise.cli.options import AsJson
-from equipoise.files import require_writable
 
 _REPORT = Path("report") / "demo.html"
 
@@ -22,7 +22,7 @@ def demo(
 ) -> None:
     """Audit the built-in example data: what PCA does to hits and niche items, and what mends it."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    require_writable(out)
+    paths.check(outputs={"--out": out}, printed=as_json)
     plays = shared.embedded(seed)
     found = shared.examine(plays, rank=rank, seed=seed, source=shared.EMBEDDED)
     shared.publish(found, out, as_json=as_json, as_markdown=False)

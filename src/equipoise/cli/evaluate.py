@@ -38,7 +38,6 @@ from equipoise.cli.options import (
     prepare,
     progress_bar,
     read,
-    require_outputs,
     words,
 )
 from equipoise.exceptions import InvalidParameterError, MissingExtraError
@@ -94,8 +93,15 @@ def evaluate(
 ) -> int:
     """Score models, by default the three PCAs, at many ranks on held-out interactions."""
     from equipoise import evaluation
+    from equipoise.cli import paths
 
-    require_outputs(csv, plot)
+    paths.check(
+        outputs={"--csv": csv, "--plot": plot},
+        data=data,
+        file_format=file_format,
+        folder=cache,
+        printed=as_json,
+    )
     chosen = named_models(models)
     chosen_ranks = None if ranks is None else integers(ranks, "--ranks")
     exponents, cutoffs = numbers(gammas, "--gammas"), integers(k, "-k")
@@ -202,5 +208,5 @@ def named_models(names: str) -> dict[str, Model]:
     if missing and len(missing) == len(wanted):
         raise MissingExtraError("; ".join(notes))
     for note in notes:
-        console.err.print(f"left out: {note}", highlight=False, markup=False, soft_wrap=True)
+        console.say(f"left out: {note}")
     return models_by_key(entry.key for entry in wanted if entry.installed)

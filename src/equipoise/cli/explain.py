@@ -31,10 +31,11 @@ def explain(
     drop_unknown_items: shared.DropUnknown = False,
 ) -> None:
     """Split a user's score for an item into what each of the user's own items contributes."""
-    from equipoise.cli import ids
+    from equipoise.cli import ids, paths
     from equipoise.cli.lists import reasons
     from equipoise.models import load
 
+    paths.check(inputs={"--names": names})
     fitted = load(model)
     (wanted,) = ids.matched([item], ids.item_ids(fitted), "item")
     called = ids.item_names(fitted, names)

@@ -92,12 +92,12 @@ def fit(
     as_json: shared.AsJson = False,
 ) -> None:
     """Fit a model on all of DATA, print how good the solution provably is, and save it."""
-    from equipoise.files import require_writable
+    from equipoise.cli import paths
     from equipoise.models.registry import find_model
 
     entry = find_model(model)
     unfitted = entry.make(**_parameters(entry, rank, gamma, spectral_filter, settings))
-    require_writable(out)
+    paths.check(outputs={"--out": out}, data=data, file_format=file_format, printed=as_json)
     interactions: Any
     if memory is None and scheduler is None:
         interactions = shared.read(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from equipoise.cli import console
-from equipoise.exceptions import InvalidParameterError
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 if TYPE_CHECKING:
     from equipoise.data import Interactions, Split
@@ -220,15 +220,6 @@ def _note_words_read_as_ids(
         )
 
 
-def require_outputs(*paths: Path | None) -> None:
-    """Refuse what could not be written, before the work."""
-    from equipoise.files import require_writable
-
-    for path in paths:
-        if path is not None:
-            require_writable(path)
-
-
 def prepare(
     interactions: Table,
     min_items_per_user: int,
@@ -250,10 +241,15 @@ def prepare(
 def hold_out(
     interactions: Interactions, method: str, test: float, validation: float, seed: int
 ) -> Split:
-    """Split as the command line says."""
+    """Split as the command line says; errors name its options, not Python's arguments alone."""
     from equipoise.data import holdout
 
-    return holdout(interactions, method=method, test=test, validation=validation, seed=seed)  # type: ignore[arg-type]  # holdout refuses other names
+    try:
+        return holdout(interactions, method=method, test=test, validation=validation, seed=seed)  # type: ignore[arg-type]  # holdout refuses other names
+    except InvalidDataError as error:
+        raise InvalidDataError(
+            f"{error} The options are --test, --validation and --min-items-per-user."
+        ) from error
 
 
 @contextmanager
@@ -263,7 +259,9 @@ def progress_bar() -> Iterator[Callable[[Progress], None]]:
         task = bar.add_task("Starting", total=None)
 
         def report(step: Progress) -> None:
-            bar.update(task, description=step.doing, completed=step.done, total=step.total)
+            bar.update(
+                task, description=console.inert(step.doing), completed=step.done, total=step.total
+            )
 
         yield report
 

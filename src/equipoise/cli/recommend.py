@@ -76,11 +76,16 @@ def recommend(
 
     Without --out the lists are printed: as a table on a terminal, as JSON lines into a pipe.
     """
-    from equipoise.cli import ids, lists
+    from equipoise.cli import ids, lists, paths
     from equipoise.models import load
 
     write = None if out is None else lists.writer(out)
-    shared.require_outputs(out)
+    paths.check(
+        outputs={"--out": out},
+        data=data,
+        file_format=file_format,
+        inputs={"MODEL": model, "--users-file": users_file, "--names": names},
+    )
     fitted = load(model)
     catalogue = ids.item_ids(fitted)
     request = lists.Request(

@@ -39,15 +39,17 @@ def reproduce(
     ] = False,
 ) -> None:
     """Reproduce the paper: every claim beside what is measured, all figures, all theorems."""
+    from equipoise.cli import paths
     from equipoise.paper.reproduction import run
 
+    paths.check(folder=out, printed=as_json)
     with console.progress() as bar:
         task = bar.add_task("Starting", total=None)
 
         def report(progress: Progress) -> None:
             bar.update(
                 task,
-                description=progress.doing,
+                description=console.inert(progress.doing),
                 completed=progress.done,
                 total=progress.total,
             )
@@ -59,7 +61,9 @@ def reproduce(
     else:
         _print(found, out)
     for line in found.missing:
-        console.err.print(f"[yellow]left out:[/] {_escaped(line)}", highlight=False, soft_wrap=True)
+        console.err.print(
+            f"[yellow]left out:[/] {console.inert(line)}", highlight=False, soft_wrap=True
+        )
     if found.lost:
         raise typer.Exit(_LOST)
     if found.missing:
@@ -72,7 +76,7 @@ def _print(found: Reproduction, out: Path) -> None:
     if found.findings:
         console.out.print(_table(found))
     for line in (*found.headlines, *found.notes):
-        console.out.print(f"• {_escaped(line)}", highlight=False)
+        console.out.print(f"• {console.inert(line)}", highlight=False)
     console.out.print(f"\n{headline(found)}.", highlight=False)
     page = (out / "index.html").resolve()
     console.out.print(f"Report: {page}", highlight=False, soft_wrap=True, markup=False)
@@ -93,11 +97,5 @@ def _table(found: Reproduction) -> Table:
             " [bold red]LOST[/]" if finding.lost else ""
         )
         cells = (finding.claim.what, show(finding.claim.published), tell(finding))
-        table.add_row(*map(_escaped, cells), verdict)
+        table.add_row(*map(console.inert, cells), verdict)
     return table
-
-
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

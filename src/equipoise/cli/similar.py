@@ -19,9 +19,10 @@ def similar(
     as_json: shared.AsJson = False,
 ) -> None:
     """List the items most similar to one, by the model."""
-    from equipoise.cli import ids
+    from equipoise.cli import ids, paths
     from equipoise.models import load
 
+    paths.check(inputs={"--names": names})
     fitted = load(model)
     (wanted,) = ids.matched([item], ids.item_ids(fitted), "item")
     called = ids.item_names(fitted, names)

@@ -9,7 +9,7 @@ import typer
 
 from equipoise.cli import console
 from equipoise.cli import options as shared
-from equipoise.exceptions import InvalidParameterError
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 if TYPE_CHECKING:
     from equipoise.evaluation import Trial, Tuning
@@ -71,8 +71,15 @@ def tune(
     The choice is scored once on test.
     """
     from equipoise import evaluation
+    from equipoise.cli import paths
 
-    shared.require_outputs(csv, plot)
+    paths.check(
+        outputs={"--csv": csv, "--plot": plot},
+        data=data,
+        file_format=file_format,
+        folder=cache,
+        printed=as_json,
+    )
     axes = {
         "ranks": None if ranks is None else shared.integers(ranks, "--ranks"),
         "gammas": None if gammas is None else shared.numbers(gammas, "--gammas"),
@@ -92,6 +99,12 @@ def tune(
         interactions, min_items_per_user, min_users_per_item, binarize, normalize_rows
     )
     split = shared.hold_out(interactions, method, test, validation, seed)
+    if split.validation.nnz == 0:
+        raise InvalidDataError(
+            f"--validation {validation:g} leaves nothing to tune on: users have too few items for "
+            "that share. Hold out a larger one, e.g. --validation 0.2, or leave out users with few "
+            "items (--min-items-per-user)."
+        )
     with shared.progress_bar() as report:
         tuning = evaluation.tune(
             split,

@@ -7,7 +7,12 @@ import re
 from equipoise.exceptions import InvalidParameterError
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", re.IGNORECASE)
+# Beyond so many digits a number is a slip, and at some length no float and no text either
+_DIGITS = 18
+_SIZE = re.compile(
+    rf"\s*(\d{{1,{_DIGITS}}}(?:\.\d{{1,{_DIGITS}}})?)\s*([KMGT]?)(i?)B?\s*", re.IGNORECASE
+)
+_LONGEST_SHOWN = 40
 
 
 def parse_bytes(size: str | int, name: str = "memory") -> int:
@@ -18,9 +23,12 @@ def parse_bytes(size: str | int, name: str = "memory") -> int:
     >>> parse_bytes("4GB"), parse_bytes("1.5 MiB"), parse_bytes(10)
     (4000000000, 1572864, 10)
     """
-    found = None if isinstance(size, bool) else _SIZE.fullmatch(str(size))
+    beyond = isinstance(size, int) and abs(size) >= 10**_DIGITS
+    text = f"a number of more than {_DIGITS} digits" if beyond else str(size)
+    found = None if isinstance(size, bool) else _SIZE.fullmatch(text)
     if found is None or not float(found[1]):
-        raise InvalidParameterError(f"{name}={size!r} is no size; write it like '4GB' or '512MB'.")
+        shown = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+        raise InvalidParameterError(f"{name}={shown!r} is no size; write it like '4GB' or '512MB'.")
     unit = found[2].upper()
     step = 1024 ** ("", "K", "M", "G", "T").index(unit) if found[3] else _UNITS[unit]
     return int(float(found[1]) * step)

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import stat
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -76,6 +77,7 @@ def read_artefact(path: str | os.PathLike[str]) -> Artefact:
     """
     path = Path(path)
     try:
+        _refuse_device(path)
         with path.open("rb") as file:
             return _read_zip(path, file)
     except FileNotFoundError as error:
@@ -87,6 +89,17 @@ def read_artefact(path: str | os.PathLike[str]) -> Artefact:
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}. Check the disk and your permissions."
         raise ArtefactError(message) from error
+
+
+def _refuse_device(path: Path) -> None:
+    """Before it is opened: a pipe would wait for a writer, and a device has no end."""
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        message = (
+            f"{path} is no regular file but a device, a pipe or a socket; a saved model is one "
+            "file. Give the path of that file."
+        )
+        raise ArtefactError(message)
 
 
 def _read_zip(path: Path, file: IO[bytes]) -> Artefact:
