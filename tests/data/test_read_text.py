@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import numpy as np
@@ -245,16 +244,6 @@ class TestForms:
         names = write('item_id, title\n5 , Five\n6, " Six"\n', "names.csv")
         assert data.with_names(names).item_names.tolist() == ["Five", " Six"]
 
-    @pytest.mark.parametrize("ending", ["gz", "zst"])
-    def test_compressed_files_read_the_same(self, write, ending):
-        text = b"user,item,value\n1,5,4\n2,5,2\n\n2,6,1\n"
-        if ending == "gz":
-            packed = gzip.compress(text)
-        else:
-            packed = pytest.importorskip("pyarrow").compress(text, "zstd", asbytes=True)
-        data = Interactions.read(write(packed, f"table.csv.{ending}"))
-        assert data.matrix.toarray().tolist() == EXPECTED
-
     def test_dates_as_timestamps(self, write):
         path = write("user,item,date\n1,5,2020-03-01\n2,5,2020-01-01T10:00:00\n")
         times = Interactions.read(path).timestamps
@@ -448,15 +437,6 @@ class TestRefusing:
             InvalidDataError, match=r"has no Parquet or CSV files; it holds: readme.md"
         ):
             Interactions.read(tmp_path)
-
-    def test_a_compressed_file_that_is_cut_off_is_refused(self, write):
-        packed = gzip.compress(b"user,item\n" + b"1,5\n" * 1000)
-        with pytest.raises(InvalidDataError, match=r"cut.csv.gz cannot be read to its end"):
-            Interactions.read(write(packed[:-20], "cut.csv.gz"))
-        with pytest.raises(InvalidDataError, match=r"fake.csv.gz cannot be read to its end"):
-            Interactions.read(write("user,item\n1,5\n", "fake.csv.gz"))
-        with pytest.raises(InvalidDataError, match=r"fake.csv.zst cannot be read to its end"):
-            Interactions.read(write(b"\x28\xb5\x2f\xfd broken", "fake.csv.zst"))
 
     def test_formats_that_are_not_read_are_refused(self, write, tmp_path):
         with pytest.raises(InvalidDataError, match="is a zip archive"):

@@ -21,7 +21,11 @@ _BY_ENDING = {
     ".sqlite3": "sqlite",
 }
 _BY_FIRST_BYTES = {b"PAR1": "parquet", b"SQLite format 3\x00": "sqlite"}
-_BINARY = {b"PK\x03\x04": "a zip archive (or Excel file)", b"\x1f\x8b": "gzip, but not named .gz"}
+_BINARY = {
+    b"PK\x03\x04": "a zip archive (or Excel file)",
+    b"\x1f\x8b": "gzip, but not named .gz",
+    b"\x28\xb5\x2f\xfd": "Zstandard, but not named .zst",
+}
 # Published folders: the file of interactions, its format, and the file of names beside it
 _PUBLISHED = {
     "ratings.dat": ("movielens", "movies.dat"),
@@ -103,8 +107,12 @@ def _one_kind(kinds: dict[Path, str]) -> str:
 
 def ending(path: Path) -> str:
     """Return the ending in lower case, that of the text inside for a compressed file."""
-    inner = path.with_suffix("") if path.suffix in _COMPRESSED else path
+    inner = path.with_suffix("") if _is_packed(path) else path
     return inner.suffix.lower()
+
+
+def _is_packed(path: Path) -> bool:
+    return path.suffix.lower() in _COMPRESSED
 
 
 def guess_format(path: Path) -> str:
@@ -118,7 +126,7 @@ def guess_format(path: Path) -> str:
         if start.startswith(mark):
             return kind
     for mark, what in _BINARY.items():
-        if start.startswith(mark) and path.suffix not in _COMPRESSED:
+        if start.startswith(mark) and not _is_packed(path):
             raise InvalidDataError(f"{path} is {what}, which is not read. Unpack it first.")
     return _BY_ENDING.get(ending(path)) or _guess_text(path)
 
