@@ -56,6 +56,29 @@ class TestColumns:
         data = Interactions.read(path, user="who", item="what")
         assert data.matrix.toarray().tolist() == EXPECTED
 
+    def test_a_year_among_the_names_leaves_the_header_one(self, write):
+        path = write("user,item,2019\n1,5,4\n2,5,2\n2,6,1\n")
+        with pytest.raises(
+            InvalidDataError, match=r"numbers in '2019'. Name the value with value="
+        ):
+            Interactions.read(path)
+        data = Interactions.read(path, value="2019")
+        assert data.matrix.toarray().tolist() == EXPECTED
+        assert data.user_ids.tolist() == [1, 2]
+
+    def test_one_known_name_beside_a_number_is_an_interaction(self, write):
+        data = Interactions.read(write("user,x,3\nann,y,1\n"))
+        assert data.user_ids.tolist() == ["user", "ann"]
+
+    @pytest.mark.parametrize(
+        "position", ["1" * 5000, 10**5000, -(10**5000)], ids=["text", "number", "negative"]
+    )
+    def test_positions_of_thousands_of_digits_are_refused(self, write, position):
+        with pytest.raises(
+            InvalidDataError, match=r"user=, a number of many digits, is no position in a table of"
+        ):
+            Interactions.read(write("user,item\n1,5\n"), user=position)
+
     @pytest.mark.parametrize("position", [2, "2"])
     def test_a_position_names_a_column_too(self, write, position):
         data = Interactions.read(write("1,x,5,4\n2,x,5,2\n2,x,6,1\n"), item=position, value=3)
@@ -199,6 +222,18 @@ class TestForms:
         monkeypatch.setattr(chunks, "CHUNK_BYTES", size)
         assert Interactions.read(path) == whole
         assert whole.user_ids.tolist() == ["a\n\n,b", "c", "long-name-of-a-user"]
+
+    @pytest.mark.parametrize("delimiter", ["§", "→", "::", "§§", ", "])
+    def test_a_delimiter_of_several_bytes(self, write, delimiter):
+        text = "user,item,value\nann,x,4\n\nbob,x,2\nbob,é,1\n".replace(",", delimiter)
+        for rows in (text, text.partition("\n")[2]):  # with a header and without
+            data = Interactions.read(write(rows), delimiter=delimiter)
+            assert data.matrix.toarray().tolist() == EXPECTED
+            assert data.item_ids.tolist() == ["x", "é"]
+
+    def test_a_delimiter_that_is_no_text_is_refused(self, write):
+        with pytest.raises(InvalidParameterError, match=r"delimiter='\\udcff' .* is no UTF-8 text"):
+            Interactions.read(write("user,item\n1,5\n"), delimiter="\udcff")
 
     def test_numbers_with_other_spellings_stay_text(self, write):
         assert Interactions.read(write("007,1\n7,2\n")).user_ids.tolist() == ["007", "7"]
