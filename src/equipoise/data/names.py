@@ -60,7 +60,13 @@ def _from_memory(source: Any) -> dict[Any, Any]:
             "id and a name column, or the path of one."
         )
     if tables.is_pandas(source):
-        columns = {str(name): source[name].tolist() for name in source.columns}
+        header = [str(name) for name in source.columns]
+        if len(set(header)) < len(header):
+            raise InvalidDataError(
+                f"the table of names has two columns of the same name: {', '.join(header)}. "
+                "Rename one."
+            )
+        columns = {name: source.iloc[:, place].tolist() for place, name in enumerate(header)}
     else:
         columns = tables.frame_of(source).to_dict(as_series=False)
     id_column, name_column = _two_columns(list(columns), "the table of names")
