@@ -133,7 +133,7 @@ def test_frames_without_data_are_skipped(write):
     skipped = (0x184D2A53).to_bytes(4, "little") + (3).to_bytes(4, "little") + b"abc"
     path = write(skipped + pack(ROWS, ".zst") + skipped, "plays.csv.zst")
     assert Interactions.read(path).matrix.toarray().tolist() == EXPECTED
-    with pytest.raises(InvalidDataError, match="its last frame is cut off"):
+    with pytest.raises(InvalidDataError, match="cannot be read to its end"):
         Interactions.read(write(pack(ROWS, ".zst") + skipped[:-1], "plays.csv.zst"))
 
 

@@ -122,7 +122,7 @@ class TestSqlite:
         assert [path.name for path in database.parent.iterdir()] == ["shop.db"]
 
     def test_a_query_that_is_no_text_or_two_queries_is_refused(self, database):
-        with pytest.raises(InvalidDataError, match=r"'\\ud800', which is half a character"):
+        with pytest.raises(InvalidDataError, match=r"'\\ud800', which is no UTF-8 text"):
             Interactions.read(database, query=ALL + " -- \ud800")
         with pytest.raises(InvalidDataError, match="one statement at a time"):
             Interactions.read(database, query=f"{ALL}; {ALL}")

@@ -80,7 +80,7 @@ def _require_query(query: str | None, source: str) -> None:
         query.encode()
     except UnicodeEncodeError as error:
         raise InvalidDataError(
-            f"the query holds {query[error.start]!r}, which is half a character and no text. "
+            f"the query holds {query[error.start]!r}, which is no UTF-8 text. "
             "Write the query as UTF-8."
         ) from error
 
