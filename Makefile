@@ -79,6 +79,6 @@ $(BIN)/python:
 	@echo "Setting up .venv-oldest with the oldest versions that pyproject.toml allows ..."
 	@$(PYTHON) -m venv .venv-oldest
 	@.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
-	  --constraint .ci/oldest.txt --editable ".[sql,sdp,als,plot,datasets,ann,dask]" \
+	  --constraint .ci/oldest.txt --editable ".[sql,zstd,sdp,als,plot,datasets,ann,dask]" \
 	  hypothesis pandas pyarrow pytest pytest-xdist
 	@touch $@

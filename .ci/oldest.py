@@ -12,7 +12,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 # What `make oldest` installs beside the core. Left out: lightgcn (PyTorch and PyG, gigabytes), the
 # adapters (their libraries need newer ones), docs, and tools that only check (mypy, ruff).
-EXTRAS = ("sql", "sdp", "als", "plot", "datasets", "ann", "dask")
+EXTRAS = ("sql", "zstd", "sdp", "als", "plot", "datasets", "ann", "dask")
 TOOLS = ("hypothesis", "pandas", "pyarrow", "pytest", "pytest-xdist")
 _BOUND = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?P<extra>\[[^\]]*\])?>=(?P<version>[0-9.]+)$")
 

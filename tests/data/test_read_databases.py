@@ -90,6 +90,49 @@ class TestSqlite:
             Interactions.read(database, query="DELETE FROM ratings")
         assert Interactions.read(database, query=ALL).nnz == 3
 
+    @pytest.mark.parametrize("scheme", ["sqlite", "sqlite+pysqlite", "SQLite", "sqlite+aiosqlite"])
+    @pytest.mark.parametrize("options", ["?timeout=5", "?mode=rwc&uri=true", "?"])
+    def test_a_url_with_options_is_refused_whatever_the_driver(self, database, scheme, options):
+        before = database.read_bytes()
+        with pytest.raises(InvalidDataError, match="SQLite URL takes no options here"):
+            Interactions.read(f"{scheme}:///{database}{options}", query="DROP TABLE ratings")
+        with pytest.raises(InvalidDataError, match="SQLite URL takes no options here"):
+            Interactions.read(f"{scheme}:///{database}.new{options}", query=ALL)
+        assert database.read_bytes() == before
+        assert [path.name for path in database.parent.iterdir()] == ["shop.db"]
+
+    @pytest.mark.parametrize(
+        "scheme", ["sqlite", "sqlite+pysqlite", "SQLITE", "sqlite+pysqlcipher"]
+    )
+    def test_every_sqlite_url_is_read_only(self, database, scheme):
+        assert Interactions.read(f"{scheme}:///{database}", query=ALL).nnz == 3
+        with pytest.raises(InvalidDataError, match="readonly"):
+            Interactions.read(f"{scheme}:///{database}", query="DROP TABLE ratings")
+
+    @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///", "sqlite://host/shop.db"])
+    def test_a_sqlite_url_without_a_file_is_refused(self, url):
+        with pytest.raises(InvalidDataError, match=r"names no file: .* like sqlite:///shop.db"):
+            Interactions.read(url, query="SELECT 1 AS user, 2 AS item")
+
+    @pytest.mark.parametrize("query", ["VACUUM INTO 'stolen.db'", "ATTACH 'stolen.db' AS n"])
+    def test_a_query_creates_no_other_file(self, database, monkeypatch, query):
+        monkeypatch.chdir(database.parent)
+        with pytest.raises(InvalidDataError, match=r"failed: too many attached databases - max 0"):
+            Interactions.read(database, query=query)
+        assert [path.name for path in database.parent.iterdir()] == ["shop.db"]
+
+    def test_a_query_that_is_no_text_or_two_queries_is_refused(self, database):
+        with pytest.raises(InvalidDataError, match=r"'\\ud800', which is no UTF-8 text"):
+            Interactions.read(database, query=ALL + " -- \ud800")
+        with pytest.raises(InvalidDataError, match="one statement at a time"):
+            Interactions.read(database, query=f"{ALL}; {ALL}")
+        with pytest.raises(InvalidDataError, match="null character"):
+            Interactions.read(database, query=ALL + "\0")
+
+    def test_a_name_too_long_for_the_system_is_no_file(self):
+        with pytest.raises(InvalidDataError, match="there is no file a"):
+            Interactions.read("sqlite:///" + "a" * 5000, query=ALL)
+
     def test_a_missing_database_is_refused_and_not_created(self, tmp_path):
         with pytest.raises(InvalidDataError, match=r"there is no file .*new.db"):
             Interactions.read(f"sqlite:///{tmp_path / 'new.db'}", query=ALL)

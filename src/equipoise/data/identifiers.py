@@ -46,9 +46,19 @@ def as_id_array(values: Any, role: str) -> NDArray[Any]:
     >>> as_id_array([3, 1], "item")
     array([3, 1])
     """
+    refuse_unordered(values, f"{role} ids")
     ids = _flat_column(values, role)
     _refuse_missing(ids, role)
     return ids
+
+
+def refuse_unordered(values: Any, what: str) -> None:
+    """Refuse a set: its order, which pairs it with other columns, is an accident."""
+    if isinstance(values, set | frozenset):
+        raise InvalidDataError(
+            f"{what} came as a {type(values).__name__}, which has no order to pair it with "
+            "anything. Give a list."
+        )
 
 
 def _flat_column(values: Any, role: str) -> NDArray[Any]:

@@ -6,7 +6,6 @@ import io
 import os
 import zlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ def names_for(item_ids: NDArray[Any], source: Any) -> NDArray[Any]:
     ['Velvet Harbour', '8']
     """
     by_text = isinstance(source, str | os.PathLike)
-    known = _from_file(Path(source)) if by_text else _from_memory(source)
+    known = _from_file(source) if by_text else _from_memory(source)
     # a file knows ids as text only; a mapping or a table knows them as they are
     keys = [str(item) for item in item_ids.tolist()] if by_text else item_ids.tolist()
     found = [known.get(key) for key in keys]
@@ -61,7 +60,13 @@ def _from_memory(source: Any) -> dict[Any, Any]:
             "id and a name column, or the path of one."
         )
     if tables.is_pandas(source):
-        columns = {str(name): source[name].tolist() for name in source.columns}
+        header = [str(name) for name in source.columns]
+        if len(set(header)) < len(header):
+            raise InvalidDataError(
+                f"the table of names has two columns of the same name: {', '.join(header)}. "
+                "Rename one."
+            )
+        columns = {name: source.iloc[:, place].tolist() for place, name in enumerate(header)}
     else:
         columns = tables.frame_of(source).to_dict(as_series=False)
     id_column, name_column = _two_columns(list(columns), "the table of names")
@@ -82,7 +87,7 @@ def _two_columns(header: Sequence[str], source: str) -> tuple[str, str]:
     return ids[0], names[0]
 
 
-def _from_file(path: Path) -> dict[Any, Any]:
+def _from_file(path: str | os.PathLike[str]) -> dict[Any, Any]:
     from equipoise.data.readers.encoder import POLARS_ERRORS
 
     try:
@@ -93,17 +98,17 @@ def _from_file(path: Path) -> dict[Any, Any]:
         ) from error
 
 
-def _rows_of_file(path: Path) -> dict[Any, Any]:
+def _rows_of_file(source: str | os.PathLike[str]) -> dict[Any, Any]:
     import polars as pl
 
     from equipoise.data.readers import delimited, files, parquet
     from equipoise.data.readers.chunks import open_text
     from equipoise.data.readers.columns import Columns
 
-    found = files.find(path, None)
+    found = files.find(source, None)
     if len(found.paths) > 1 or found.format in ("sqlite", "lightgcn"):
         raise InvalidDataError(
-            f"{path}: names come from one CSV, Parquet, movies.dat or artists.dat file."
+            f"{source}: names come from one CSV, Parquet, movies.dat or artists.dat file."
         )
     path = found.paths[0]
     if found.format == "parquet":

@@ -16,7 +16,7 @@ from equipoise.data.assembly import (
     sealed,
     value_rule,
 )
-from equipoise.data.identifiers import as_id_array, dates_of, duplicate_at, show
+from equipoise.data.identifiers import as_id_array, dates_of, duplicate_at, refuse_unordered, show
 from equipoise.data.structure import refuse_broken_structure
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
@@ -116,6 +116,7 @@ def _merged_entries(
 
 def as_names(names: Any) -> NDArray[Any]:
     """Return names as an object array of `str`."""
+    refuse_unordered(names, "item names")
     return np.array([str(name) for name in names], dtype=object)
 
 
@@ -195,6 +196,11 @@ def _refuse_missing_time(times: NDArray[Any]) -> None:
         raise InvalidDataError(
             f"the timestamp of row {int(np.argmax(np.isnan(times)))} (counted from 0) is missing. "
             "Fill it, or leave the timestamps out."
+        )
+    if times.dtype.kind == "f" and np.isinf(times).any():
+        raise InvalidDataError(
+            f"the timestamp of row {int(np.argmax(np.isinf(times)))} (counted from 0) is infinite. "
+            "Correct it, or leave the timestamps out."
         )
 
 

@@ -63,7 +63,7 @@ def read(source: Any, options: Options) -> Interactions:
 
 
 def _read_files(source: str | os.PathLike[str], options: Options) -> Interactions:
-    found = files.find(Path(source), options.format)
+    found = files.find(source, options.format)
     if found.format == "sqlite":
         if len(found.paths) > 1:
             raise InvalidDataError(f"{source} matches several databases; name one.")
@@ -85,7 +85,7 @@ class Opened(NamedTuple):
 
 def open_files(source: str | os.PathLike[str], options: Options) -> Opened:
     """Open text or Parquet files for reading batch by batch, for who does not keep them whole."""
-    found = files.find(Path(source), options.format)
+    found = files.find(source, options.format)
     if found.format == "sqlite":
         raise InvalidDataError(
             f"{source} is a database, which is read whole. Export the query as Parquet first."
@@ -96,10 +96,9 @@ def open_files(source: str | os.PathLike[str], options: Options) -> Opened:
 
 def words_without_header(source: str, options: Options) -> list[str] | None:
     """Return the first line of a delimited file where it holds words and is taken for no header."""
-    path = Path(source)
-    if databases.is_url(source) or (path.exists() and not (path.is_file() or path.is_dir())):
-        return None  # what cannot be opened twice, such as a pipe, has no first line any more
-    found = files.find(path, options.format)
+    if databases.is_url(source):
+        return None
+    found = files.find(source, options.format)
     if found.format != "csv":
         return None
     form = delimited.layout(found.paths[0], options.delimiter, options.columns)

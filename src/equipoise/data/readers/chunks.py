@@ -10,13 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
-import polars as pl
-
+from equipoise.data.readers.zstd import open_zstd
 from equipoise.exceptions import InvalidDataError
 
 # Text held at a time: large enough that polars works at full speed, small beside any memory
 CHUNK_BYTES = 1 << 23
-# A quote left open would glue the rest of the file together: after this many chunks stop waiting
+# A quote left open would glue the rest of the file together: a record of so many chunks is none
 _LONGEST_RECORD = 8
 _Part = TypeVar("_Part")
 _BOM = b"\xef\xbb\xbf"
@@ -30,15 +29,11 @@ class Chunk(NamedTuple):
 
 
 def open_text(path: Path) -> BinaryIO:
-    """Open a file for reading bytes; .gz is unpacked as it is read, .zst at once."""
-    if path.suffix == ".gz":
+    """Open a file for reading bytes; .gz and .zst are unpacked as they are read."""
+    packing = path.suffix.lower()
+    if packing == ".gz":
         return cast(BinaryIO, gzip.open(path, "rb"))
-    if path.suffix == ".zst":
-        lines = pl.read_csv(
-            path, separator="\x01", quote_char=None, has_header=False, infer_schema=False
-        )
-        return io.BytesIO("\n".join(lines.to_series().fill_null("")).encode())
-    return path.open("rb")
+    return open_zstd(path) if packing == ".zst" else path.open("rb")
 
 
 def head(path: Path, n_bytes: int = 1 << 16) -> bytes:
@@ -53,6 +48,12 @@ def head(path: Path, n_bytes: int = 1 << 16) -> bytes:
             "newlines (tr '\\r' '\\n') and read that."
         )
     start = start.removeprefix(_BOM)
+    if len(start) >= n_bytes - len(_BOM) and b"\n" not in start:
+        raise InvalidDataError(
+            f"{path}: its first line is longer than {len(start):,} bytes, which no row of a table "
+            "is. LightGCN text, a line of items per user, is read with format='lightgcn' "
+            "(--format)."
+        )
     return start if len(start) < n_bytes - len(_BOM) else start[: start.rfind(b"\n") + 1]
 
 
@@ -60,23 +61,35 @@ def chunks(path: Path, *, quoted: bool, has_header: bool = False) -> Iterator[Ch
     """Yield the file in chunks of whole records.
 
     A newline ends a record if the quotes before it pair up, which holds for quoted fields with
-    newlines and doubled quotes inside them.
+    newlines and doubled quotes inside them. A record that does not end is refused in time: what
+    unpacks to gigabytes on one line is not collected.
     """
-    line = 1
+    line, longest = 1, _LONGEST_RECORD * CHUNK_BYTES
     with open_text(path) as file:
         rest = file.read(len(_BOM)).removeprefix(_BOM)
         while has_header:
-            rest += b"" if b"\n" in rest else file.readline()
-            header, _, rest = rest.partition(b"\n")
-            line, has_header = line + 1, not header.strip()
+            rest += b"" if b"\n" in rest else file.readline(longest)
+            header, ended, rest = rest.partition(b"\n")
+            _refuse_long_record(header, path, line)
+            line, has_header = line + 1, bool(ended) and not header.strip()
         while block := file.read(CHUNK_BYTES):
             rest += block
             cut = _last_record_end(rest, quoted)
             if cut:
                 yield Chunk(rest[:cut], line)
                 line, rest = line + rest.count(b"\n", 0, cut), rest[cut:]
+            _refuse_long_record(rest, path, line)
     if rest.strip():
         yield Chunk(rest, line)
+
+
+def _refuse_long_record(text: bytes, path: Path, line: int) -> None:
+    longest = _LONGEST_RECORD * CHUNK_BYTES
+    if len(text) >= longest:
+        raise InvalidDataError(
+            f"{path}, from line {line} on: no row ends within {longest:,} bytes. A quote may be "
+            "open, or this is no table of text."
+        )
 
 
 def ahead(parts: Iterator[_Part]) -> Iterator[_Part]:

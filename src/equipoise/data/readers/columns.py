@@ -76,6 +76,8 @@ _MEANINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
 }
 _REQUIRED = ("user", "item")
+# Digits: more columns no table has
+_LONGEST_POSITION = 18
 # "genre_id", "genreId", and the row numbers that pandas writes: numbers, but never a value
 _ID_NAME = re.compile(r"(?:^|[\W_])[iI][dD]$|[a-z]I[dD]$|^$|^Unnamed: \d+$")
 
@@ -96,6 +98,18 @@ def is_known_name(name: str) -> bool:
     return any(
         normalized(name) in meaning for meanings in _MEANINGS.values() for meaning in meanings
     )
+
+
+def names_user_and_item(cells: Sequence[str]) -> bool:
+    """Tell whether a known name of a user and one of an item stand among the cells.
+
+    Examples
+    --------
+    >>> names_user_and_item(["user", "movieId", "2019"]), names_user_and_item(["user", "2019"])
+    (True, False)
+    """
+    there = {normalized(cell) for cell in cells}
+    return all(any(there.intersection(words) for words in _MEANINGS[role]) for role in _REQUIRED)
 
 
 def resolve(names: Sequence[str] | None, n_columns: int, asked: Columns, source: str) -> Resolved:
@@ -186,10 +200,13 @@ def _asked_position(
         return list(names).index(wish)
     # the command line can only pass text: "2" is a position unless a column is called so
     if isinstance(wish, int) or wish.isdecimal():
-        if 0 <= int(wish) < n_columns:
+        # Python refuses to turn thousands of digits into a number, or the other way round
+        long = wish.bit_length() > 64 if isinstance(wish, int) else len(wish) > _LONGEST_POSITION
+        if not long and 0 <= int(wish) < n_columns:
             return int(wish)
+        shown = f"{role}=, a number of many digits," if long else f"{role}={wish!r}"
         raise InvalidDataError(
-            f"{source}: {role}={wish!r} is no position in a table of {n_columns} columns "
+            f"{source}: {shown} is no position in a table of {n_columns} columns "
             f"(counted from 0). {_there_are(names, n_columns)}"
         )
     raise InvalidDataError(

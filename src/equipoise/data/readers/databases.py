@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +19,8 @@ from equipoise.data.readers.encoder import POLARS_ERRORS, Batch
 from equipoise.exceptions import EquipoiseError, InvalidDataError, require_extra
 
 _ROWS_AT_A_TIME = 50_000
-_SQLITE_URL = re.compile(r"^sqlite(?:\+pysqlite)?:///(?P<path>[^?]+)$")
+# Of any driver: SQLAlchemy would open the file for writing, and create one that is not there
+_SQLITE_URL = re.compile(r"^sqlite(?:\+[^:]*)?://(?P<rest>.*)$", flags=re.DOTALL | re.IGNORECASE)
 _URL = re.compile(r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://")
 # A scheme; with a slash or the colon too few it is none, and what follows no less secret
 _NEARLY_URL = re.compile(
@@ -63,7 +65,7 @@ def batches(source: str, query: str | None, asked: Columns) -> Iterator[Batch]:
         _require_query(query, "the database")
         yield from _from_url(source, query or "", asked)
         return
-    path = Path(unquote(in_file["path"])) if in_file else Path(source)
+    path = _sqlite_path(in_file["rest"]) if in_file else Path(source)
     _require_query(query, str(path))
     yield from _from_sqlite(path, query or "", asked)
 
@@ -74,6 +76,29 @@ def _require_query(query: str | None, source: str) -> None:
             f"{source} needs query= (--query) to say which rows: a SELECT of user, item and, if "
             "there are any, value and timestamp."
         )
+    try:
+        query.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidDataError(
+            f"the query holds {query[error.start]!r}, which is no UTF-8 text. "
+            "Write the query as UTF-8."
+        ) from error
+
+
+def _sqlite_path(address: str) -> Path:
+    """Return the file of a SQLite URL, of which nothing but a path is understood."""
+    if "?" in address:
+        raise InvalidDataError(
+            "a SQLite URL takes no options here: the file is opened for reading only, and there "
+            "is nothing to set. Leave out what follows the question mark (one in the name of the "
+            "file is written %3F)."
+        )
+    if not (address.startswith("/") and address[1:]):
+        raise InvalidDataError(
+            "the SQLite URL names no file: it should look like sqlite:///shop.db, or "
+            "sqlite:////home/ann/shop.db for a path from the root."
+        )
+    return Path(unquote(address[1:]))
 
 
 def _refuse_remote_file(source: str) -> None:
@@ -86,17 +111,19 @@ def _refuse_remote_file(source: str) -> None:
 
 
 def _from_sqlite(path: Path, query: str, asked: Columns) -> Iterator[Batch]:
-    if not path.is_file():
+    if not os.path.isfile(path):  # False, where Path's own would fail on an odd name
         raise InvalidDataError(f"there is no file {path}. Check the path of the database.")
     # mode=ro: a query cannot change the file, and a mistyped name cannot create one
-    address = f"file:{quote(str(path.resolve()))}?mode=ro"
+    address = f"file:{quote(os.fsencode(path.resolve()))}?mode=ro"
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
+            # ATTACH and VACUUM INTO would create other files: no room for them
+            connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
             cursor = connection.execute(query)
             names = [column[0] for column in cursor.description or ()]
             parts = iter(lambda: cursor.fetchmany(_ROWS_AT_A_TIME), [])
             yield from _batches_of_rows(parts, names, asked, f"the query on {path}")
-    except sqlite3.Error as error:
+    except (sqlite3.Error, sqlite3.Warning) as error:  # two statements in one are a Warning
         raise InvalidDataError(f"the query on {path} failed: {error}.") from error
 
 

@@ -21,11 +21,17 @@ from equipoise.data.readers.chunks import (
     records,
     refuse_encoding,
 )
-from equipoise.data.readers.columns import Columns, is_known_name, refuse_idle_numbers, resolve
+from equipoise.data.readers.columns import (
+    Columns,
+    is_known_name,
+    names_user_and_item,
+    refuse_idle_numbers,
+    resolve,
+)
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch
 from equipoise.data.readers.quotes import refuse_other_reading, strictly_read, well_formed
 from equipoise.data.readers.typed import Types, guess_types, is_plain
-from equipoise.exceptions import InvalidDataError, first_line
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, first_line
 
 _DELIMITERS = ("\t", ",", ";", "|", " ")
 # polars splits at one byte; this one, "unit separator", stands in for "::" and occurs in no text
@@ -48,11 +54,16 @@ class Layout(NamedTuple):
     @property
     def byte(self) -> str:
         """The one-byte delimiter that polars sees."""
-        return _STAND_IN if len(self.delimiter) > 1 else self.delimiter
+        return _one_byte(self.delimiter)
+
+
+def _one_byte(delimiter: str) -> str:
+    return _STAND_IN if len(delimiter.encode()) > 1 else delimiter
 
 
 def layout(path: Path, delimiter: str | None, asked: Columns, *, quoted: bool = True) -> Layout:
     """Tell delimiter, header and width from the first lines."""
+    _refuse_odd_delimiter(delimiter)
     lines = _first_lines(path)
     delimiter = delimiter or _guess_delimiter(lines, path)
     rows = _split(lines, delimiter, quoted, path)
@@ -68,6 +79,16 @@ def layout(path: Path, delimiter: str | None, asked: Columns, *, quoted: bool = 
     _refuse_odd_header(lines[0], delimiter, quoted, path)
     below = rows[1:]
     return Layout(delimiter, quoted, first, len(first), _numeric(below, len(first)), below)
+
+
+def _refuse_odd_delimiter(delimiter: str | None) -> None:
+    try:
+        (delimiter or "").encode()
+    except UnicodeEncodeError as error:
+        raise InvalidParameterError(
+            f"delimiter={delimiter!r} (--delimiter) is no UTF-8 text. Files are read as UTF-8; "
+            "give a character of it."
+        ) from error
 
 
 def batches(path: Path, form: Layout, asked: Columns) -> Iterator[Batch]:
@@ -129,10 +150,10 @@ def _split(lines: list[str], delimiter: str, quoted: bool, path: Path) -> list[l
 def _fields(
     lines: list[str], delimiter: str, *, quoted: bool, strict: bool = False
 ) -> Iterator[list[str]]:
-    if len(delimiter) > 1:
-        lines = [line.replace(delimiter, _STAND_IN) for line in lines]
-        delimiter = _STAND_IN
-    yield from csv_reader(lines, delimiter, quoted=quoted, strict=strict)
+    byte = _one_byte(delimiter)
+    if byte != delimiter:
+        lines = [line.replace(delimiter, byte) for line in lines]
+    yield from csv_reader(lines, byte, quoted=quoted, strict=strict)
 
 
 def _refuse_odd_header(line: str, delimiter: str, quoted: bool, path: Path) -> None:
@@ -168,6 +189,8 @@ def _has_header(first: list[str], rest: list[list[str]], asked: Columns) -> bool
     """Tell a header: a known or asked-for name, or a word above a column of numbers."""
     if any(isinstance(wish, str) and wish in first and wish for wish in asked):
         return True
+    if names_user_and_item(first):
+        return True  # whatever else stands there: a year may name a column
     if any(map(is_number, first)):
         return False
     below = [[row[place] for row in rest if place < len(row)] for place in range(len(first))]

@@ -18,6 +18,7 @@ from equipoise.exceptions import InvalidDataError
 # What polars raises on input that it cannot read; a panic of its own is no Exception to Python
 POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
+_ISO_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ]|$)"
 # Encoding so many rows takes some milliseconds, starting a thread a tenth of one
 _WORTH_A_THREAD = 1 << 16
 
@@ -31,6 +32,11 @@ class Batch(NamedTuple):
     place: Callable[[int], str]
     # role → what an error calls the column: its name in quotes, or its position
     called: dict[str, str]
+
+    def only(self, kept: NDArray[np.bool_]) -> Batch:
+        """Return some of the rows; each is where it was."""
+        rows, numbers = self.rows.filter(pl.Series(kept)), np.flatnonzero(kept)
+        return self._replace(rows=rows, place=lambda row: self.place(int(numbers[row])))
 
     def refuse(self, role: str, row: int, complaint: str) -> InvalidDataError:
         """Return the error that names source, place and column."""
@@ -64,16 +70,15 @@ class Encoder:
         for role in ("user", "item"):
             _refuse_missing_id(batch, role)
         columns: dict[str, NDArray[Any]] = {}
-        rows = batch.rows
         if "value" in roles:
             values = _numbers(batch)
             there = values > 0
             if not there.all():
-                rows, values = rows.filter(pl.Series(there)), values[there]
+                batch, values = batch.only(there), values[there]
             columns["value"] = values
         if "timestamp" in roles:
-            columns["timestamp"] = times_of(batch._replace(rows=rows))
-        columns["user"], columns["item"] = self._codes(rows)
+            columns["timestamp"] = times_of(batch)
+        columns["user"], columns["item"] = self._codes(batch.rows)
         self._keep(columns)
 
     def _keep(self, columns: dict[str, NDArray[Any]]) -> None:
@@ -169,6 +174,8 @@ def times_of(batch: Batch) -> NDArray[Any]:
         column = _times_of_text(column)
     if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None:
         column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    if column.dtype.is_float():
+        column = column.set(~column.is_finite(), None)  # not a number, or without end: no time
     unusable = not (column.dtype.is_numeric() or column.dtype in (pl.Date, pl.Datetime, pl.String))
     missing = column.is_null()
     if unusable or missing.any():
@@ -177,11 +184,25 @@ def times_of(batch: Batch) -> NDArray[Any]:
         raise batch.refuse(
             "timestamp",
             row,
-            f"{came} is no time: use a number or an ISO date. Name another column with "
-            "timestamp= (--timestamp), or none with timestamp=''.",
+            f"{came} is no time: use a number or an ISO date (YYYY-MM-DD, with a time or without). "
+            "Name another column with timestamp= (--timestamp), or none with timestamp=''.",
         )
     times = column.to_numpy()
-    return times.astype("datetime64[us]") if times.dtype.kind == "M" else times
+    return _microseconds(times, batch) if times.dtype.kind == "M" else times
+
+
+def _microseconds(times: NDArray[Any], batch: Batch) -> NDArray[Any]:
+    exact = times.astype("datetime64[us]")
+    # nanoseconds become fewer; of days or milliseconds some are more than microseconds can count
+    wrapped = exact.astype(times.dtype) != times
+    if np.datetime_data(times.dtype)[0] != "ns" and wrapped.any():
+        raise batch.refuse(
+            "timestamp",
+            int(np.argmax(wrapped)),
+            "the time is more than 290,000 years from 1970, which microseconds cannot count. "
+            "Correct it, or name another column with timestamp= (--timestamp).",
+        )
+    return exact
 
 
 def _times_of_text(column: pl.Series) -> pl.Series:
@@ -192,8 +213,11 @@ def _times_of_text(column: pl.Series) -> pl.Series:
     # numbers with a few wrong cells are reported as such; anything else is taken for dates
     if numbers.null_count() < len(numbers) // 2:
         return numbers
+    text = column.str.strip_chars()
+    # polars would read 01/02/2020 too, as a day of February, which half of its writers did not mean
+    text = text.set(~text.str.contains(_ISO_DATE), None)
     try:
-        return column.str.strip_chars().str.to_datetime(strict=False, time_unit="us")
+        return text.str.to_datetime(strict=False, time_unit="us")
     except (pl.exceptions.ComputeError, pl.exceptions.PanicException):
         # polars knows no format that fits even the first: none of them is a time
         return column.clear(len(column))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,11 @@ _BY_ENDING = {
     ".sqlite3": "sqlite",
 }
 _BY_FIRST_BYTES = {b"PAR1": "parquet", b"SQLite format 3\x00": "sqlite"}
-_BINARY = {b"PK\x03\x04": "a zip archive (or Excel file)", b"\x1f\x8b": "gzip, but not named .gz"}
+_BINARY = {
+    b"PK\x03\x04": "a zip archive (or Excel file)",
+    b"\x1f\x8b": "gzip, but not named .gz",
+    b"\x28\xb5\x2f\xfd": "Zstandard, but not named .zst",
+}
 # Published folders: the file of interactions, its format, and the file of names beside it
 _PUBLISHED = {
     "ratings.dat": ("movielens", "movies.dat"),
@@ -38,18 +43,48 @@ class Files(NamedTuple):
     names: Path | None = None
 
 
-def find(source: str | Path, asked_format: str | None) -> Files:
+def find(source: str | os.PathLike[str], asked_format: str | None) -> Files:
     """Return the files behind a path, a folder or a glob."""
     if asked_format is not None and asked_format not in FORMATS:
         raise InvalidParameterError(
             f"format={asked_format!r} is not known; use one of {', '.join(FORMATS)}."
         )
-    path = Path(source).expanduser()
-    if path.is_dir():
-        return _in_folder(path, asked_format)
-    paths = [path] if path.exists() else _matching(path)
+    path = _named(source)
+    # os.path rather than the methods of Path, which fail on names that no system allows
+    if os.path.isdir(path):
+        try:
+            return _in_folder(path, asked_format)
+        except OSError as error:
+            raise InvalidDataError(f"{path} cannot be read: {error.strerror}.") from error
+    if os.path.exists(path):
+        _refuse_stream(path)
+        paths = [path]
+    else:
+        paths = _matching(path)
     kinds = {each: asked_format or guess_format(each) for each in paths}
     return Files(paths, _one_kind(kinds))
+
+
+def _named(source: str | os.PathLike[str]) -> Path:
+    name = os.fsdecode(source)
+    if not name:  # to Path it is the current folder
+        raise InvalidDataError(
+            "the name of the data is empty; a variable may not be set. Name a file, a folder or "
+            "a glob ('.' is the current folder)."
+        )
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:
+        raise InvalidDataError(f"{name} cannot be found: {error} Write the path out.") from error
+
+
+def _refuse_stream(path: Path) -> None:
+    """Refuse what has no end, or cannot be read twice: its first lines say how to read it."""
+    if not os.path.isfile(path):
+        raise InvalidDataError(
+            f"{path} is a pipe or a device and not a file, which is read more than once. Save "
+            "what comes out of it as a file first, and read that."
+        )
 
 
 def _matching(pattern: Path) -> list[Path]:
@@ -57,7 +92,7 @@ def _matching(pattern: Path) -> list[Path]:
 
     text = str(pattern)
     shown = without_credentials(text)  # a URL with a slash too few ends up here
-    if not glob.has_magic(text):
+    if not glob.has_magic(text) or "\0" in text:
         raise InvalidDataError(f"there is no file {shown}. Check the path.")
     paths = sorted(Path(match) for match in glob.glob(text, recursive=True))
     paths = [path for path in paths if path.is_file()]
@@ -71,12 +106,14 @@ def _in_folder(folder: Path, asked_format: str | None) -> Files:
         if (folder / name).is_file() and asked_format in (None, kind):
             beside = folder / names
             return Files([folder / name], kind, beside if beside.is_file() else None)
-    there = sorted(path for path in folder.iterdir() if path.is_file())
-    for kind in ("parquet", "csv"):
-        paths = [path for path in there if _BY_ENDING.get(ending(path)) == kind]
-        if paths and asked_format in (None, kind):
-            return Files(paths, kind)
-    folders = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    inside = sorted(folder.iterdir())
+    there = [path for path in inside if path.is_file()]
+    kinds = {path: _BY_ENDING.get(ending(path), "") for path in there}
+    wanted = [kind for kind in ("parquet", "csv") if asked_format in (None, kind)]
+    chosen = {path: kind for path, kind in kinds.items() if kind in wanted}
+    if chosen:
+        return Files(list(chosen), _one_kind(chosen))
+    folders = [path.name for path in inside if path.is_dir()]
     if folders and not there:
         raise InvalidDataError(
             f"the folder {folder} holds only folders: {', '.join(folders[:8])}. Name one of them, "
@@ -103,8 +140,12 @@ def _one_kind(kinds: dict[Path, str]) -> str:
 
 def ending(path: Path) -> str:
     """Return the ending in lower case, that of the text inside for a compressed file."""
-    inner = path.with_suffix("") if path.suffix in _COMPRESSED else path
+    inner = path.with_suffix("") if _is_packed(path) else path
     return inner.suffix.lower()
+
+
+def _is_packed(path: Path) -> bool:
+    return path.suffix.lower() in _COMPRESSED
 
 
 def guess_format(path: Path) -> str:
@@ -118,7 +159,7 @@ def guess_format(path: Path) -> str:
         if start.startswith(mark):
             return kind
     for mark, what in _BINARY.items():
-        if start.startswith(mark) and path.suffix not in _COMPRESSED:
+        if start.startswith(mark) and not _is_packed(path):
             raise InvalidDataError(f"{path} is {what}, which is not read. Unpack it first.")
     return _BY_ENDING.get(ending(path)) or _guess_text(path)
 

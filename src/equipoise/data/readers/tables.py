@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from equipoise.data.assembly import Duplicates
 from equipoise.data.interactions import Interactions
 from equipoise.data.readers.columns import Columns, Resolved, refuse_idle_numbers, resolve
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch, times_of
-from equipoise.exceptions import InvalidDataError
+from equipoise.exceptions import EquipoiseError, InvalidDataError, first_line
 
 _ONE_COLUMN = "it is one column"
 
@@ -33,6 +34,7 @@ def from_pandas(table: Any, asked: Columns, duplicates: Duplicates) -> Interacti
     """Read a pandas table; ids of any type stay what they are."""
     names = [str(name) for name in table.columns]
     found = resolve(names, len(names), asked, "the pandas table")
+    _refuse_repeated_names(names, found)
     numeric = [place for place, kind in enumerate(table.dtypes) if kind.kind in "iufc"]
     refuse_idle_numbers(found, names, asked, numeric, "the pandas table")
     if not len(table):
@@ -51,11 +53,21 @@ def from_pandas(table: Any, asked: Columns, duplicates: Duplicates) -> Interacti
     )
 
 
+def _refuse_repeated_names(names: list[str], found: Resolved) -> None:
+    """Refuse to choose one of two columns; other tables cannot hold such."""
+    for role, place in found.taken().items():
+        if names.count(names[place]) > 1:
+            raise InvalidDataError(
+                f"the pandas table has more than one column {names[place]!r}, and it would be the "
+                f"{role}. Rename those columns."
+            )
+
+
 def _pandas_numbers(column: Any) -> Any:
-    if column.dtype.kind == "c":
+    if column.dtype.kind in "cMm":  # pandas would drop a part of it, or count nanoseconds
         raise InvalidDataError(
-            f"the pandas table, column {column.name!r} (value): complex numbers cannot be "
-            "compared. Values must be numbers; name another column with value= (--value)."
+            f"the pandas table, column {column.name!r} (value): {column.dtype} is no number that "
+            "can be compared. Values must be numbers; name another column with value= (--value)."
         )
     try:
         return column.to_numpy(dtype="float64", na_value=float("nan"))
@@ -103,8 +115,9 @@ def _frames(table: Any) -> Iterator[pl.DataFrame]:
         yield table
     elif hasattr(table, "read_next_batch"):
         # a RecordBatchReader may hold more than memory: one batch at a time
-        for part in table:
-            yield frame_of(part)
+        with _naming(table):
+            for part in table:
+                yield frame_of(part)
     else:
         yield frame_of(table)
 
@@ -112,22 +125,35 @@ def _frames(table: Any) -> Iterator[pl.DataFrame]:
 def frame_of(table: Any) -> pl.DataFrame:
     """Return anything that is a table as a polars one; refuse what is not, or cannot be read."""
     lazy = isinstance(table, pl.LazyFrame)
-    try:
+    with _naming(table):
         frame: pl.DataFrame = table.collect() if lazy else pl.DataFrame(table)
-    except (*POLARS_ERRORS, TypeError, ValueError, OSError) as error:
-        # what Arrow calls a table is a column of structs
-        column = isinstance(error, pl.exceptions.SchemaError) and not lazy
-        raise _unreadable(table, _ONE_COLUMN if column else str(error)) from error
     if isinstance(table, pl.Series) and table.dtype != pl.Struct:
         raise _unreadable(table, _ONE_COLUMN)
     return frame
+
+
+@contextmanager
+def _naming(table: Any) -> Iterator[None]:
+    """Say what failed: a table that is computed as it is read may raise anything."""
+    try:
+        yield
+    except (EquipoiseError, MemoryError):
+        raise
+    except (Exception, pl.exceptions.PanicException) as error:
+        # what Arrow calls a table is a column of structs
+        column = isinstance(error, pl.exceptions.SchemaError) and not isinstance(
+            table, pl.LazyFrame
+        )
+        foreign = not isinstance(error, (*POLARS_ERRORS, TypeError, ValueError, OSError))
+        kind = f"{type(error).__name__}: " if foreign and str(error).strip() else ""
+        raise _unreadable(table, _ONE_COLUMN if column else kind + first_line(error)) from error
 
 
 def _unreadable(table: Any, reason: str) -> InvalidDataError:
     library = type(table).__module__.split(".")[0]
     return InvalidDataError(
         f"the {library} {type(table).__name__} cannot be read as a table: "
-        f"{reason.splitlines()[0]}. Give a table with a column of users and one of items, each a "
+        f"{reason}. Give a table with a column of users and one of items, each a "
         "plain type, or the columns to Interactions.from_pairs."
     )
 
@@ -142,14 +168,22 @@ def resolved_columns(schema: pl.Schema, asked: Columns, source: str) -> Resolved
 
 
 def _lazy_batches(table: pl.LazyFrame, asked: Columns, source: str) -> Iterator[Batch]:
-    schema = table.collect_schema()
+    with _naming(table):
+        schema = table.collect_schema()
     names, found = schema.names(), resolved_columns(schema, asked, source)
     narrow = table.select(names[place] for place in found.taken().values())
     start = 0
-    frames = narrow.collect_batches() if hasattr(narrow, "collect_batches") else [narrow.collect()]
-    for frame in frames:
-        yield batch_of(frame, renumbered(found), source, start)
-        start += len(frame)
+    with _naming(table):
+        for frame in _collected(narrow):
+            yield batch_of(frame, renumbered(found), source, start)
+            start += len(frame)
+
+
+def _collected(table: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+    if hasattr(table, "collect_batches"):
+        yield from table.collect_batches()
+    else:
+        yield table.collect()
 
 
 def renumbered(found: Resolved) -> Resolved:
