@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import sys
 from pathlib import Path
@@ -34,9 +33,9 @@ def open_zstd(path: Path) -> BinaryIO:
 
 
 def _library() -> ModuleType:
-    if sys.version_info >= (3, 14):
-        return importlib.import_module("compression.zstd")
-    return require_extra("zstandard", "zstd", "reading .zst files")
+    standard = sys.version_info >= (3, 14)
+    module = "compression.zstd" if standard else "zstandard"
+    return require_extra(module, "zstd", "reading .zst files")
 
 
 class _Unpacked(io.RawIOBase):
