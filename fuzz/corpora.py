@@ -27,6 +27,7 @@ FOUND = {
     "interactions": (
         bytes.fromhex("f032146340b0521141114f15344fcf2335d7968cb2ee6ec70d4758d01163641d"),
         bytes.fromhex("6edd1f3897c7b4546ec5d8bf91bcdc143cc8a17e73b97038e339af8a"),
+        bytes.fromhex("87e6ef21ef4a452acea1e24e1dc40f43"),
         bytes.fromhex("2cd7423dbb64043c24e1454301e6f5b3a03515268de228099cd12f1b97d7"),
     ),
     "commands": (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
@@ -157,3 +159,29 @@ class TestFailing:
     def test_our_own_errors_stay_as_they_are(self):
         with pytest.raises(InvalidDataError, match=r"^the polars table: no column looks like the"):
             Interactions.read(LAZY.rename({"user": "who"}))
+
+
+def test_a_damaged_database_whose_error_is_no_text_is_refused(tmp_path):
+    path = tmp_path / "plays.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("create table plays (user, item)")
+        connection.execute("insert into plays values (1, 2)")
+        connection.commit()
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE", b"CREATE TABL\xe0"))
+    with pytest.raises(InvalidDataError, match=r"the query on .* failed"):
+        Interactions.read(path, query="select user, item from plays")
+
+
+def test_times_of_128_bits_are_read_or_refused():
+    table = pl.DataFrame(
+        {"user": [1, 2], "item": [1, 1], "timestamp": pl.Series([5, 7], dtype=pl.Int128)}
+    )
+    assert Interactions.read(table).timestamps.tolist() == [5, 7]
+    large = table.with_columns(timestamp=pl.Series([5, 2**70], dtype=pl.Int128))
+    with pytest.raises(InvalidDataError, match="1180591620717411303424 is no time"):
+        Interactions.read(large)
+
+
+def test_a_complex_id_that_is_no_number_is_missing():
+    with pytest.raises(InvalidDataError, match=r"user id number 0 .* is missing"):
+        Interactions.from_pairs([math.nan, 1j], [0, 0])

@@ -175,7 +175,7 @@ def is_missing(value: Any) -> bool:
     # pandas.NA and NaT are told by name: comparing NA raises, and pandas may not be installed
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return True
-    return isinstance(value, float) and value != value
+    return isinstance(value, float | complex) and value != value
 
 
 def factorize(values: NDArray[Any], role: str) -> Factorized:

@@ -123,7 +123,8 @@ def _from_sqlite(path: Path, query: str, asked: Columns) -> Iterator[Batch]:
             names = [column[0] for column in cursor.description or ()]
             parts = iter(lambda: cursor.fetchmany(_ROWS_AT_A_TIME), [])
             yield from _batches_of_rows(parts, names, asked, f"the query on {path}")
-    except (sqlite3.Error, sqlite3.Warning) as error:  # two statements in one are a Warning
+    # two statements in one are a Warning; text of a damaged file may be no UTF-8
+    except (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError) as error:
         raise InvalidDataError(f"the query on {path} failed: {error}.") from error
 
 

@@ -167,6 +167,11 @@ def _numbers(batch: Batch) -> NDArray[np.float64]:
     return values
 
 
+_NUMPY_INTEGERS = (
+    pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64,
+)  # fmt: skip
+
+
 def times_of(batch: Batch) -> NDArray[Any]:
     """Return whole numbers, numbers or datetime64; text is tried as each of them in turn."""
     column = batch.rows["timestamp"]
@@ -176,6 +181,8 @@ def times_of(batch: Batch) -> NDArray[Any]:
         column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     if column.dtype.is_float():
         column = column.set(~column.is_finite(), None)  # not a number, or without end: no time
+    elif column.dtype.is_integer() and column.dtype not in _NUMPY_INTEGERS:
+        column = column.cast(pl.Int64, strict=False)  # of 128 bits: null where that is too few
     unusable = not (column.dtype.is_numeric() or column.dtype in (pl.Date, pl.Datetime, pl.String))
     missing = column.is_null()
     if unusable or missing.any():
