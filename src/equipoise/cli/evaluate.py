@@ -31,6 +31,7 @@ from equipoise.cli.options import (
     User,
     ValidationShare,
     Value,
+    check_table_paths,
     hold_out,
     integers,
     interrupted,
@@ -93,15 +94,8 @@ def evaluate(
 ) -> int:
     """Score models, by default the three PCAs, at many ranks on held-out interactions."""
     from equipoise import evaluation
-    from equipoise.cli import paths
 
-    paths.check(
-        outputs={"--csv": csv, "--plot": plot},
-        data=data,
-        file_format=file_format,
-        folder=cache,
-        printed=as_json,
-    )
+    check_table_paths(data, file_format, cache, csv, plot, as_json)
     chosen = named_models(models)
     chosen_ranks = None if ranks is None else integers(ranks, "--ranks")
     exponents, cutoffs = numbers(gammas, "--gammas"), integers(k, "-k")

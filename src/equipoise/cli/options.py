@@ -238,6 +238,26 @@ def prepare(
     return interactions
 
 
+def check_table_paths(
+    data: str,
+    file_format: str | None,
+    cache: Path | None,
+    csv: Path | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Check what `evaluate` and `tune` read and write, before the work."""
+    from equipoise.cli import paths
+
+    paths.check(
+        outputs={"--csv": csv, "--plot": plot},
+        data=data,
+        file_format=file_format,
+        folder=cache,
+        printed=as_json,
+    )
+
+
 def hold_out(
     interactions: Interactions, method: str, test: float, validation: float, seed: int
 ) -> Split:

@@ -12,6 +12,7 @@ from equipoise.cli import options as shared
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 if TYPE_CHECKING:
+    from equipoise.data import Split
     from equipoise.evaluation import Trial, Tuning
 
 _LIMIT = re.compile(r"\s*([^<>=\s]+)\s*(>=|<=|>|<)\s*(\S+)\s*")
@@ -71,15 +72,8 @@ def tune(
     The choice is scored once on test.
     """
     from equipoise import evaluation
-    from equipoise.cli import paths
 
-    paths.check(
-        outputs={"--csv": csv, "--plot": plot},
-        data=data,
-        file_format=file_format,
-        folder=cache,
-        printed=as_json,
-    )
+    shared.check_table_paths(data, file_format, cache, csv, plot, as_json)
     axes = {
         "ranks": None if ranks is None else shared.integers(ranks, "--ranks"),
         "gammas": None if gammas is None else shared.numbers(gammas, "--gammas"),
@@ -99,12 +93,7 @@ def tune(
         interactions, min_items_per_user, min_users_per_item, binarize, normalize_rows
     )
     split = shared.hold_out(interactions, method, test, validation, seed)
-    if split.validation.nnz == 0:
-        raise InvalidDataError(
-            f"--validation {validation:g} leaves nothing to tune on: users have too few items for "
-            "that share. Hold out a larger one, e.g. --validation 0.2, or leave out users with few "
-            "items (--min-items-per-user)."
-        )
+    _refuse_empty_validation(split, validation)
     with shared.progress_bar() as report:
         tuning = evaluation.tune(
             split,
@@ -186,6 +175,15 @@ def _axis(text: str) -> tuple[str, list[Any]]:
             f"--grid takes PARAMETER=VALUE,VALUE,…, e.g. regularization=100,500, got {text!r}."
         )
     return name.strip(), [shared.plain_value(word) for word in shared.words(values)]
+
+
+def _refuse_empty_validation(split: Split, validation: float) -> None:
+    if split.validation.nnz == 0:
+        raise InvalidDataError(
+            f"--validation {validation:g} leaves nothing to tune on: users have too few items for "
+            "that share. Hold out a larger one, e.g. --validation 0.2, or leave out users with few "
+            "items (--min-items-per-user)."
+        )
 
 
 def _limit(text: str) -> tuple[str, tuple[str, float]]:

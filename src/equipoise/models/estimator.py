@@ -128,11 +128,11 @@ class Estimator(BaseEstimator, ABC):
             return self._checked(user_items.matrix, reset=False)
         if reset:
             self.item_ids_ = None
+        if sp.issparse(user_items):
+            refuse_broken_structure(user_items)
         return self._checked(user_items, reset=reset)
 
     def _checked(self, matrix: Any, *, reset: bool) -> sp.csr_array:
-        if sp.issparse(matrix):
-            refuse_broken_structure(matrix)
         checked = validate_data(
             self, matrix, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset
         )
