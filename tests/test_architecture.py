@@ -15,7 +15,7 @@ ROOT = Path(equipoise.__file__).parent
 
 # Each layer may import the layers before it. Layers on one line are strangers to each other.
 LAYERS = [
-    {"exceptions"},
+    {"exceptions", "progress"},
     {"compiled", "files"},
     {"data", "spectral", "metrics"},
     {"distributed"},
