@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -119,8 +120,7 @@ def test_progress_names_what_is_done(tmp_path, load_small):
 @pytest.mark.usefixtures("without_theory")
 def test_without_implicit_figure_7_says_so(tmp_path, load_small):
     found = run(["fig7"], tmp_path, quick=True, load=load_small)
-    assert found.notes == [baselines.MISSING]
-    assert found.missing == []
+    assert found.missing == [baselines.MISSING]
 
 
 def test_weighted_mf_is_measured_once_and_judged(tmp_path, small_data, laboratory):
@@ -184,6 +184,38 @@ def test_the_exit_code_tells_whether_something_was_lost(monkeypatch, invoke, tmp
     result = invoke("claims", "--out", tmp_path)
     assert result.exit_code == code
     assert "it <holds>" in result.output or found.findings == [LOST]
+
+
+@pytest.fixture
+def without_extras(monkeypatch):
+    for package in ("matplotlib", "cvxpy", "implicit"):
+        monkeypatch.setitem(sys.modules, package, None)
+
+
+@pytest.mark.usefixtures("without_extras")
+def test_without_extras_the_last_lines_and_the_exit_code_name_what_is_left_out(invoke, tmp_path):
+    result = invoke("theory", "--quick", "--out", tmp_path)
+    assert result.exit_code == 2
+    theorem_2, figures = result.output.strip().splitlines()[-2:]
+    assert "Theorem 2" in theorem_2
+    assert "equipoise[sdp]" in theorem_2
+    assert "fig5" in figures
+    assert "equipoise[plot]" in figures
+    assert (tmp_path / "figures" / "fig5.csv").is_file()
+
+
+@pytest.mark.usefixtures("without_extras")
+def test_without_extras_all_names_every_figure_and_the_skipped_claims(tmp_path, load_small):
+    found = run(["all"], tmp_path, quick=True, load=load_small)
+    text = " ".join(found.missing)
+    assert all(f"fig{number}" in text for number in range(1, 9))
+    assert all(f"equipoise[{extra}]" in text for extra in ("plot", "sdp", "als"))
+
+
+@pytest.mark.usefixtures("without_extras")
+def test_claims_alone_do_not_ask_for_figures(tmp_path, load_small):
+    found = run(["claims"], tmp_path, quick=True, load=load_small)
+    assert not any("plot" in line for line in found.missing)
 
 
 def test_the_command_prints_json(monkeypatch, invoke, tmp_path):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from equipoise.paper.report import Reproduction
 
 _FOLDER = Path("reproduction")
-# Exit codes: 1 a claim was lost, 2 something asked for could not be measured.
+# Exit codes: 1 a claim was lost, 2 something that was asked for was not made.
 _LOST, _INCOMPLETE = 1, 2
 _COLORS = {"REPRODUCED": "green", "BY_CODE_ONLY": "yellow", "NOT_REPRODUCED": "red"}
 _WORDS = {"REPRODUCED": "reproduced", "BY_CODE_ONLY": "by code only", "NOT_REPRODUCED": "not"}
@@ -75,7 +75,7 @@ def _print(found: Reproduction, out: Path) -> None:
 
     if found.findings:
         console.out.print(_table(found))
-    for line in (*found.headlines, *found.notes):
+    for line in found.headlines:
         console.out.print(f"• {console.inert(line)}", highlight=False)
     console.out.print(f"\n{headline(found)}.", highlight=False)
     page = (out / "index.html").resolve()

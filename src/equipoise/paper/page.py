@@ -89,7 +89,7 @@ def headline(reproduction: Reproduction) -> str:
 def _told(reproduction: Reproduction) -> str:
     lists = (
         ("What to know before quoting the paper", reproduction.headlines),
-        ("Left out", [*reproduction.missing, *reproduction.notes]),
+        ("Left out", reproduction.missing),
     )
     return "".join(
         _section(title, f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>")

@@ -27,10 +27,8 @@ class Reproduction:
         In the order of the paper, then the theory.
     tables : list of PaperTable
         In the order of the paper.
-    notes : list of str
-        What is left out without harm, and why.
     missing : list of str
-        What was asked for and could not be done, and what to do about it.
+        What was asked for but not made, each with the reason and what to do.
     data : dict of str to str
         Data set -> SHA-256 of its matrix and ids.
     quick : bool
@@ -42,7 +40,6 @@ class Reproduction:
     headlines: list[str] = field(default_factory=list)
     figures: list[Hung] = field(default_factory=list)
     tables: list[PaperTable] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     data: dict[str, str] = field(default_factory=dict)
 
@@ -81,7 +78,6 @@ class Reproduction:
             "findings": [finding.as_dict() for finding in self.findings],
             "figures": [hung.figure.name for hung in self.figures],
             "tables": [table.name for table in self.tables],
-            "notes": self.notes,
             "missing": self.missing,
             "settings": settings(quick=self.quick),
             "versions": versions(),

@@ -28,9 +28,11 @@ _PARTS = ("theory", *_FIGURES, "tables", "claims")
 TARGETS = ("all", *_PARTS)
 
 _NO_PICTURES = (
-    "Pictures are left out, their tables are there: drawing needs 'matplotlib', which is not "
+    "only their numbers are written (figures/*.csv). Drawing needs 'matplotlib', which is not "
     'installed. Install it with: pip install "equipoise[plot]"'
 )
+# These targets ask for verdicts or tables. The figures of the theory come with them unasked.
+_WITHOUT_FIGURES = {"claims", "tables"}
 
 
 def run(
@@ -59,6 +61,9 @@ def run(
     """
     parts = _parts(targets)
     done = _Run(out, quick, progress, load, len(parts)).run(parts)
+    undrawn = [hung.figure.name for hung in done.figures if not hung.svg]
+    if undrawn and set(targets) - _WITHOUT_FIGURES:
+        done.missing.append(f"figures ({', '.join(undrawn)}): {_NO_PICTURES}")
     out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(done.as_dict(), indent=1, ensure_ascii=False)
     write_whole(out / "claims.json", text.encode())
@@ -102,7 +107,7 @@ class _Run:
         self.lab = Laboratory(self.cache, quick=quick, say=self._say, load=load)
         pictures = importlib.util.find_spec("matplotlib") is not None
         self.gallery = Gallery(out / "figures", cache / "figures.json", pictures=pictures)
-        self.found = Reproduction(quick, notes=[] if pictures else [_NO_PICTURES])
+        self.found = Reproduction(quick)
 
     def run(self, parts: Sequence[str]) -> Reproduction:
         for part in parts:
@@ -136,7 +141,7 @@ class _Run:
     def _take(self, experiment: Experiment) -> None:
         self.found.findings += experiment.findings
         if experiment.note:
-            self.found.notes.append(f"{experiment.title}: {experiment.note}")
+            self.found.missing.append(f"{experiment.title}: {experiment.note}")
         if experiment.panels and experiment.table:
             self._hang(more_figures.theory_figure(experiment))
 
@@ -161,7 +166,7 @@ class _Run:
     def _fig7(self) -> None:
         evaluations, lightgcn = self._evaluations, recorded_lightgcn()
         if not baselines.available():
-            self.found.notes.append(baselines.MISSING)
+            self.found.missing.append(baselines.MISSING)
             self._hang(more_figures.figure_7(evaluations, None, lightgcn))
             return
         curves = {

@@ -72,7 +72,7 @@ def tightness(quick: bool = False) -> Experiment:
     try:
         instances = _solve_all(2 if quick else 8)
     except MissingExtraError as error:
-        return Experiment(CLAIM.id, TITLE, CLAIM, note=f"Left out: {error}")
+        return Experiment(CLAIM.id, TITLE, CLAIM, note=str(error))
     findings = (
         judge_objectives(instances),
         judge_budgets(instances),
