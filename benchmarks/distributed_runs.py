@@ -193,7 +193,7 @@ def local(folder: Path, rank: int, threads: int) -> Run:
 def streamed(folder: Path, rank: int, threads: int, memory: str) -> Run:
     """From disk in blocks."""
     from equipoise.distributed import StreamedInteractions
-    from equipoise.distributed.sizes import parse_bytes
+    from equipoise.memory import parse_bytes
 
     started = time.perf_counter()
     data = StreamedInteractions.read(folder, memory=memory)
@@ -206,7 +206,7 @@ def on_cluster(folder: Path, rank: int, workers: int, limit: str) -> Run:
     """On worker processes of one thread each."""
     from distributed import Client, LocalCluster
     from equipoise.distributed import DistributedInteractions
-    from equipoise.distributed.sizes import parse_bytes
+    from equipoise.memory import parse_bytes
     from equipoise.spectral.lanczos import wide_block
 
     with (

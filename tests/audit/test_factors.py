@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from equipoise import Interactions, ItemWeightedPCA, NormalizedPCA, VanillaPCA
+from equipoise import Interactions, ItemWeightedPCA, NormalizedPCA, VanillaPCA, memory
 from equipoise import metrics as m
 from equipoise.audit import audit
 from equipoise.audit.factors import leading_directions, read_subjects
@@ -302,8 +302,8 @@ def test_what_cannot_be_looked_into_is_refused(plays):
 
 
 def test_score_matrices_have_a_limit(plays, monkeypatch):
-    monkeypatch.setattr("equipoise.audit.factor_files.MOST_SCORED_ITEMS", 50)
-    with pytest.raises(InvalidDataError, match="60 × 60 score matrix is too large to audit"):
+    monkeypatch.setattr(memory, "available_memory", lambda: 3 * 8 * 60**2 - 1)
+    with pytest.raises(InvalidDataError, match="60 × 60 score matrix takes about"):
         read_subjects([np.eye(M)], plays)
 
 

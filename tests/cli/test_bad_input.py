@@ -196,7 +196,7 @@ CASES = {
     "the model goes nowhere": (["fit", "{b}/plays.csv"], "Missing option '--out'"),
     "the memory is beyond all machines": (
         fit_plays("--memory", "9" * 5000 + "GB"),
-        "memory='9{40}…' is no size; write it like '4GB'",
+        "memory='9{40}…' is not a size. Write it like '4GB'",
     ),
     # where results go
     "the output is a folder": (fit_plays("--out", "{b}"), "not written: Is a directory"),

@@ -48,7 +48,7 @@ def test_fit_runs_on_the_cluster_at_an_address(client, table_folder, local, tmp_
         (["--memory", "4GB", "--scheduler", "tcp://x:1"], "give either memory"),
         (["--memory", "4GB", "--query", "select 1"], "--query cannot be used with --memory"),
         (["--scheduler", "tcp://x:1", "--delimiter", ","], "--delimiter cannot be used with"),
-        (["--memory", "lots"], "is no size"),
+        (["--memory", "lots"], "is not a size"),
         (["--memory", "2"], "A number alone counts bytes"),
     ],
 )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from functools import partial
@@ -15,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from equipoise import Interactions, ItemWeightedPCA
+from equipoise import Interactions, ItemWeightedPCA, memory
 from equipoise.distributed import ClusterError, DistributedInteractions
 from equipoise.distributed.gram import BlockedGram
 from equipoise.exceptions import EquipoiseError
@@ -164,7 +162,7 @@ def test_a_catalogue_too_wide_for_a_worker_is_refused_with_the_number(small_work
     items = np.arange(400_000)
     data = Interactions.from_pairs(items % 1_000, items)
     spread = DistributedInteractions.from_interactions(data, client=small_worker, n_blocks=1)
-    with pytest.raises(ClusterError, match=r"takes 819 MB on a worker with 1 .* has 700 MB"):
+    with pytest.raises(ClusterError, match=r"worker .* takes about 819 MB .* 700 MB"):
         ItemWeightedPCA(64).fit(spread)
 
 
@@ -180,21 +178,9 @@ def forgive_nothing(dask_scheduler) -> None:
     dask_scheduler.allowed_failures = 0
 
 
-def test_a_catalogue_too_wide_for_the_caller_is_refused_with_the_number(client):
-    code = (
-        "import resource\n"
-        "resource.setrlimit(resource.RLIMIT_RSS, (80_000_000, 80_000_000))\n"
-        "import numpy as np\n"
-        "from equipoise import Interactions, ItemWeightedPCA\n"
-        "from equipoise.distributed import ClusterError, DistributedInteractions\n"
-        "data = Interactions.from_pairs(np.arange(20_000) % 200, np.arange(20_000))\n"
-        f"client = {client.scheduler.address!r}\n"
-        "spread = DistributedInteractions.from_interactions(data, client=client)\n"
-        "try:\n"
-        "    ItemWeightedPCA(64).fit(spread)\n"
-        "except ClusterError as error:\n"
-        "    print(error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "takes 87 MB in the process that calls fit" in done.stdout
-    assert "and here are 80 MB" in done.stdout
+def test_a_catalogue_too_wide_for_the_caller_is_refused_with_the_number(client, monkeypatch):
+    data = Interactions.from_pairs(np.arange(20_000) % 200, np.arange(20_000))
+    spread = DistributedInteractions.from_interactions(data, client=client)
+    monkeypatch.setattr(memory, "available_memory", lambda: 80_000_000)
+    with pytest.raises(ClusterError, match=r"calls fit takes about 87 MB .* 80 MB is available"):
+        ItemWeightedPCA(64).fit(spread)

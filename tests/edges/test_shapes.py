@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from equipoise import Interactions, ItemWeightedPCA, load
+from equipoise import Interactions, ItemWeightedPCA, load, memory
 from equipoise.exceptions import InvalidDataError
-from equipoise.models import memory
 from equipoise.models.ranking import _Mask
 from equipoise.spectral import gram, kernels
 from equipoise.spectral.solve import choose_solver
@@ -68,10 +67,7 @@ def test_ten_users_of_a_million_items(wide):
 
 @pytest.mark.parametrize("solver", ["gram", "dense"])
 def test_a_gram_matrix_that_no_machine_holds_is_refused_and_not_tried(solver, wide):
-    message = (
-        rf"solver='{solver}' forms dense matrices of 1,000,000 × 1,000,000 items, which take "
-        r"about 22351\.7 GiB, and .* GiB are free\. Use solver='matrix_free'"
-    )
+    message = rf"solver='{solver}' forms dense .* about 24 TB of memory, .* solver='matrix_free'"
     with pytest.raises(InvalidDataError, match=message):
         ItemWeightedPCA(2, solver=solver).fit(wide)
 
@@ -83,7 +79,7 @@ def test_a_proof_that_does_not_fit_into_memory_is_refused(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: needed)
     assert model.certify(X).gap < 1e-6
     monkeypatch.setattr(memory, "available_memory", lambda: needed - 1)
-    with pytest.raises(InvalidDataError, match=r"certify forms dense matrices of 25 × 25 items"):
+    with pytest.raises(InvalidDataError, match="certify forms dense matrices of 25 × 25"):
         model.certify(X)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equipoise.compiled import thread_count
 from equipoise.exceptions import InvalidParameterError
+from equipoise.parallel import thread_count
 from equipoise.spectral import tall
 
 

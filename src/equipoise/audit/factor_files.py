@@ -13,6 +13,7 @@ from equipoise.audit.numpy_files import NumpyArchive, read_array, reading
 from equipoise.data.interactions import Interactions
 from equipoise.data.structure import refuse_broken_structure
 from equipoise.exceptions import InvalidDataError
+from equipoise.memory import require
 
 # What libraries call item factors in an .npz: implicit, scikit-learn, and what people write.
 _FACTOR_NAMES = ("item_factors", "components_", "item_embeddings", "item_vectors")
@@ -23,8 +24,8 @@ _ID_COLUMNS = ("item", "itemid", "id")
 # The parts of a sparse matrix in an .npz.
 _SPARSE = {"data", "indptr", "indices", "shape"}
 
-# A full matrix of so many items takes 3 GB, and three times that while it is measured.
-MOST_SCORED_ITEMS = 20_000
+# Full matrices of items × items of float64 while a score matrix is measured: itself and two copies.
+_MATRICES = 3
 
 _ENDINGS = ".npy, .npz, .parquet or .eqp"
 
@@ -111,12 +112,12 @@ def _sparse(path: Path, archive: NumpyArchive, data: Interactions) -> Matrix:
 
 
 def check_score_size(n_items: int) -> None:
-    """Refuse a full item × item matrix of too many items."""
-    if n_items > MOST_SCORED_ITEMS:
-        raise InvalidDataError(
-            f"a full {n_items:,} × {n_items:,} score matrix is too large to audit (at most "
-            f"{MOST_SCORED_ITEMS:,} items). Filter rare items, or give item factors."
-        )
+    """Refuse a full item × item matrix that does not fit into memory."""
+    require(
+        _MATRICES * 8 * n_items**2,
+        f"auditing a full {n_items:,} × {n_items:,} score matrix",
+        "Filter rare items, or pass item factors.",
+    )
 
 
 def _parquet(path: Path, data: Interactions) -> Matrix:

@@ -71,6 +71,20 @@ class BlockSet(Protocol):
         """Refuse a fit whose vectors will not fit, with the number of bytes needed."""
 
 
+def worker_bytes(n_items: int, width: int, threads: int = 1) -> int:
+    """Memory of a worker during one pass, without its blocks: V, and three m × b sums per thread.
+
+    A thread holds the sum that it computes and, while it adds two, those two and their total.
+    V is weighted in place instead of being sent twice. The last pass is in float64: 8 bytes.
+    """
+    return 8 * n_items * width * (1 + 3 * threads)
+
+
+def driver_bytes(n_items: int, columns: int, width: int) -> int:
+    """Memory of the process that calls `fit`: the Krylov basis in float32, and working copies."""
+    return 4 * n_items * (columns + width) + 8 * n_items * 4 * width
+
+
 class Shape(NamedTuple):
     """Sizes of a block."""
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
 
-from equipoise.distributed.blocks import RowBlock, pairwise_sum
+from equipoise.distributed.blocks import RowBlock, driver_bytes, pairwise_sum, worker_bytes
 from equipoise.distributed.errors import ClusterError
 from equipoise.distributed.placement import balance
-from equipoise.distributed.sizes import driver_bytes, in_words, worker_bytes
 from equipoise.distributed.waiting import Patience, persistently
 from equipoise.exceptions import require_extra
+from equipoise.memory import require
 
 # Partial sums added in one task. Fixed: it decides the order of the sum.
 _FAN_IN = 4
@@ -86,15 +86,15 @@ class ClusterBlocks:
         _check_room_here(n_items, width, columns)
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         for address, worker in workers.items():
-            needed = worker_bytes(n_items, width, worker["nthreads"])
-            limit = worker["memory_limit"]
-            if limit and needed > limit:
-                raise ClusterError(
-                    f"a sweep over {n_items:,} items with {width} vectors at a time takes "
-                    f"{in_words(needed)} on a worker with {worker['nthreads']} thread(s), beside "
-                    f"its part of the data, and {address} has {in_words(limit)}. Items are not "
-                    "partitioned: give the workers more memory or fewer threads, or use a smaller "
-                    "n_components."
+            if worker["memory_limit"]:
+                require(
+                    worker_bytes(n_items, width, worker["nthreads"]),
+                    f"a pass over {n_items:,} items, {width} vectors at a time, on the worker "
+                    f"{address} with {worker['nthreads']} thread(s)",
+                    "Its part of the data comes on top. Items are not partitioned: give the "
+                    "workers more memory or fewer threads, or use a smaller n_components.",
+                    available=worker["memory_limit"],
+                    error=ClusterError,
                 )
 
     def _mapped(
@@ -133,16 +133,13 @@ class ClusterBlocks:
 
 def _check_room_here(n_items: int, width: int, columns: int) -> None:
     """The basis is held where `fit` is called: refuse one that this machine has no memory for."""
-    from distributed.system import memory_limit
-
-    needed, limit = driver_bytes(n_items, columns, width), memory_limit()
-    if needed > limit:
-        raise ClusterError(
-            f"a fit of {n_items:,} items with {width} vectors at a time and {columns} in the basis "
-            f"takes {in_words(needed)} in the process that calls fit, whatever the workers have, "
-            f"and here are {in_words(limit)}. Call it where there is more memory, or use a smaller "
-            "n_components."
-        )
+    require(
+        driver_bytes(n_items, columns, width),
+        f"a fit of {n_items:,} items, {width} vectors at a time and {columns} in the basis, in the "
+        "process that calls fit",
+        "Call it where there is more memory, or use a smaller n_components.",
+        error=ClusterError,
+    )
 
 
 def compute(client: Any, tasks: list[Any]) -> list[Any]:

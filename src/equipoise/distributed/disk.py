@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from equipoise.distributed.blocks import RowBlock, pairwise_sum
-from equipoise.distributed.sizes import driver_bytes, in_words
+from equipoise.distributed.blocks import RowBlock, driver_bytes, pairwise_sum
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.memory import require
 
 _PARTS = ("data", "indices", "indptr", "user_ids", "order", "timestamps")
 
@@ -96,12 +96,13 @@ class DiskBlocks:
 
     def check_room(self, n_items: int, width: int, columns: int) -> None:
         """Refuse a fit whose vectors take more than the memory allowed."""
-        needed = driver_bytes(n_items, columns, width)
-        if self.memory is not None and needed > self.memory:
-            raise InvalidParameterError(
-                f"memory={in_words(self.memory)} is too little: {n_items:,} items with {width} "
-                f"vectors at a time and {columns} in the basis take {in_words(needed)}, whatever "
-                "the size of the data. Allow more, or use a smaller n_components."
+        if self.memory is not None:
+            require(
+                driver_bytes(n_items, columns, width),
+                f"a fit of {n_items:,} items, {width} vectors at a time, {columns} in the basis,",
+                "Allow more with `memory`, or use a smaller n_components.",
+                available=self.memory,
+                error=InvalidParameterError,
             )
 
 

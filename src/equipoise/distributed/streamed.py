@@ -11,8 +11,8 @@ from typing import Any, Self
 from equipoise.data.assembly import Duplicates, check_duplicates_policy
 from equipoise.distributed.blocked import BlockedInteractions
 from equipoise.distributed.disk import DiskBlocks, Scratch
-from equipoise.distributed.sizes import in_words, parse_bytes
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.memory import parse_bytes, require
 
 # What a row takes at most while its block is put together: codes, value, time, sorted copies.
 _BYTES_PER_ROW = 100
@@ -81,11 +81,13 @@ class StreamedInteractions(BlockedInteractions):
 
         check_duplicates_policy(duplicates)
         limit = parse_bytes(memory)
-        if limit < _LEAST_MEMORY:
-            raise InvalidParameterError(
-                f"memory={memory!r} is {in_words(limit)}; at least {in_words(_LEAST_MEMORY)} are "
-                "needed. A number alone counts bytes: write it like '4GB' or '512MB'."
-            )
+        require(
+            _LEAST_MEMORY,
+            "streaming from disk",
+            "A number alone counts bytes: write it like '4GB' or '512MB'.",
+            available=limit,
+            error=InvalidParameterError,
+        )
         options = Options(Columns(user, item, value, timestamp), delimiter, duplicates, format)
         batches, vocabulary, most_rows = _batches(source, options, storage_options)
         wanted = -(-most_rows * _BYTES_PER_ROW // int(limit * _SHARE))

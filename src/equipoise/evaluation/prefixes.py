@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from equipoise.compiled import map_in_threads, thread_count
 from equipoise.evaluation.selection import Lists, top_items
 from equipoise.models.projection import ProjectionModel
+from equipoise.parallel import map_in_threads, thread_count
 
 # A block of scores that stays in a core's own cache from the product to the selection.
 _BLOCK_BYTES = 2**21

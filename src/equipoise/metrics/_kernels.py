@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.compiled import compile_loop, in_threads, thread_count
+from equipoise.parallel import compile_loop, in_threads, thread_count
 
 # Bins in which scores are counted: many to a positive, so that few scores share one with it, and
 # no more than the first-level cache holds.

@@ -10,11 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from equipoise.compiled import one_blas_thread
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics._checks import check_matrix, check_ranks
 from equipoise.metrics.projection import Basis, weighted_basis
 from equipoise.metrics.results import FloatArray, IntArray
+from equipoise.parallel import one_blas_thread
 
 # A block of scores takes 8 MB, which stays in the cache while it is counted; more, up to 32 MB,
 # where BLAS would have fewer items than this to work on.

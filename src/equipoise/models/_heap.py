@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.compiled import compile_loop
+from equipoise.parallel import compile_loop
 
 # Scores looked at together: enough for SIMD, few enough to go through one by one.
 _STRETCH = 64

@@ -10,12 +10,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from equipoise.compiled import one_blas_thread
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models.item_item import ItemItemModel
-from equipoise.models.memory import require_dense_room
 from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform
 from equipoise.models.projection import Floats
+from equipoise.parallel import one_blas_thread
 from equipoise.spectral.gram import DenseGram, squared_column_norms
 
 
@@ -83,8 +82,8 @@ class EASE(ItemItemModel):
 
     def _fit(self, user_items: sp.csr_array) -> None:
         """Solve the regressions of all items by one factorisation."""
-        instead = "Leave rare items out, or use a model without such a matrix, e.g. ItemKNN."
-        require_dense_room(user_items.shape[1], "EASE", instead)
+        advice = "Filter rare items, or use a model without such a matrix, for example ItemKNN."
+        DenseGram.require_memory(user_items.shape[1], "EASE", advice)
         signal = self.preprocess(user_items)
         _check_squares(signal)
         with one_blas_thread():

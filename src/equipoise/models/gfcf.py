@@ -12,13 +12,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from equipoise.compiled import one_blas_thread
 from equipoise.exceptions import SolverWarning
 from equipoise.models.degrees import degree_normalized, inverse
 from equipoise.models.item_norms import popularity_of
 from equipoise.models.preference import VALUE_TRANSFORMS, SeesPreferences, ValueTransform
 from equipoise.models.projection import Floats
 from equipoise.models.recommender import Recommender
+from equipoise.parallel import one_blas_thread
 from equipoise.spectral.gram import DenseGram, SparseGram
 from equipoise.spectral.solve import SOLVERS, Components, Solver, build_gram, choose_solver, solve
 

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from equipoise.distributed.blocks import Prepare
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.models.memory import require_dense_room
 from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform, preferences
 from equipoise.models.projection import Floats, ProjectionModel, Sweeps
 from equipoise.spectral.certificate import Certificate
@@ -214,8 +213,8 @@ class ItemWeightedPCA(ProjectionModel):
                 "certify covers fits without a binding error_budget; certificate_ holds the "
                 "dual bound of this one."
             )
-        instead = "Rely on certificate_, or prove a fit on fewer items."
-        require_dense_room(self.n_features_in_, "certify", instead)
+        advice = "Rely on certificate_, or certify a fit on fewer items."
+        DenseGram.require_memory(self.n_features_in_, "certify", advice)
         gram = DenseGram.of(self.preprocess(self._read(X)))
         U = self.components_.T.astype(np.float64)
         return certify_rigorously(gram, self.item_weights_, U, self.n_components)

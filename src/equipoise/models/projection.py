@@ -24,14 +24,13 @@ from equipoise.distributed.gram import BlockedGram
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
 from equipoise.models.ann import FactorForm
 from equipoise.models.item_norms import block_popularity, popularity_of
-from equipoise.models.memory import require_dense_room
 from equipoise.models.persistence import Artefact
 from equipoise.models.recommender import Recommender
 from equipoise.models.similarity import cosines_to
 from equipoise.models.thawing import read_certificate
 from equipoise.spectral.certificate import Certificate, certify, suboptimality
 from equipoise.spectral.eigen import Eigenpairs
-from equipoise.spectral.gram import Gram
+from equipoise.spectral.gram import DenseGram, Gram
 from equipoise.spectral.lanczos import (
     LANCZOS_ZERO,
     Monitor,
@@ -231,8 +230,8 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         signal = self._fit_signal(user_items)
         auto = self.solver == "auto"
         if self.solver in ("gram", "dense"):
-            who = f"solver={self.solver!r}"
-            require_dense_room(signal.shape[1], who, "Use solver='matrix_free', which forms none.")
+            advice = "Use solver='matrix_free', which forms none."
+            DenseGram.require_memory(signal.shape[1], f"solver={self.solver!r}", advice)
         self.solver_ = choose_solver(signal, self.n_components, fits=fits) if auto else self.solver
         self._dtype = user_items.dtype
         return build_gram(signal, self.solver_)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from equipoise.compiled import map_in_threads, thread_count
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.parallel import map_in_threads, thread_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

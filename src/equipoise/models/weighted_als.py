@@ -20,8 +20,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
-from equipoise.compiled import compile_loop, in_threads, one_blas_thread, thread_count
 from equipoise.exceptions import InvalidDataError, SolverError
+from equipoise.parallel import compile_loop, in_threads, one_blas_thread, thread_count
 from equipoise.spectral.kernels import user_ranges
 
 Floats = NDArray[np.float64]

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from equipoise.compiled import one_blas_thread
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, require_extra
 from equipoise.models.weighted_als import Cells
 from equipoise.models.weighted_factors import WeightedFactorModel
+from equipoise.parallel import one_blas_thread
 
 Confidence = Literal["one_plus", "proportional"]
 CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from equipoise.memory import require
 from equipoise.spectral import tall
 from equipoise.spectral.tall import Block, Floats
 
@@ -25,6 +26,10 @@ COMPILED_FROM = 300_000
 
 # Rows densified at a time when BLAS accumulates the Gram matrix: at most this many bytes.
 _DENSE_BLOCK_BYTES = 64 * 2**20
+
+# Dense items × items matrices of float64 held at once: XᵀX, the same in units of its scale, and M.
+# EASE holds XᵀX and a sparse product of up to 1.5 of them, later the inverse and its weights.
+_DENSE_MATRICES = 3
 
 # Multiply-adds a second when XᵀX is formed, as ratios that matter: one BLAS thread on dense
 # blocks of users, SciPy's sparse product, the compiled loop on two cores.
@@ -150,6 +155,15 @@ class DenseGram(Gram):
         """Form XᵀX by whichever is fastest: BLAS on dense blocks, SciPy, the compiled loop."""
         ways = _gram_ways(X)
         return cls(min(ways, key=ways.__getitem__)(X))
+
+    @staticmethod
+    def require_memory(n_items: int, purpose: str, advice: str) -> None:
+        """Refuse dense matrices of items × items that this machine has no memory for."""
+        require(
+            _DENSE_MATRICES * 8 * n_items**2,
+            f"{purpose} forms dense matrices of {n_items:,} × {n_items:,} items. That",
+            advice,
+        )
 
     @staticmethod
     def seconds(X: sp.csr_array) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.compiled import compile_loop, in_threads, thread_count
+from equipoise.parallel import compile_loop, in_threads, thread_count
 
 
 def _add_gram(

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from equipoise.compiled import one_blas_thread
+from equipoise.parallel import one_blas_thread
 from equipoise.spectral.budget import solve_within_budget
 from equipoise.spectral.certificate import (
     Certificate,

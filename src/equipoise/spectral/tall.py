@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.compiled import in_threads, thread_count
+from equipoise.parallel import in_threads, thread_count
 
 Block = NDArray[Any]
 Floats = NDArray[np.float64]

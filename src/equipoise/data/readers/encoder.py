@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from equipoise.compiled import in_threads
 from equipoise.data.assembly import CodedPairs, Duplicates, invalid_at, value_rule
 from equipoise.data.interactions import Interactions
 from equipoise.data.readers.vocabulary import Vocabulary
 from equipoise.exceptions import InvalidDataError
+from equipoise.parallel import in_threads
 
 # What polars raises on input that it cannot read; a panic of its own is no Exception to Python
 POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from equipoise.compiled import one_blas_thread
 from equipoise.paper.theory import (
     bernoulli,
     diminishing,
@@ -15,6 +14,7 @@ from equipoise.paper.theory import (
     unfairness,
 )
 from equipoise.paper.theory.experiment import Experiment
+from equipoise.parallel import one_blas_thread
 
 __all__ = ["Experiment", "run_theory"]
 

@@ -1,8 +1,8 @@
-"""How this package uses the cores: loops compiled on first use, plain threads, tamed BLAS.
+"""Parallel computation: loops that numba compiles on first use, Python threads, limits on BLAS.
 
-Loops release the GIL and are spread over Python threads instead of numba's own thread pool: that
-pool aborts the process when two Python threads enter it at once, as a web server's would, and
-plain threads give every part of the work a fixed place: same input, same threads, same bits.
+Compiled loops release the GIL and run in Python threads. numba's own thread pool is not used: it
+aborts the process when two Python threads enter it at once, as in a web server. Each thread gets a
+fixed part of the work: same input, same number of threads, same bits.
 """
 
 from __future__ import annotations
@@ -26,34 +26,33 @@ _Result = TypeVar("_Result")
 def compile_loop(loop: Callable[..., Any], *, fastmath: bool = False) -> Callable[..., Any]:
     """Compile `loop` for the types it will be called with, when it is called.
 
-    Importing numba alone takes most of a second, so this is called where a loop is needed and
-    not where a module is imported.
+    Importing numba takes most of a second, so call this where a loop is used, not at import time.
     """
     import numba
 
     try:
         return numba.njit(cache=True, nogil=True, fastmath=fastmath)(loop)
-    except RuntimeError:  # there is no folder that numba may write its cache to
+    except RuntimeError:  # numba finds no folder to write its cache to
         return numba.njit(nogil=True, fastmath=fastmath)(loop)
 
 
 def thread_count() -> int:
-    """Threads to use: the cores this process may run on, or what NUMBA_NUM_THREADS says.
+    """Return how many threads to use: NUMBA_NUM_THREADS, or the cores this process may run on.
 
-    As numba itself decides, without loading numba.
+    This is numba's own rule, without the time to import numba.
     """
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     asked = os.environ.get("NUMBA_NUM_THREADS") or str(cores)
     if not asked.isdecimal() or int(asked) < 1:
         raise InvalidParameterError(
-            f"NUMBA_NUM_THREADS must be a whole number from 1 on, not {asked!r}. "
+            f"NUMBA_NUM_THREADS must be a whole number of at least 1, got {asked!r}. "
             "Change or unset the variable."
         )
     return int(asked)
 
 
 def in_threads(run: Callable[[int], Any], parts: int) -> list[Any]:
-    """Return [run(0), …, run(parts − 1)], the first here, the others in threads of their own."""
+    """Return [run(0), …, run(parts − 1)]: the first runs here, each other in its own thread."""
     if parts == 1:
         return [run(0)]
     with ThreadPoolExecutor(parts - 1) as pool:
@@ -64,10 +63,9 @@ def in_threads(run: Callable[[int], Any], parts: int) -> list[Any]:
 def map_in_threads(
     work: Callable[[_Part], _Result], parts: Iterable[_Part], threads: int
 ) -> Iterator[_Result]:
-    """Yield work(part) for every part, in order; an interruption drops what has not begun.
+    """Yield work(part) for every part, in order; an interruption cancels parts not yet started.
 
-    The parts are shared among our threads, so BLAS gets one: its own would spin between products
-    and take the cores from whatever comes next.
+    BLAS is limited to one thread: idle BLAS threads spin and would take the cores from ours.
     """
     pool = ThreadPoolExecutor(threads)
     with one_blas_thread():
@@ -78,7 +76,7 @@ def map_in_threads(
 
 
 class _BlasLimit:
-    """BLAS limited to one thread while anybody in the process wants it so."""
+    """Limit BLAS to one thread while any caller in the process asks for it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -102,15 +100,15 @@ class _BlasLimit:
                     self._limits.restore_original_limits()
 
     def _libraries(self) -> ThreadpoolController:
-        """The BLAS libraries of the process; looked for anew (4 ms) after imports alone."""
+        """Return the BLAS libraries of the process; search again (4 ms) only after new imports."""
         if len(sys.modules) != self._modules:
             self._controller, self._modules = ThreadpoolController(), len(sys.modules)
         return self._controller
 
 
 one_blas_thread = _BlasLimit().held
-"""Context in which BLAS uses one thread; the last to leave restores what was before the first.
+"""Context in which BLAS uses one thread; the last caller to leave restores the original limit.
 
-The limit is the process's: two fits in two Python threads that each saved and restored it on
-their own would leave it in place for good.
+The limit holds for the whole process. If two threads each saved and restored it on their own, the
+second could save the limit of the first and leave it in place forever.
 """
