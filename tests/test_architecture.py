@@ -17,7 +17,9 @@ ROOT = Path(equipoise.__file__).parent
 LAYERS = [
     {"exceptions", "progress"},
     {"parallel", "files", "memory"},
-    {"data", "spectral", "metrics"},
+    {"spectral"},
+    {"metrics"},
+    {"data"},
     {"distributed"},
     {"models"},
     {"evaluation", "adapters"},

@@ -431,6 +431,19 @@ class TestSelecting:
         assert aligned.timestamps.tolist() == [6, 5, 4, 1, 2]
         assert aligned.user_ids.tolist() == data.user_ids.tolist()
 
+    @pytest.mark.parametrize(
+        ("mine", "asked", "column"),
+        [
+            (np.array([2.0**53]), np.array([2**53, 2**53 + 1, 2**53 + 2]), 0),
+            (np.array([2**53 + 1]), np.array([2.0**53, 2.0**53 + 2]), None),
+            (np.array([2**63 + 1], np.uint64), np.array([2.0**63]), None),
+            (np.array([2**62 + 1]), np.array([2**62, 2**62 + 1], np.uint64), 1),
+        ],
+    )
+    def test_ids_of_two_number_types_match_only_where_they_are_equal(self, mine, asked, column):
+        aligned = Interactions.from_pairs([1], mine).align_items(asked, unknown="drop")
+        assert aligned.matrix.indices.tolist() == ([] if column is None else [column])
+
     def test_align_items_refuses_items_the_vocabulary_lacks(self):
         with pytest.raises(
             UnknownIdError,
@@ -517,6 +530,13 @@ class TestReading:
         assert data.popularity("sum").tolist() == [7, 3, 5, 1]
         with pytest.raises(InvalidParameterError, match="kind='likes'"):
             data.popularity("likes")
+
+    @pytest.mark.parametrize("exponent", [-1060, -660, 0, 660, 1020])
+    def test_popularity_is_scaled_exactly_with_the_data(self, exponent):
+        """3, 4 and a factor of 2**k: the norm is 5·2**k, whatever its square is."""
+        values = [3 * 2.0**exponent, 4 * 2.0**exponent, 3.0, 4.0]
+        data = Interactions.from_pairs([1, 2, 1, 2], ["x", "x", "y", "y"], values)
+        assert data.popularity().tolist() == [5 * 2.0**exponent, 5.0]
 
     def test_describe_counts_by_hand(self):
         summary = plays().describe()

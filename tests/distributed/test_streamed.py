@@ -127,6 +127,15 @@ def test_popularity_is_that_of_interactions(streamed, local, kind):
     np.testing.assert_allclose(streamed.popularity(kind), local.popularity(kind), rtol=1e-12)
 
 
+def test_popularity_has_no_overflow_or_underflow_across_blocks(tmp_path):
+    path = tmp_path / "plays.parquet"
+    values = [3e200, 4e200, 3e-200, 4e-200, 3.0, 4.0]
+    table = {"user": [1, 2] * 3, "item": ["x", "x", "y", "y", "z", "z"], "value": values}
+    pl.DataFrame(table).write_parquet(path)
+    norms = StreamedInteractions.read(path, n_blocks=2).popularity()
+    np.testing.assert_allclose(norms, [5e200, 5e-200, 5.0], rtol=1e-15)
+
+
 @pytest.mark.parametrize("method", ["per_user_random", "by_user", "leave_last_n", "temporal"])
 def test_a_hold_out_hides_the_same_entries(streamed, local, method):
     ours, theirs = streamed.holdout(method=method), local.holdout(method=method)

@@ -20,8 +20,8 @@ from equipoise.metrics import (
     item_error,
     projection_diagonal,
 )
-from equipoise.metrics.groups import column_squares
 from equipoise.models.ranking import rank_items
+from equipoise.spectral.norms import squared_column_norms
 
 # An item owns a component if more than half of the component's squared length is its own. Of two
 # items that share one equally, neither does, whatever the rounding.
@@ -251,7 +251,7 @@ class ScoreMatrix(Subject):
             block = slice(start, min(start + step, n_items))
             difference = inputs @ self.scores[:, block] - columns[:, block].toarray()
             left[block] = np.einsum("ij,ij->j", difference, difference)
-        total = column_squares(inputs)
+        total = squared_column_norms(inputs)
         relative = np.divide(left, total, out=np.full(n_items, np.nan), where=total > 0)
         return Errors(relative[None], np.full(n_items, np.nan))
 

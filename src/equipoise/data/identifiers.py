@@ -247,10 +247,14 @@ class Lookup:
     def find(self, ids: Any) -> NDArray[np.intp]:
         """Return positions, -1 for an id that is not there."""
         asked = _flat_column(ids, self._role)
-        # a mixture such as [10, None] is asked one by one of numbers too
-        mixed = asked.dtype.kind == "O" and self._vocabulary.dtype.kind in "biuf"
-        if self._by_hash or mixed:
-            return np.fromiter((self._position.get(i, -1) for i in asked), np.intp, len(asked))
+        # NumPy compares integers with floats as floats, and 2**53 + 1 then equals 2.0**53; Python
+        # compares exactly. Mixtures such as [10, None] are looked up in the same way.
+        kinds = {asked.dtype.kind, self._vocabulary.dtype.kind}
+        if self._by_hash or (len(kinds) == 2 and kinds <= set("biufO")):
+            values = (
+                asked.tolist() if asked.dtype.kind in "biuf" else asked
+            )  # dates keep their unit
+            return np.fromiter((self._position.get(i, -1) for i in values), np.intp, len(asked))
         if not _comparable(asked.dtype, self._vocabulary.dtype):
             return np.full(len(asked), -1, dtype=np.intp)
         slot = np.minimum(np.searchsorted(self._sorted, asked), len(self._sorted) - 1)

@@ -13,6 +13,7 @@ from scipy import sparse
 from equipoise.data import content, description, validation
 from equipoise.data.identifiers import Lookup
 from equipoise.exceptions import InvalidParameterError
+from equipoise.spectral.norms import column_norms
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,12 +68,12 @@ class InteractionTable:
         ``"norm"`` is the paper's p_j = ‖X_·j‖₂, ``"count"`` the number of its users, ``"sum"``
         the total of its values. On 0/1 data norm² = count = sum.
         """
-        powers = {"norm": 2, "count": 0, "sum": 1}
-        if kind not in powers:
+        if kind not in ("norm", "count", "sum"):
             raise InvalidParameterError(f"kind={kind!r}; use 'norm', 'count' or 'sum'.")
-        weights = self.matrix.data.astype(np.float64) ** powers[kind]
-        totals = np.bincount(self.matrix.indices, weights, self.n_items).astype(np.float64)
-        return np.sqrt(totals) if kind == "norm" else totals
+        if kind == "norm":
+            return column_norms(self.matrix)
+        values = self.matrix.data if kind == "sum" else None
+        return np.bincount(self.matrix.indices, values, self.n_items).astype(np.float64)
 
     def describe(self) -> description.Description:
         """Return counts, density and how concentrated popularity is; print it to read it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -13,9 +14,17 @@ from scipy import sparse
 from equipoise.data.assembly import sealed
 from equipoise.data.interactions import Interactions
 from equipoise.distributed import reshaping
-from equipoise.distributed.blocks import BlockSet, Floats, Prepare, column_powers, shape_of
+from equipoise.distributed.blocks import (
+    BlockSet,
+    Floats,
+    Prepare,
+    column_powers,
+    norms_of_columns,
+    shape_of,
+)
 from equipoise.distributed.gram import BlockedGram
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.spectral.norms import squares_are_inexact
 
 if TYPE_CHECKING:
     from equipoise.distributed.holding_out import BlockedSplit
@@ -85,7 +94,13 @@ class BlockedInteractions:
         if kind not in _POWERS:
             raise InvalidParameterError(f"kind={kind!r}; use 'norm', 'count' or 'sum'.")
         totals: Floats = self.blocks.total(column_powers, _POWERS[kind])
-        return np.sqrt(totals) if kind == "norm" else totals
+        if kind != "norm":
+            return totals
+        norms: Floats = np.sqrt(totals)
+        inexact = squares_are_inexact(totals)
+        if inexact.any():  # a second pass: hypot adds squares without forming them
+            norms[inexact] = reduce(np.hypot, self.blocks.collect(norms_of_columns))[inexact]
+        return norms
 
     def gram(self, prepare: Prepare | None = None) -> BlockedGram:
         """Return who answers the solver's question about these data."""

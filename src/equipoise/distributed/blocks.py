@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from equipoise.spectral.norms import column_norms, squared_column_norms
+
 Floats = NDArray[np.float64]
 Prepare = Callable[[sp.csr_array], sp.csr_array]
 
@@ -99,13 +101,16 @@ def shape_of(block: RowBlock) -> Shape:
 
 
 def column_powers(block: RowBlock, power: int, prepare: Prepare | None = None) -> Floats:
-    """Σ_i X_ij^power over the block's users, of stored entries, for every item j."""
+    """Σ_i X_ij^power over the block's users, of stored entries, for every item j; 0, 1 or 2."""
     X = signal(block, prepare)
-    if power == 0:
-        return np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64)
-    with np.errstate(over="ignore"):  # infinite sums are refused by who asked
-        values = X.data.astype(np.float64) ** power
-        return np.bincount(X.indices, values, X.shape[1]).astype(np.float64)
+    if power == 2:
+        return squared_column_norms(X)
+    return np.bincount(X.indices, X.data if power else None, X.shape[1]).astype(np.float64)
+
+
+def norms_of_columns(block: RowBlock) -> Floats:
+    """Return ‖X_·j‖₂ of the block's rows, for every item j."""
+    return column_norms(block.matrix)
 
 
 def largest_value(block: RowBlock, prepare: Prepare | None = None) -> float:

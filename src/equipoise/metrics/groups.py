@@ -17,6 +17,7 @@ from equipoise.metrics._checks import (
     check_user_items,
 )
 from equipoise.metrics.results import FloatArray, GroupResult, IntArray
+from equipoise.spectral.norms import column_norms
 
 # rule -> default thresholds (top, bottom)
 _DEFAULTS: dict[str, tuple[float, float | None]] = {
@@ -139,7 +140,7 @@ def _measure(popularity: Any, rule: str) -> FloatArray:
         if rule == "mass":
             measure = np.asarray(X.sum(axis=0, dtype=np.float64))
         elif rule == "items":
-            measure = np.sqrt(column_squares(X))
+            measure = column_norms(X)
         else:
             measure = np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64)
     else:
@@ -147,12 +148,6 @@ def _measure(popularity: Any, rule: str) -> FloatArray:
     if not measure.any():
         raise InvalidDataError("popularity is zero for every item: there is nothing to sort by.")
     return measure
-
-
-def column_squares(X: sp.csr_array) -> FloatArray:
-    """Return ‖X_·j‖², the diagonal of XᵀX; its root is the popularity of the paper."""
-    squares = np.square(X.data, dtype=np.float64)
-    return np.asarray(np.bincount(X.indices, squares, minlength=X.shape[1]), dtype=np.float64)
 
 
 def _thresholds(rule: str, top: float | None, bottom: float | None) -> tuple[float, float]:

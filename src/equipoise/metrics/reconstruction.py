@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from equipoise.exceptions import InvalidDataError
 from equipoise.metrics._checks import check_ranks, check_share, check_user_items
-from equipoise.metrics.groups import column_squares
 from equipoise.metrics.projection import weighted_basis
 from equipoise.metrics.results import FloatArray, IntArray
+from equipoise.spectral.norms import squared_column_norms
 
 # Columns of U multiplied at a time: the n × 64 product stays small beside X itself.
 _COLUMNS_AT_ONCE = 64
@@ -67,7 +67,9 @@ def item_error(
     U, W = basis.left, basis.right
     if X.shape[1] != len(U):
         raise InvalidDataError(f"X has {X.shape[1]} items, item_factors has {len(U)} rows.")
-    return _errors(_gram_product(X, U), column_squares(X), U, W, check_ranks(ranks, U.shape[1]))
+    return _errors(
+        _gram_product(X, U), squared_column_norms(X), U, W, check_ranks(ranks, U.shape[1])
+    )
 
 
 def item_error_from_products(

@@ -15,7 +15,8 @@ from equipoise.models.item_item import ItemItemModel
 from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform
 from equipoise.models.projection import Floats
 from equipoise.parallel import one_blas_thread
-from equipoise.spectral.gram import DenseGram, squared_column_norms
+from equipoise.spectral.gram import DenseGram
+from equipoise.spectral.norms import squared_column_norms
 
 
 class EASE(ItemItemModel):
@@ -112,8 +113,7 @@ class EASE(ItemItemModel):
 
 
 def _check_squares(user_items: sp.csr_array) -> None:
-    with np.errstate(over="ignore"):  # refused here
-        largest = float(squared_column_norms(user_items).max())
+    largest = float(squared_column_norms(user_items).max())
     if not np.isfinite(largest) or largest < np.finfo(np.float64).tiny:
         raise InvalidDataError(
             f"values as large as {float(user_items.data.max()):.3g} have squares beyond floating "

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from equipoise.distributed.blocked import BlockedInteractions
 from equipoise.distributed.blocks import Prepare, column_powers, largest_value
 from equipoise.exceptions import InvalidDataError
-from equipoise.spectral.gram import squared_column_norms
+from equipoise.spectral.norms import column_norms
 
 Floats = NDArray[np.float64]
 
@@ -19,13 +19,12 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 def popularity_of(X: sp.csr_array) -> Floats:
     """p_j = ‖X_·j‖₂; values whose squares leave floating point are refused."""
-    with np.errstate(over="ignore"):  # refused below
-        squares = squared_column_norms(X)
+    popularity = column_norms(X)
+    with np.errstate(over="ignore", under="ignore"):  # refused below
+        squares = np.square(popularity)
     if not _are_sound(squares):
         _refuse_values(float(X.data.max()))
-    if np.any(vanished := squares < _TINY):
-        _refuse_vanished(vanished & (np.bincount(X.indices, minlength=X.shape[1]) > 0), squares)
-    popularity: Floats = np.sqrt(squares)
+    _refuse_vanished((popularity > 0) & (squares < _TINY), squares)
     return popularity
 
 

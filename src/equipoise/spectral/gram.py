@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from equipoise.memory import require
 from equipoise.spectral import tall
+from equipoise.spectral.norms import squared_column_norms
 from equipoise.spectral.tall import Block, Floats
 
 Product = Callable[[Block], Block]
@@ -189,12 +190,6 @@ class DenseGram(Gram):
             return tall.times(matrices[V.dtype], V)
 
         return product
-
-
-def squared_column_norms(X: sp.csr_array) -> Floats:
-    """‖X_·j‖² for every item j, accumulated in float64."""
-    squares = np.square(X.data, dtype=np.float64)
-    return np.bincount(X.indices, weights=squares, minlength=X.shape[1]).astype(np.float64)
 
 
 def _gram_ways(X: sp.csr_array) -> dict[Callable[[sp.csr_array], Floats], float]:
