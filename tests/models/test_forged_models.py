@@ -8,10 +8,12 @@ import zipfile
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import equipoise as eq
 from equipoise.data import Interactions
 from equipoise.exceptions import ArtefactError
+from equipoise.models.persistence import read_artefact, write_artefact
 from equipoise.models.persistence.format import json_bytes, npy_header, sha256_of
 
 PLAYS = Interactions.from_pairs(
@@ -182,3 +184,22 @@ def test_row_starts_of_a_sparse_model_lead_nowhere_else(tmp_path):
     starts[1], starts[-1] = 10**6, 0  # without a stored entry SciPy looks no further
     with pytest.raises(ArtefactError, match="indices of 'item_weights_' lead outside of it"):
         eq.load(forged(path, array("item_weights_.indptr", starts)))
+
+
+def test_entries_of_a_sparse_model_outside_its_rows_are_refused(tmp_path):
+    path = eq.models.ItemKNN(2).fit(PLAYS).save(tmp_path / "model.eqp")
+    with zipfile.ZipFile(path) as archive:
+        starts = np.lib.format.read_array(archive.open("arrays/item_weights_.indptr.npy"))
+    starts[-1] -= 1  # SciPy accepts it when the matrix is built, and fails in a product
+    with pytest.raises(ArtefactError, match="'item_weights_' has entries outside"):
+        eq.load(forged(path, array("item_weights_.indptr", starts)))
+
+
+def test_unused_space_of_a_sparse_matrix_is_not_saved(tmp_path):
+    matrix = sp.csr_array(np.array([[1.0, 2.0], [0.0, 3.0]]))
+    roomy = matrix.copy()
+    roomy.data, roomy.indices = np.append(matrix.data, 9.0), np.append(matrix.indices, 0)
+    path = tmp_path / "model.eqp"
+    write_artefact(path, model="X", parameters={}, scalars={}, arrays={"W": roomy})
+    saved = read_artefact(path).arrays["W"]
+    np.testing.assert_array_equal((matrix @ saved).toarray(), (matrix @ matrix).toarray())

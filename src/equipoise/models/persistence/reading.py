@@ -248,6 +248,7 @@ def _join_csr(flat: dict[str, NDArray[Any]], names: list[str]) -> dict[str, Any]
         _require(whole, f"indices of {name!r} are no whole numbers")
         matrix = csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
         _require(is_sound(matrix), f"indices of {name!r} lead outside of it")
+        _require(matrix.nnz == len(data) == len(indices), f"{name!r} has entries outside its rows")
         matrix.indices, matrix.indptr = indices, indptr  # SciPy may have narrowed their type
         arrays[name] = matrix
     return arrays

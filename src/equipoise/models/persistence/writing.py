@@ -116,7 +116,10 @@ def _split_csr(arrays: Mapping[str, Any]) -> tuple[dict[str, NDArray[Any]], list
         if getattr(array, "format", None) == "csr":
             csr.append(name)
             for part in CSR_PARTS:
-                flat[f"{name}.{part}"] = np.asarray(getattr(array, part))
+                values = np.asarray(getattr(array, part))
+                # SciPy may keep unused space behind the last entry
+                stored = values[: array.nnz] if part in ("data", "indices") else values
+                flat[f"{name}.{part}"] = stored
         elif isinstance(array, np.ndarray):
             flat[name] = array
         else:
