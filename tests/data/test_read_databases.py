@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from equipoise.data import Interactions
-from equipoise.data.readers import databases
+from equipoise.data.readers import Columns, databases
 from equipoise.exceptions import InvalidDataError, MissingExtraError
 
 ALL = "SELECT * FROM ratings"
@@ -30,6 +30,14 @@ def database(tmp_path):
         rows = [("a", 1, 4, 30), ("b", 1, 2.5, 20), ("b", "x", 1, 10), (b"c", "y", 0, 5)]
         connection.executemany("INSERT INTO ratings VALUES (?, ?, ?, ?)", rows)
     return path
+
+
+@pytest.fixture
+def wal_database(database):
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    assert [path.name for path in database.parent.iterdir()] == ["shop.db"]
+    return database
 
 
 class TestSqlite:
@@ -120,6 +128,28 @@ class TestSqlite:
         with pytest.raises(InvalidDataError, match=r"failed: too many attached databases - max 0"):
             Interactions.read(database, query=query)
         assert [path.name for path in database.parent.iterdir()] == ["shop.db"]
+
+    def test_a_query_on_a_closed_wal_database_creates_no_other_file(self, wal_database):
+        assert Interactions.read(wal_database, query=ALL).nnz == 3
+        assert [path.name for path in wal_database.parent.iterdir()] == ["shop.db"]
+
+    def test_committed_rows_of_an_open_wal_database_are_read(self, wal_database):
+        with closing(sqlite3.connect(wal_database)) as writer:
+            writer.execute("INSERT INTO ratings VALUES ('d', 1, 5, 40)")
+            writer.commit()
+            assert wal_database.with_name("shop.db-wal").stat().st_size > 0
+            assert Interactions.read(wal_database, query=ALL).nnz == 4
+            writer.execute("INSERT INTO ratings VALUES ('e', 1, 5, 40)")
+            assert Interactions.read(wal_database, query=ALL).nnz == 4
+        assert [path.name for path in wal_database.parent.iterdir()] == ["shop.db"]
+
+    def test_a_wal_database_that_is_changed_while_it_is_read_is_refused(self, wal_database):
+        batches = databases.batches(str(wal_database), ALL, Columns())
+        next(batches)
+        with closing(sqlite3.connect(wal_database)) as writer, writer:
+            writer.execute("CREATE TABLE more AS SELECT zeroblob(100000) AS filler")
+        with pytest.raises(InvalidDataError, match="changed while it was read"):
+            list(batches)
 
     def test_a_query_that_is_no_text_or_two_queries_is_refused(self, database):
         with pytest.raises(InvalidDataError, match=r"'\\ud800', which is no UTF-8 text"):

@@ -113,9 +113,14 @@ def _refuse_remote_file(source: str) -> None:
 def _from_sqlite(path: Path, query: str, asked: Columns) -> Iterator[Batch]:
     if not os.path.isfile(path):  # False, where Path's own would fail on an odd name
         raise InvalidDataError(f"there is no file {path}. Check the path of the database.")
+    file = path.resolve()
     # mode=ro: a query cannot change the file, and a mistyped name cannot create one
-    address = f"file:{quote(os.fsencode(path.resolve()))}?mode=ro"
+    address = f"file:{quote(os.fsencode(file))}?mode=ro"
     try:
+        before = _version(file)
+        unlocked = _is_closed_wal(file)
+        if unlocked:
+            address += "&immutable=1"
         with closing(sqlite3.connect(address, uri=True)) as connection:
             # ATTACH and VACUUM INTO would create other files: no room for them
             connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
@@ -123,9 +128,29 @@ def _from_sqlite(path: Path, query: str, asked: Columns) -> Iterator[Batch]:
             names = [column[0] for column in cursor.description or ()]
             parts = iter(lambda: cursor.fetchmany(_ROWS_AT_A_TIME), [])
             yield from _batches_of_rows(parts, names, asked, f"the query on {path}")
+        changed = unlocked and _version(file) != before
     # two statements in one are a Warning; text of a damaged file may be no UTF-8
-    except (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError) as error:
+    except (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError, OSError) as error:
         raise InvalidDataError(f"the query on {path} failed: {error}.") from error
+    if changed:
+        raise InvalidDataError(f"{path} was changed while it was read. Read it again.")
+
+
+def _is_closed_wal(file: Path) -> bool:
+    """Tell whether a database is in WAL mode and its log is merged into the file.
+
+    SQLite creates files next to a WAL database, also to read it. Without a log, everything is in
+    the file itself, and SQLite creates nothing if it may assume that nobody writes to the file.
+    """
+    with file.open("rb") as database:
+        header = database.read(20)
+    in_wal_mode = header[18:20] == b"\x02\x02"  # https://www.sqlite.org/fileformat.html
+    return in_wal_mode and not os.path.exists(f"{file}-wal")
+
+
+def _version(file: Path) -> tuple[int, int]:
+    status = file.stat()
+    return status.st_mtime_ns, status.st_size
 
 
 def _from_url(source: str, query: str, asked: Columns) -> Iterator[Batch]:
