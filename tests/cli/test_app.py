@@ -73,11 +73,12 @@ def test_unwritable_report_is_one_line_and_exit_code_2(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_debug_shows_the_traceback(tmp_path):
+def test_debug_adds_the_traceback_and_keeps_the_exit_code(tmp_path):
     (tmp_path / "taken").write_text("")
     done = call("--debug", "demo", "--out", str(tmp_path / "taken" / "r.html"))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "Traceback" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("error:")
 
 
 def test_a_spinner_tells_how_far_and_is_gone_in_the_end(monkeypatch):

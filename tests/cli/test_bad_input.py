@@ -238,7 +238,7 @@ CASES = {
     "the model is a device": (["similar", "/dev/zero", "x"], "/dev/zero is no regular file"),
     "the model to serve is a device": (
         ["recommend", "/dev/zero", "{b}/plays.csv"],
-        "MODEL /dev/zero is no regular file",
+        "MODEL /dev/zero is not a regular file",
     ),
     "there is no model": (["similar", "{b}/gone.eqp", "x"], "gone.eqp: there is no such file"),
     "the model is a folder": (["similar", "{b}", "x"], "is a folder; a saved model is one file"),
@@ -283,7 +283,7 @@ CASES = {
     ),
     "the list of users has no end": (
         recommend("--users-file", "/dev/zero"),
-        "--users-file /dev/zero is no regular file",
+        "--users-file /dev/zero is not a regular file",
     ),
     "the list names a stranger": (
         recommend("--users-file", "{b}/strange-users.txt"),
@@ -302,7 +302,7 @@ CASES = {
     ),
     "names have no end": (
         ["similar", "{b}/model.eqp", "artist-0001", "--names", "/dev/zero"],
-        "--names /dev/zero is no regular file",
+        "--names /dev/zero is not a regular file",
     ),
     "the audit's names have no end": (audit("--names", "/dev/zero"), "--names /dev/zero is no"),
     # the audit

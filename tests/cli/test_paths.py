@@ -7,7 +7,9 @@ import shutil
 
 import pytest
 
+from equipoise.cli import paths
 from equipoise.cli.app import run
+from equipoise.exceptions import InvalidDataError
 from tests.cli.conftest import snapshot
 from tests.cli.test_bad_input import check_refusal
 
@@ -102,3 +104,9 @@ def test_users_may_come_through_a_pipe(capsys):
     finally:
         os.close(reader)
     assert capsys.readouterr().out.count('"listener-0001"') == 2
+
+
+def test_a_named_pipe_of_users_is_refused_before_it_is_opened(tmp_path):
+    os.mkfifo(tmp_path / "users")  # without a writer, opening it never returns
+    with pytest.raises(InvalidDataError, match=r"--users-file .* is not a regular file"):
+        paths.check(inputs={"--users-file": tmp_path / "users"})

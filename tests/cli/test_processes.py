@@ -142,7 +142,7 @@ def test_quiet_and_debug_may_stand_behind_the_command(world, tmp_path):
         assert (done.returncode, done.stderr) == (0, "")
         assert "objective" in done.stdout
     failed = call("fit", tmp_path / "gone.csv", "--out", tmp_path / "m.eqp", "--debug")
-    assert failed.returncode == 1
+    assert failed.returncode == 2
     assert "Traceback" in failed.stderr
 
 

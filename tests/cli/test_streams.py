@@ -117,7 +117,7 @@ def test_data_do_not_steer_the_terminal(tmp_path, monkeypatch, capsys):
 @pytest.mark.slow
 def test_data_do_not_steer_the_terminal_in_a_traceback(tmp_path):
     done = call("fit", tmp_path / f"{EVIL}\n.csv", "--out", tmp_path / "m.eqp", "--debug")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "Traceback" in done.stderr
     assert "EVIL" in done.stderr
     assert _STEERING.findall(done.stderr) == []

@@ -192,12 +192,18 @@ def test_nan_is_refused_with_its_place_masked_or_not(masked: bool) -> None:
         rank(scores, 2, seen, block_bytes=8 * 90 * 7)
 
 
-@pytest.mark.parametrize("N", [2**31, 2**63 - 1, 2**64])
-def test_lists_longer_than_any_catalogue_are_refused_before_they_are_made(N: int) -> None:
-    with pytest.raises(InvalidParameterError, match=r"N must be at most 2,147,483,647, got "):
+@pytest.mark.parametrize("N", [10_001, 2**31 - 1, 2**31, 2**63 - 1, 2**64])
+def test_lists_that_would_be_mostly_padding_are_refused(N: int) -> None:
+    with pytest.raises(InvalidParameterError, match=r"N must be at most 10,000.* Pass N=2 "):
         rank(np.zeros((1, 2)), N)
-    with pytest.raises(InvalidParameterError, match=r"N must be at most 2,147,483,647, got "):
+    with pytest.raises(InvalidParameterError, match=r"N must be at most 10,000.* Pass N=2 "):
         top_items(np.zeros(2), N)
+
+
+def test_a_large_catalog_can_be_ranked_as_a_whole() -> None:
+    scores = np.arange(10_500.0)
+    assert rank(scores[None], 10_500).ids[0].tolist() == list(range(10_499, -1, -1))
+    assert top_items(scores, 10_500).ids.tolist() == list(range(10_499, -1, -1))
 
 
 @pytest.mark.parametrize("N", [0, -1, 2.0, True, None])

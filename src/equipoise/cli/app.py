@@ -100,8 +100,8 @@ for registered in (*app.registered_commands, *datasets.registered_commands):
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code.
 
-    Whatever a user can cause ends here as one line on stderr and exit code 2; a traceback is
-    shown with ``--debug``, and always for what is a defect of this package.
+    Whatever a user can cause ends here as one line on stderr and exit code 2, after a traceback
+    with ``--debug``. A defect of this package always shows a traceback.
     """
     given = _global_options_first(list(sys.argv[1:] if arguments is None else arguments))
     with streams.guarded():
@@ -116,7 +116,7 @@ def _within_the_boundary(given: list[str]) -> int:
         if isinstance(error, BrokenPipeError):
             return _pipe_closed()
         if "--debug" in given:
-            raise
+            streams.tell_traceback()
         console.fail(_told(error))
         return _REFUSED
     except (KeyboardInterrupt, _Interrupted):

@@ -21,6 +21,9 @@ _Given = Mapping[str, Path | None]
 # Addresses of files on this machine; other URLs lead to none that could be overwritten
 _LOCAL_URL = re.compile(r"(?:sqlite(?:\+pysqlite)?:///|file://)(?P<path>[^?]+)", re.IGNORECASE)
 
+# Where the system lists the open files of this process; a shell passes <(command) as one of them
+_OPEN_FILES = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
+
 
 class _Named(NamedTuple):
     """A file, and the word of the command line that names it."""
@@ -79,16 +82,20 @@ def _given(paths: _Given | None) -> list[_Named]:
 
 
 def _require_an_end(one: _Named) -> None:
-    """Refuse devices, which may be read without end; a pipe ends, but is read only once."""
+    """Refuse devices, which may have no end, and named pipes, which may wait for a writer.
+
+    Users may come through an open pipe, as in ``--users-file <(command)``: they are read once.
+    """
     try:
         mode = one.path.stat().st_mode
     except OSError:
         return
-    read_once = one.word == "--users-file" and stat.S_ISFIFO(mode)
+    is_open = str(one.path).startswith(_OPEN_FILES)
+    read_once = one.word == "--users-file" and stat.S_ISFIFO(mode) and is_open
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or read_once):
         raise InvalidDataError(
-            f"{one.word} {one.path} is no regular file but a device, a pipe or a socket. Give a "
-            "file."
+            f"{one.word} {one.path} is not a regular file but a device, a pipe or a socket. "
+            "Give a file."
         )
 
 

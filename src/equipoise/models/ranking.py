@@ -32,8 +32,9 @@ _BLOCK_BYTES = 32 * 2**20
 # Handing out a block takes some 50 µs; these are scored and selected in about 200.
 _WORTH_A_THREAD = 2**18
 
-# Items have int32 numbers; a longer list would be padding, and soon more than memory holds
-_LONGEST_LIST = 2**31 - 1
+# A list may be longer than a small catalog, to give every model lists of one length. Beyond this,
+# it would be padding only, and soon more than memory holds.
+_LONGEST_PADDED_LIST = 10_000
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -112,7 +113,7 @@ def rank_items(
     array([[1, 2],
            [1, 2]])
     """
-    _check_length(N)
+    _check_length(N, n_items)
     check_count(block_bytes, "block_bytes")
     mask = _mask(seen, excluded, n_users, n_items)
     compiled = n_users * n_items >= _SMALL_PROBLEM
@@ -146,7 +147,7 @@ def top_items(
     >>> top_items(np.array([0.25, 0.5, 0.5]), 2)
     Ranking(ids=array([1, 2]), scores=array([0.5, 0.5]))
     """
-    _check_length(N)
+    _check_length(N, len(scores))
     row = _checked_block(scores[None, :], slice(0, 1), len(scores))
     kept = min(N, len(scores))
     top = _select_numpy(row, _mask(None, excluded, 1, len(scores)), kept, 0)
@@ -189,10 +190,14 @@ def check_count(value: object, name: str) -> None:
         raise InvalidParameterError(message)
 
 
-def _check_length(N: object) -> None:
+def _check_length(N: int, n_items: int) -> None:
     check_count(N, "N")
-    if int(N) > _LONGEST_LIST:  # type: ignore[call-overload]  # checked above
-        message = f"N must be at most {_LONGEST_LIST:,}, got {N}. No catalogue has so many items."
+    longest = max(n_items, _LONGEST_PADDED_LIST)
+    if longest < N:
+        message = (
+            f"N must be at most {longest:,}, got {N}: there are {n_items:,} items. "
+            f"Pass N={n_items} to rank all of them."
+        )
         raise InvalidParameterError(message)
 
 

@@ -93,7 +93,7 @@ class Recommender(Estimator):
             What the users have touched. `Interactions` are aligned by item id; a matrix must
             have the model's columns in the model's order.
         N : int
-            How many items a user.
+            How many items per user: at most as many as the model has, or 10,000 if it has fewer.
         filter_already_liked_items : bool
             Leave out the items that the row holds.
         filter_items : iterable, optional
