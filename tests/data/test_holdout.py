@@ -197,3 +197,35 @@ def test_values_keep_their_type():
     split = data.holdout()
     assert isinstance(split, Split)
     assert split.train_validation.matrix.dtype == np.float32
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_parts_of_a_split_are_matched_by_id(method):
+    """Parts written as pairs in another order and read again are the parts they were."""
+    split = random_data().holdout(method=method)
+    rng = np.random.default_rng(5)
+
+    def read_again(part: Interactions) -> Interactions:
+        pairs = part.matrix.tocoo()
+        order = rng.permutation(part.nnz)
+        return Interactions.from_pairs(
+            part.user_ids[pairs.row[order]],
+            part.item_ids[pairs.col[order]],
+            pairs.data[order],
+            timestamps=part.timestamps[order],
+        )
+
+    history = None if split.history is None else read_again(split.history)
+    again = Split(split.train, read_again(split.validation), read_again(split.test), history)
+    assert again.validation == split.validation
+    assert again.test == split.test
+    assert again.history == split.history
+    assert again.train_validation == split.train_validation
+
+
+def test_users_and_items_that_train_lacks_are_refused():
+    train = Interactions.from_pairs(["a", "b"], ["x", "y"])
+    with pytest.raises(InvalidDataError, match=r"item id.* of test are not in train: 'z'"):
+        Split(train, train, Interactions.from_pairs(["a"], ["z"]))
+    with pytest.raises(InvalidDataError, match=r"user id.* of validation are not in train: 'c'"):
+        Split(train, Interactions.from_pairs(["c"], ["x"]), train)

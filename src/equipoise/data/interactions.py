@@ -254,7 +254,7 @@ class Interactions(InteractionTable):
                 f"{name_a_few(strangers)}. Leave them out first, with "
                 'interactions.align_items(model.item_ids_, unknown="drop").'
             )
-        taken = selection.take_or_leave_empty(self.matrix, column)
+        taken = selection.take_or_leave_empty(self.matrix, items=column)
         names = None
         if self.item_names is not None:
             names = np.where(column < 0, validation.as_names(vocabulary), self.item_names[column])

@@ -53,11 +53,20 @@ def take(
     return Taken(taken, positions)
 
 
-def take_or_leave_empty(matrix: sparse.csr_array, items: NDArray[np.intp]) -> Taken:
-    """Return columns in the order asked for, an empty one wherever `items` is -1."""
+def take_or_leave_empty(
+    matrix: sparse.csr_array,
+    users: NDArray[np.intp] | None = None,
+    items: NDArray[np.intp] | None = None,
+) -> Taken:
+    """Return rows and columns in the order asked for, an empty one wherever a position is -1."""
     n, m = matrix.shape
-    wider = sparse.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=(n, m + 1))
-    return take(wider, items=np.where(items < 0, m, items))
+    ends = np.append(matrix.indptr, matrix.indptr[-1])
+    larger = sparse.csr_array((matrix.data, matrix.indices, ends), shape=(n + 1, m + 1))
+    return take(
+        larger,
+        slice(n) if users is None else np.where(users < 0, n, users),
+        slice(m) if items is None else np.where(items < 0, m, items),
+    )
 
 
 def keep_active(

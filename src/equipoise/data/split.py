@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.data.assembly import CodedPairs, assemble
+from equipoise.data.identifiers import Lookup, name_a_few
 from equipoise.data.interactions import Interactions
+from equipoise.data.selection import take_or_leave_empty
 from equipoise.data.validation import check_whole_number
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
@@ -27,6 +29,9 @@ PARTS = ("train", "validation", "test", "history")
 class Split:
     """Parts of one table over the same users and items; a part may have empty rows and columns.
 
+    Parts are matched by id: rows and columns of the others are put in the order of `train`, which
+    must contain all their users and items.
+
     Attributes
     ----------
     train, validation, test : Interactions
@@ -40,6 +45,12 @@ class Split:
     validation: Interactions
     test: Interactions
     history: Interactions | None = None
+
+    def __post_init__(self) -> None:
+        for name in PARTS[1:]:
+            part = getattr(self, name)
+            if part is not None:
+                object.__setattr__(self, name, _aligned(part, self.train, name))
 
     @property
     def train_validation(self) -> Interactions:
@@ -74,6 +85,34 @@ class Split:
             f"{int(np.count_nonzero(np.diff(part.matrix.indptr))):,} users"
             for name, part in parts.items()
         )
+
+
+def _aligned(part: Interactions, train: Interactions, name: str) -> Interactions:
+    """Return a part with the rows and columns of `train`; refuse users and items not in it."""
+    if _same_ids(part.user_ids, train.user_ids) and _same_ids(part.item_ids, train.item_ids):
+        return part
+    advice = f"{name}.align_items(train.item_ids, unknown='drop')"
+    _refuse_new("item", part.item_ids, train.item_ids, name, advice)
+    _refuse_new("user", part.user_ids, train.user_ids, name, f"{name}.select_users(...)")
+    part = part.align_items(train.item_ids)
+    rows = Lookup(part.user_ids, "user").find(train.user_ids)
+    taken = take_or_leave_empty(part.matrix, users=rows)
+    times = None if part.timestamps is None else part.timestamps[taken.positions]
+    return Interactions(taken.matrix, train.user_ids, train.item_ids, part.item_names, times)
+
+
+def _refuse_new(role: str, ids: NDArray[Any], known: NDArray[Any], name: str, advice: str) -> None:
+    new = ids[Lookup(known, role).find(ids) < 0]
+    if len(new):
+        raise InvalidDataError(
+            f"{len(new)} {role} id(s) of {name} are not in train: {name_a_few(new)}. Parts are "
+            f"matched by id. Leave these {role}s out with {advice}, or add them to train."
+        )
+
+
+def _same_ids(ids: NDArray[Any], others: NDArray[Any]) -> bool:
+    # of two types only a lookup compares exactly
+    return ids is others or (ids.dtype == others.dtype and np.array_equal(ids, others))
 
 
 class _Plan(NamedTuple):
