@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+from tests.distributed.slow_models import wait_until
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+# Seconds until a process counts as hung; generous, because machines that run tests are busy.
+HANGS = 600
 
 
 class ByHand:
@@ -35,13 +35,12 @@ class ByHand:
 
         if self.scheduler is None or self.scheduler.poll() is not None:
             self.end()
-            self.address = f"tcp://127.0.0.1:{free_port()}"
-            self.scheduler = self._start("dask_scheduler", "--host", self.address)
-            self.client = Client(self.address, timeout=60)
+            self.address = self._start_scheduler()
+            self.client = Client(self.address, timeout=HANGS)
         self.workers = [worker for worker in self.workers if worker.poll() is None]
         for _ in range(workers - len(self.workers)):
             self.start_worker()
-        self.client.wait_for_workers(workers, timeout=60)
+        self.client.wait_for_workers(workers, timeout=HANGS)
         return self.client
 
     def start_worker(self) -> None:
@@ -58,6 +57,21 @@ class ByHand:
         self.workers = []
         if self.client is not None:
             self.client.close(timeout=2)
+
+    def _start_scheduler(self) -> str:
+        """Start one on a free port that the system chooses, and return its address."""
+        told = self.folder / f"scheduler-{uuid4().hex}.json"
+        options = ("--host", "tcp://127.0.0.1", "--port", "0", "--scheduler-file", str(told))
+        started = self.scheduler = self._start("dask_scheduler", *options)
+
+        def address() -> str | None:
+            assert started.poll() is None, "the scheduler ended"
+            try:
+                return str(json.loads(told.read_text())["address"])
+            except (FileNotFoundError, json.JSONDecodeError):
+                return None
+
+        return str(wait_until(address))
 
     def _start(self, tool: str, *options: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(

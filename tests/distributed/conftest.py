@@ -44,7 +44,7 @@ def session_client(cluster):
 def client(cluster, session_client):
     """Three workers again, whatever the test before did to them."""
     cluster.scale(3)
-    session_client.wait_for_workers(3, timeout=60)
+    session_client.wait_for_workers(3, timeout=600)  # only a hang takes so long
     return session_client
 
 

@@ -10,11 +10,12 @@ import equipoise
 from equipoise import Interactions, ItemWeightedPCA, NormalizedPCA, VanillaPCA
 from equipoise.data.catalog import load_dataset
 from equipoise.distributed import ClusterError, DistributedInteractions, open_interactions
-from equipoise.distributed.gram import BlockedGram
+from equipoise.distributed.blocks import block_product
 from equipoise.distributed.interactions import connect
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from tests.distributed.conftest import shuffled_rows
 from tests.distributed.object_store import object_store
+from tests.distributed.slow_models import wait_until
 from tests.distributed.subspaces import assert_same_model
 
 pytestmark = pytest.mark.distributed
@@ -178,13 +179,14 @@ def test_blocks_that_no_user_fell_into_do_no_harm(client, tmp_path):
 @pytest.mark.parametrize("sweeps", ["few", "many"])
 def test_the_passes_of_the_certificate_and_the_progress_are_those_made(spread, monkeypatch, sweeps):
     made, told = [], []
-    sweep = BlockedGram._sweep
+    total = spread.blocks.total
 
-    def counted(self, V, weights):
-        made.append(V.shape[1])
-        return sweep(self, V, weights)
+    def counted(function, *shared, **options):
+        if function is block_product:
+            made.append(function)
+        return total(function, *shared, **options)
 
-    monkeypatch.setattr(BlockedGram, "_sweep", counted)
+    monkeypatch.setattr(spread.blocks, "total", counted)
     model = ItemWeightedPCA(6, sweeps=sweeps)
     model.monitor = lambda passes, _: told.append(passes)
     model.fit(spread)
@@ -216,8 +218,7 @@ def test_the_bits_do_not_depend_on_the_number_of_workers(cluster, client, table_
 
     with_three = fitted()
     cluster.scale(1)
-    while len(client.nthreads()) > 1:
-        client.run_on_scheduler(lambda: None)
+    wait_until(lambda: len(client.nthreads()) == 1)
     assert fitted() == with_three
 
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -15,88 +16,108 @@ import pytest
 
 from equipoise import Interactions, ItemWeightedPCA, memory
 from equipoise.distributed import ClusterError, DistributedInteractions
-from equipoise.distributed.gram import BlockedGram
 from equipoise.exceptions import EquipoiseError
-from tests.distributed.slow_models import SlowModel, hog, not_allowed, out_of_memory, slowly
+from tests.distributed.slow_models import (
+    Gate,
+    GatedModel,
+    gated,
+    hog,
+    not_allowed,
+    out_of_memory,
+    wait_until,
+)
 
 pytestmark = pytest.mark.distributed
 
 
-def on_sweep(monkeypatch, number: int, act) -> None:
-    """Make sweep `number` take its time over each block, and call `act` in the middle of it."""
-    sweep, count = BlockedGram._sweep, iter(range(1, 10**6))
+@pytest.fixture
+def gate(tmp_path_factory):
+    """A gate that is open again after the test, whatever happened."""
+    made = Gate(tmp_path_factory.mktemp("gate"))
+    yield made
+    made.open()
 
-    def counted(self, V, weights):
-        if next(count) != number:
-            return sweep(self, V, weights)
-        timer, usual = threading.Timer(0.15, act), self.prepare
-        self.prepare = partial(slowly, seconds=0.3, prepare=usual)
-        timer.start()
-        try:
-            return sweep(self, V, weights)
-        finally:
-            self.prepare = usual
-            timer.join()
 
-    monkeypatch.setattr(BlockedGram, "_sweep", counted)
+def during_a_pass(monkeypatch, gate: Gate, act: Callable[[int], None]) -> ItemWeightedPCA:
+    """Return a model whose fit on a cluster calls `act` in the middle of a pass over the blocks.
+
+    `act` is given the process of a worker that has begun to multiply a block and not finished.
+    """
+    gram, acting = DistributedInteractions.gram, []
+
+    def gated_gram(data, prepare=None):
+        return gram(data, partial(gated, gate=gate, prepare=prepare))
+
+    def meddle() -> None:
+        act(gate.waiting())
+        gate.open()
+
+    def start_once(_passes, _residual) -> None:
+        if not acting:
+            gate.close()
+            acting.append(threading.Thread(target=meddle, daemon=True))
+            acting[0].start()
+
+    monkeypatch.setattr(DistributedInteractions, "gram", gated_gram)
+    model = ItemWeightedPCA(6)
+    model.monitor = start_once
+    return model
 
 
 def pids(client) -> dict[str, int]:
     return client.run(os.getpid)
 
 
-def is_multiplying(client, address: str) -> bool:
-    return any(key.startswith("block_product-") for key in client.processing()[address])
-
-
-def test_a_worker_killed_in_the_middle_of_a_sweep_changes_no_bit(client, spread, monkeypatch):
+def test_a_worker_killed_in_the_middle_of_a_pass_changes_no_bit(client, spread, monkeypatch, gate):
     expected = ItemWeightedPCA(6).fit(spread)
-    address, victim = next(iter(pids(client).items()))
-    was_busy = []
+    workers = {pid: address for address, pid in pids(client).items()}
+    killed = []
 
-    def kill() -> None:
-        was_busy.append(is_multiplying(client, address))
+    def kill(victim: int) -> None:
+        killed.append(workers[victim])
         os.kill(victim, signal.SIGKILL)
 
-    on_sweep(monkeypatch, 3, kill)
-    fitted = ItemWeightedPCA(6).fit(spread)
-    assert was_busy == [True]
+    fitted = during_a_pass(monkeypatch, gate, kill).fit(spread)
+    (address,) = killed
     assert address not in pids(client)
     assert fitted.components_.tobytes() == expected.components_.tobytes()
     assert fitted.certificate_ == expected.certificate_
 
 
-def test_a_worker_that_stops_for_a_while_changes_no_bit(client, spread, monkeypatch):
+def test_a_worker_that_stops_for_a_while_changes_no_bit(client, spread, monkeypatch, gate):
     expected = ItemWeightedPCA(6).fit(spread).components_.tobytes()
-    address, victim = next(iter(pids(client).items()))
-    was_busy = []
+    workers = {pid: address for address, pid in pids(client).items()}
+    stopped = []
 
-    def pause() -> None:
-        was_busy.append(is_multiplying(client, address))
+    def pause(victim: int) -> None:
         os.kill(victim, signal.SIGSTOP)
-        time.sleep(1.5)
+        gate.open()  # the others go on
+        time.sleep(0.5)  # any length will do: nothing is asserted about it
         os.kill(victim, signal.SIGCONT)
+        stopped.append(victim)
 
-    on_sweep(monkeypatch, 2, pause)
-    assert ItemWeightedPCA(6).fit(spread).components_.tobytes() == expected
-    assert was_busy == [True]
-    assert pids(client)[address] == victim
+    fitted = during_a_pass(monkeypatch, gate, pause).fit(spread)
+    assert fitted.components_.tobytes() == expected
+    (victim,) = stopped
+    assert pids(client)[workers[victim]] == victim
 
 
-def test_a_worker_killed_while_lists_are_written_leaves_them_whole(client, spread, local, tmp_path):
+def test_a_worker_killed_while_lists_are_written_leaves_them_whole(
+    client, spread, local, tmp_path, gate
+):
     model = ItemWeightedPCA(6, tol=1e-9).fit(local)
-    victims = pids(client)
+    workers = pids(client)
+    gate.close()
 
     def kill_after_the_first_file() -> None:
-        while not list(tmp_path.glob(".equipoise-*.tmp/part-*.parquet")):
-            time.sleep(0.01)
-        os.kill(next(iter(victims.values())), signal.SIGKILL)
+        wait_until(lambda: list(tmp_path.rglob("part-*.parquet")))
+        os.kill(gate.waiting(), signal.SIGKILL)
+        gate.open()
 
-    killer = threading.Thread(target=kill_after_the_first_file)
+    killer = threading.Thread(target=kill_after_the_first_file, daemon=True)
     killer.start()
-    rows = spread.recommend(SlowModel(model, 0.3), tmp_path / "lists", N=5)
-    killer.join()
-    assert set(pids(client)) != set(victims)
+    rows = spread.recommend(GatedModel(model, gate), tmp_path / "lists", N=5)
+    assert set(pids(client)) != set(workers)
     assert [path.name for path in tmp_path.iterdir()] == ["lists"]
     names = sorted(path.name for path in (tmp_path / "lists").iterdir())
     assert names == [f"part-{number:05}.parquet" for number in range(7)]
@@ -125,7 +146,7 @@ def test_lists_are_not_begun_where_the_data_are_gone(client, table_folder, tmp_p
     shutil.rmtree(folder)
     os.kill(pids(client)[next(iter(client.who_has(spread.blocks.futures).values()))[0]], 9)
     with pytest.raises(EquipoiseError, match="is gone"):
-        spread.recommend(SlowModel(model, 0.2), tmp_path / "lists")
+        spread.recommend(model, tmp_path / "lists")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -22,6 +22,7 @@ from equipoise.distributed.blocks import (
 from equipoise.distributed.coding import homes, merge_names, merge_pieces, names_in, split_rows
 from equipoise.distributed.disk import read_block, write_block
 from equipoise.distributed.placement import moves, spread
+from equipoise.distributed.waiting import AskAgain, Patience, answers
 from equipoise.exceptions import InvalidDataError
 from equipoise.memory import format_bytes
 from equipoise.spectral.gram import SparseGram
@@ -148,3 +149,39 @@ def test_ids_that_only_pickle_could_store_are_refused(tmp_path):
 def test_the_table_of_the_guide_is_what_is_checked():
     assert format_bytes(worker_bytes(1_000_000, 64, 4)) == "6.66 GB"
     assert format_bytes(driver_bytes(1_000_000, 2 * 64 + 6 * 64, 64)) == "4.35 GB"
+
+
+class Computed:
+    """A future whose task is done, and whose result takes some seconds to arrive."""
+
+    status = "finished"
+
+    def result(self, timeout=None):
+        if timeout is not None and timeout < 3:
+            raise TimeoutError(f"timed out after {timeout} s")
+        return 7
+
+
+class Failed:
+    """A future whose task failed with a time-out of its own."""
+
+    status = "error"
+
+    def result(self, timeout=None):  # noqa: ARG002
+        raise TimeoutError("the store does not answer")
+
+
+class Alive:
+    status = "running"
+
+    def nthreads(self):
+        return {"tcp://a:1": 1}
+
+
+def test_a_result_that_takes_longer_than_a_glance_to_arrive_is_waited_for():
+    assert answers(Alive(), lambda: [Computed()], Patience(glance=0.2)) == [7]
+
+
+def test_a_task_that_timed_out_is_asked_again_with_its_own_reason():
+    with pytest.raises(AskAgain, match="store does not answer"):
+        answers(Alive(), lambda: [Failed()], Patience(glance=0.2))

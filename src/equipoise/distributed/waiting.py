@@ -81,12 +81,15 @@ def persistently(client: Any, ask: Callable[[], list[Any]], patience: Patience) 
 def _result(client: Any, future: Any, patience: Patience) -> Any:
     """Wait for one result, looking now and then whether anybody is still working on it."""
     alone_since: float | None = None
+    glance = patience.glance
     while True:
         try:
-            return future.result(timeout=patience.glance)
+            return future.result(timeout=glance)
         except TimeoutError:
-            if future.done():  # it is the task's own error
-                raise
+            if future.status == "error":
+                return future.result()  # raises the error of the task
+            if future.status == "finished":  # and the transfer of the result takes longer
+                glance *= 2
         if client.status != "running":
             raise CancelledError("the connection to the scheduler is lost")
         if client.nthreads():
