@@ -43,6 +43,10 @@ class MissingExtraError(EquipoiseError, ImportError):
     """An optional dependency is needed and not installed."""
 
 
+class ForkedProcessError(EquipoiseError, RuntimeError):
+    """A table is read in a forked process, which lacks the threads that would do it."""
+
+
 class SolverError(EquipoiseError, RuntimeError):
     """The eigen-solver stopped before it reached its tolerance."""
 

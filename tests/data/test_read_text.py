@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from equipoise.data import Interactions
-from equipoise.data.readers import chunks
+from equipoise.data.readers import chunks, delimited
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 
@@ -386,6 +386,36 @@ class TestRefusing:
         rows = "1,5,4\n\n" * 10 + "2,5,bad\n" + "1,5,4\n" * 10
         with pytest.raises(InvalidDataError, match=r"line 22, .*'bad' is not a number"):
             Interactions.read(write("user,item,rating\n" + rows))
+
+    @pytest.mark.parametrize("blank", ["\n", "\r\n", "  \n"])
+    @pytest.mark.parametrize("row", ["1,5,4\n", '"1","5",4\n'])
+    def test_blank_lines_take_no_work_per_line(self, write, monkeypatch, blank, row):
+        n_lines = 5000
+
+        def few(text, *arguments, **options):
+            for number, record in enumerate(slow(text, *arguments, **options)):
+                assert number < 10, "blank lines are read one by one"
+                yield record
+
+        def short(text, **options):
+            rows = real(text, **options)
+            assert len(rows) < 10, "polars makes a row of every blank line"
+            return rows
+
+        slow, real = delimited.records, pl.read_csv
+        monkeypatch.setattr(delimited, "records", few)
+        if " " not in blank:  # spaces could be an id: polars has to look at them once
+            monkeypatch.setattr(pl, "read_csv", short)
+        path = write("user,item,rating\n" + row + blank * n_lines + row)
+        assert Interactions.read(path).matrix.toarray().tolist() == [[8.0]]
+
+    @pytest.mark.parametrize("blank", ["\n", "\r\n", "  \n", "\n  \n"])
+    @pytest.mark.parametrize("row", ["1,5,4\n", '"1","5",4\n', '"1\n\n","5",4\n', "1, 5,4\n"])
+    def test_the_line_is_right_after_blank_lines_of_every_kind(self, write, blank, row):
+        text = "user,item,rating\n" + blank + row + blank * 3 + row + blank
+        line = text.count("\n") + 1
+        with pytest.raises(InvalidDataError, match=rf"line {line}, .*'bad' is not a number"):
+            Interactions.read(write(text + "2,5,bad\n" + row))
 
     def test_a_field_of_spaces_is_missing(self, write):
         with pytest.raises(

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.data.forks import require_polars_threads
 from equipoise.exceptions import InvalidDataError, UnknownIdError
 
 # Kinds that NumPy sorts and compares by value: bool, int, unsigned, float, datetime, timedelta
@@ -214,6 +215,7 @@ def _factorize_hashed(ids: NDArray[Any]) -> Factorized:
     """Let polars hash whole numbers and text: several times faster than sorting them."""
     import polars as pl
 
+    require_polars_threads()
     column = pl.Series(ids, dtype=pl.String if ids.dtype.kind == "O" else None)
     distinct = column.unique(maintain_order=True)
     codes = pl.Series(np.arange(len(distinct), dtype=np.int32))

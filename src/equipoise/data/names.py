@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.data.forks import require_polars_threads
 from equipoise.data.identifiers import is_missing
 from equipoise.exceptions import InvalidDataError, first_line
 
@@ -105,6 +106,7 @@ def _rows_of_file(source: str | os.PathLike[str]) -> dict[Any, Any]:
     from equipoise.data.readers.chunks import open_text
     from equipoise.data.readers.columns import Columns
 
+    require_polars_threads()
     found = files.find(source, None)
     if len(found.paths) > 1 or found.format in ("sqlite", "lightgcn"):
         raise InvalidDataError(

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from scipy import sparse
 
 from equipoise.data.assembly import Duplicates
+from equipoise.data.forks import require_polars_threads
 from equipoise.data.interactions import Interactions
 from equipoise.data.readers import databases, delimited, files, lightgcn, parquet, tables
 from equipoise.data.readers.columns import Columns
@@ -45,6 +46,7 @@ def read(source: Any, options: Options) -> Interactions:
     if isinstance(source, Interactions):
         _refuse_idle_options(options, "Interactions", has_columns=False)
         return source
+    require_polars_threads()
     if tables.is_pandas(source) or tables.is_table(source):
         _refuse_idle_options(options, tables.called(source), has_columns=True)
     if tables.is_pandas(source):
@@ -91,6 +93,7 @@ def open_files(source: str | os.PathLike[str], options: Options) -> Opened:
             f"{source} is a database, which is read whole. Export the query as Parquet first."
         )
     _refuse_query(options, source)
+    require_polars_threads()
     return _open(found, options)
 
 

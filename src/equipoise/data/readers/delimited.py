@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 import string
 from collections.abc import Iterator
@@ -29,7 +30,12 @@ from equipoise.data.readers.columns import (
     resolve,
 )
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch
-from equipoise.data.readers.quotes import refuse_other_reading, strictly_read, well_formed
+from equipoise.data.readers.quotes import (
+    refuse_other_reading,
+    strictly_read,
+    well_formed,
+    without_blank_lines,
+)
 from equipoise.data.readers.typed import Types, guess_types, is_plain
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, first_line
 
@@ -106,13 +112,16 @@ def batches(path: Path, form: Layout, asked: Columns) -> Iterator[Batch]:
         if odd:
             chunk = chunk._replace(text=without_outer_spaces(chunk.text, form))
             written = strictly_read(chunk, form, str(path))
+        lines, chunk = _Lines(chunk, form), _dense(chunk, form)
         parsed = None
         if types is not None and plain and not odd:
             parsed = _parse_typed(chunk, form, places, types)
         if parsed is None:
             types = None  # what is odd once may be so again: no second try for each chunk
+            as_read = chunk
             chunk, parsed = _parse(chunk, form, places, str(path))
-        rows, lines = _without_blank_lines(parsed, chunk, form)
+            lines.without_spaces = chunk is not as_read
+        rows = _without_blank_rows(parsed, chunk, form)
         if odd:
             refuse_other_reading(written, rows, list(places.values()), str(path))
         if b'""' in chunk.text:  # an empty id is a missing one, in quotes or without
@@ -259,7 +268,7 @@ def _parse(
             return chunk, rows
     except POLARS_ERRORS:
         pass  # a space before a quote may be the reason: tried again without
-    chunk = chunk._replace(text=without_outer_spaces(chunk.text, form))
+    chunk = _dense(chunk._replace(text=without_outer_spaces(chunk.text, form)), form)
     try:
         return chunk, _cells(chunk, form, places)
     except POLARS_ERRORS as error:
@@ -305,31 +314,39 @@ def _refuse_wide_record(chunk: Chunk, form: Layout, source: str) -> None:
             )
 
 
-class _Lines:
-    """Says which physical line a row of a chunk is on; counted only when somebody asks."""
+def _dense(chunk: Chunk, form: Layout) -> Chunk:
+    """Remove blank lines before polars makes a row of each; odd text is left to `csv`."""
+    if not well_formed(chunk.text, form.byte, quoted=form.quoted):
+        return chunk
+    return chunk._replace(text=without_blank_lines(chunk.text, quoted=form.quoted))
 
-    def __init__(self, chunk: Chunk, form: Layout, kept: pl.Series | None) -> None:
-        self._chunk, self._form, self._kept = chunk, form, kept
+
+class _Lines:
+    """Finds the physical line of a row of a chunk; counted only when somebody asks."""
+
+    def __init__(self, chunk: Chunk, form: Layout) -> None:
+        self._chunk, self._form = chunk, form
+        self.without_spaces = False
 
     def __call__(self, row: int) -> str:
-        record = row if self._kept is None else int(self._kept[row])
-        numbered = records(self._chunk, self._form.byte, quoted=self._form.quoted)
-        for position, (line, _) in enumerate(numbered):
-            if position == record:
-                return f"line {line}"
-        return f"about line {self._chunk.first_line + record}"
+        chunk, form = self._chunk, self._form
+        if self.without_spaces:
+            chunk = chunk._replace(text=without_outer_spaces(chunk.text, form))
+        numbered = records(chunk, form.byte, quoted=form.quoted)
+        filled = (line for line, fields in numbered if fields)
+        line = next(itertools.islice(filled, row, None), None)
+        return f"about line {chunk.first_line + row}" if line is None else f"line {line}"
 
 
-def _without_blank_lines(
-    rows: pl.DataFrame, chunk: Chunk, form: Layout
-) -> tuple[pl.DataFrame, _Lines]:
+def _without_blank_rows(rows: pl.DataFrame, chunk: Chunk, form: Layout) -> pl.DataFrame:
     """Leave out blank lines; a line of nothing but delimiters stays, to be refused by number."""
     nothing = rows.select(pl.all_horizontal(pl.all().is_null())).to_series()
     if not nothing.any():
-        return rows, _Lines(chunk, form, None)
+        return rows
     written = pl.Series(
-        [bool(fields) for _, fields in records(chunk, form.byte, quoted=form.quoted)]
+        [bool(fields) for _, fields in records(chunk, form.byte, quoted=form.quoted)],
+        dtype=pl.Boolean,
     )
     # polars drops what follows the last newline, csv may not: the shorter count is the common one
     written = written.head(len(rows)).extend_constant(False, max(0, len(rows) - len(written)))
-    return rows.filter(written), _Lines(chunk, form, written.arg_true())
+    return rows.filter(written)

@@ -8,6 +8,7 @@ matrix would depend on who reads the file.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Protocol
@@ -19,6 +20,10 @@ from equipoise.data.readers.chunks import Chunk, records
 from equipoise.exceptions import InvalidDataError
 
 _QUOTE, _NEWLINE, _RETURN = ord('"'), ord("\n"), ord("\r")
+
+# In well-formed text every carriage return has its newline, so a run of both is blank lines
+_BLANK = re.compile(rb"\n[\r\n]++")
+_BLANK_OR_QUOTED = re.compile(rb'("[^"]*+")|' + _BLANK.pattern)
 
 
 class Written(Protocol):
@@ -62,6 +67,23 @@ def well_quoted(text: bytes, delimiter: str) -> bool:
     opens[1:] |= doubled
     closes[:-1] |= doubled
     return bool(opens.all() and closes.all())
+
+
+def without_blank_lines(text: bytes, *, quoted: bool) -> bytes:
+    r"""Remove the blank lines of well-formed text; those inside quotes stay.
+
+    Examples
+    --------
+    >>> without_blank_lines(b'a,"b\n\nc"\n\nd,e\n\r\n', quoted=True)
+    b'a,"b\n\nc"\nd,e\n'
+    """
+    text = b"\n" + text
+    if b"\n\n" in text or b"\n\r\n" in text:
+        if quoted and b'"' in text:
+            text = _BLANK_OR_QUOTED.sub(lambda found: found[1] or b"\n", text)
+        else:
+            text = _BLANK.sub(b"\n", text)
+    return text[1:]
 
 
 def strictly_read(chunk: Chunk, form: Written, source: str) -> list[tuple[int, list[str]]]:
