@@ -7,6 +7,7 @@ import pytest
 import scipy.optimize
 import scipy.sparse as sp
 
+from equipoise import ItemWeightedPCA
 from equipoise.spectral.gram import DenseGram, SparseGram
 from equipoise.spectral.solve import Components, solve
 
@@ -68,6 +69,19 @@ def test_reconstruction_error_stays_within_the_budget(budget, solver):
     U = fit(X, w, 5, budget, solver).vectors
     error = np.linalg.norm(dense - dense @ U @ U.T) ** 2
     assert error <= (1 + budget) * least * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("budget", [1e-6, 1e-3, 0.02, 0.2])
+@pytest.mark.parametrize("seed", range(6))
+def test_components_stored_in_float32_stay_within_the_budget(seed, budget):
+    X = problem(seed)[0]
+    dense, rank = X.toarray(), 5
+    squares = np.linalg.svd(dense, compute_uv=False) ** 2
+    U = ItemWeightedPCA(rank, error_budget=budget).fit(X.astype(np.float32)).components_.T
+    assert U.dtype == np.float32
+    P = U.astype(float) @ U.T.astype(float)
+    excess = np.linalg.norm(dense - dense @ P) ** 2 - (1 + budget) * squares[rank:].sum()
+    assert excess <= 1e-12 * squares.sum()
 
 
 def test_zero_budget_is_pca_exactly():

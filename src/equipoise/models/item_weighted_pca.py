@@ -45,7 +45,8 @@ class ItemWeightedPCA(ProjectionModel):
         w ≥ 0 instead of p^γ; a callable gets the popularities and returns the weights.
     error_budget : float, optional
         The paper's ε ≥ 0: ‖X − X̂‖² may exceed that of PCA at the same rank by the factor 1 + ε at
-        most. 0 is PCA itself; None leaves the error free.
+        most, up to the accuracy of the solver (1e-10 of ‖X‖²). This holds for `components_` as they
+        are stored, in float32 too. 0 is PCA itself; None leaves the error free.
     spectral_filter : {"hard", "power", "ridge"}, default="hard"
         How component i with eigenvalue λ_i counts in a score: 1 (the paper), (λ_i/λ_1)^s or
         λ_i/(λ_i + ρλ_1).
@@ -253,6 +254,7 @@ class ItemWeightedPCA(ProjectionModel):
             self.n_components,
             solver=self.solver_,
             error_budget=self.error_budget,
+            rounding=float(np.finfo(self._dtype).eps),
             tol=self.tol,
             rng=self._generator(),
             block=self._block(gram),

@@ -69,7 +69,10 @@ class BudgetedPairs:
 
 @dataclass(frozen=True)
 class _Step:
-    """One solved eigenproblem: its multiplier, and how much energy tr(CP) it captures."""
+    """One solved eigenproblem: its multiplier, and the energy tr(CP) it surely captures.
+
+    `captured` is what is left after the vectors are rounded to the type they are stored in.
+    """
 
     multiplier: float
     pairs: Eigenpairs
@@ -80,11 +83,14 @@ class _Step:
 class _Ledger:
     """Solves at a given μ and keeps account of the sweeps."""
 
-    def __init__(self, gram: Gram, weights: Floats, rank: int, solve: Solve) -> None:
+    def __init__(
+        self, gram: Gram, weights: Floats, rank: int, solve: Solve, rounding: float
+    ) -> None:
         self.gram = gram
         self.weights = weights
         self.rank = rank
         self.solve = solve
+        self.rounding = rounding
         self.sweeps = 0
 
     def at(self, multiplier: float, start: Floats | None) -> _Step:
@@ -92,7 +98,10 @@ class _Ledger:
         pairs = self.solve(shifted, start)
         CU = self.gram.product(pairs.vectors)
         self.sweeps += pairs.sweeps + 1
-        return _Step(multiplier, pairs, CU, float(np.sum(pairs.vectors * CU)))
+        captured = float(np.sum(pairs.vectors * CU))
+        return _Step(
+            multiplier, pairs, CU, captured - _rounding_loss(pairs.vectors, CU, self.rounding)
+        )
 
     def objective(self, step: _Step) -> float:
         """tr(MP) = Σ_j w_j (CU)_j · U_j."""
@@ -105,7 +114,12 @@ class _Ledger:
 
 
 def solve_within_budget(
-    gram: Gram, weights: Floats, rank: int, error_budget: float, solve: Solve
+    gram: Gram,
+    weights: Floats,
+    rank: int,
+    error_budget: float,
+    solve: Solve,
+    rounding: float = 0.0,
 ) -> BudgetedPairs:
     """Maximise tr(MP) subject to ‖X − XP‖² ≤ (1 + error_budget)·E_r.
 
@@ -121,11 +135,14 @@ def solve_within_budget(
         The paper's ε ≥ 0.
     solve : callable
         Solves the eigenproblem for given weights.
+    rounding : float
+        Machine epsilon of the type in which the vectors will be stored: the budget holds after
+        they are rounded to it.
     """
-    ledger = _Ledger(gram, weights, rank, solve)
+    ledger = _Ledger(gram, weights, rank, solve, rounding)
     pca = ledger.at(np.inf, None)
     energy = float(gram.squared_norms.sum() / gram.scale)
-    least_error = energy - pca.captured
+    least_error = energy - float(np.sum(pca.pairs.vectors * pca.CU))
     if least_error <= _AGREE * energy:  # PCA rebuilds X, and what is left is rounding
         least_error = 0.0
     b = energy - (1 + error_budget) * least_error
@@ -138,7 +155,7 @@ def solve_within_budget(
         bound = ledger.bound(plain, b)
         return BudgetedPairs(plain.pairs, 0.0, ledger.objective(plain), bound, ledger.sweeps)
     short, enough = _narrow(ledger, *_bracket(ledger, plain, b), b)
-    met = _meet(gram, weights, short, enough, b)
+    met = _meet(ledger, short, enough, b)
     return BudgetedPairs(
         met.pairs,
         enough.multiplier,
@@ -146,6 +163,18 @@ def solve_within_budget(
         ledger.bound(enough, b),
         ledger.sweeps + _SWEEPS_TO_MEET,
     )
+
+
+def _rounding_loss(U: Floats, CU: Floats, epsilon: float) -> float:
+    """A bound on how much rounding U to a type with this machine epsilon raises the error.
+
+    Rounding changes U by E with |E| ≤ ½ε|U|, and ‖X − XUUᵀ‖² by −2 tr(Eᵀ(CU − U UᵀCU)) to first
+    order. It is 0 for PCA. The norms are those of rows, so no rotation of U changes the bound.
+    """
+    if epsilon == 0:
+        return 0.0
+    residual = CU - U @ (U.T @ CU)
+    return epsilon * float(np.linalg.norm(U, axis=1) @ np.linalg.norm(residual, axis=1))
 
 
 def _bracket(ledger: _Ledger, short: _Step, b: float) -> tuple[_Step, _Step]:
@@ -214,8 +243,10 @@ def _narrow(ledger: _Ledger, short: _Step, enough: _Step, b: float) -> tuple[_St
     return short, enough
 
 
-def _meet(gram: Gram, weights: Floats, short: _Step, enough: _Step, b: float) -> _Step:
-    """Turn from one side of the bracket to the other until the budget is met exactly.
+def _meet(ledger: _Ledger, short: _Step, enough: _Step, b: float) -> _Step:
+    """Turn from one side of the bracket to the other until the budget is met with equality.
+
+    Equality up to rounding: what storing the vectors may cost is left unspent.
 
     Where λ_r = λ_{r+1} at the root, tr(CP_μ) jumps and no eigen-solution meets the budget. Both
     sides then lie in one optimal eigenspace, and so does every projector on the shortest path
@@ -230,18 +261,24 @@ def _meet(gram: Gram, weights: Floats, short: _Step, enough: _Step, b: float) ->
     turning = angles > 1e-7  # arccos cannot tell smaller angles from zero
     sines = np.where(turning, np.sin(angles), 1.0)
     normal = np.where(turning, (toward - start * cosines) / sines, 0.0)
-    C_start, C_normal = enough.CU @ Y, gram.product(np.ascontiguousarray(normal))
+    C_start, C_normal = enough.CU @ Y, ledger.gram.product(np.ascontiguousarray(normal))
 
     def turned(fraction: float) -> tuple[Floats, Floats]:
         c, s = np.cos(fraction * angles), np.sin(fraction * angles)
         return start * c + normal * s, C_start * c + C_normal * s
 
-    low, high = 0.0, 1.0  # enough is captured at `low`, too little at `high`
-    for _ in range(60):
-        middle = (low + high) / 2
-        U, CU = turned(middle)
-        low, high = (middle, high) if float(np.sum(U * CU)) >= b else (low, middle)
-    return _ritz(gram, weights, enough, turned(low)[0])
+    def farthest(target: float) -> float:
+        low, high = 0.0, 1.0  # enough is captured at `low`, too little at `high`
+        for _ in range(60):
+            middle = (low + high) / 2
+            U, CU = turned(middle)
+            low, high = (middle, high) if float(np.sum(U * CU)) >= target else (low, middle)
+        return low
+
+    fraction = farthest(b)
+    if ledger.rounding > 0:
+        fraction = farthest(b + _rounding_loss(*turned(fraction), ledger.rounding))
+    return _ritz(ledger.gram, ledger.weights, enough, turned(fraction)[0])
 
 
 def _ritz(gram: Gram, weights: Floats, step: _Step, U: Floats) -> _Step:

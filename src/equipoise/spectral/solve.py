@@ -113,6 +113,7 @@ def solve(
     *,
     solver: Solver,
     error_budget: float | None = None,
+    rounding: float = 0.0,
     tol: float = 1e-6,
     rng: np.random.Generator,
     block: int | None = None,
@@ -132,6 +133,8 @@ def solve(
         What `gram` was built for.
     error_budget : float, optional
         The paper's ε; None leaves the reconstruction error free.
+    rounding : float
+        Machine epsilon of the type in which the vectors will be stored; see `solve_within_budget`.
     tol : float
         Largest residual relative to the largest eigenvalue.
     rng : numpy.random.Generator
@@ -157,7 +160,7 @@ def solve(
         if error_budget is not None:
             # what the budget weighs, tr(CP), errs by the residual itself and not by its square
             tol = min(tol, _BUDGET_TOL)
-            budgeted = solve_within_budget(gram, weights, rank, error_budget, eigenpairs)
+            budgeted = solve_within_budget(gram, weights, rank, error_budget, eigenpairs, rounding)
             pairs, multiplier = budgeted.pairs, budgeted.multiplier
             objective, bound, sweeps = budgeted.objective, budgeted.bound, budgeted.sweeps
         else:
