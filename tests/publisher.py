@@ -40,7 +40,7 @@ class Publisher:
         asked = handler.headers.get("Range")
         self.ranges.append(asked)
         if self.silent:
-            self.go_on.wait(timeout=30)
+            self.go_on.wait()
             return
         if not handler.path.endswith(".zip"):
             handler.send_error(404)
@@ -66,7 +66,10 @@ class Publisher:
         if self.cut_after is not None:
             handler.close_connection = True
         elif self.pause_after is not None:
-            self.go_on.wait(timeout=30)
+            # a byte now and then: a client whose reader is slow must not take us for dead
+            while not self.go_on.wait(timeout=5):
+                handler.wfile.write(body[stop : stop + 1])
+                stop += 1
             handler.wfile.write(body[stop:])
 
     def dataset(self, **changes: object) -> Dataset:

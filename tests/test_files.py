@@ -51,7 +51,7 @@ def test_a_named_pipe_is_written_to_and_not_replaced(tmp_path):
     reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
     reader.start()
     write_whole(pipe, b"through")
-    reader.join(10)
+    reader.join()
     assert read == [b"through"]
     assert pipe.is_fifo()
 

@@ -35,7 +35,7 @@ class Opened:
 
     def settle(self) -> None:
         """Wait until every chart is drawn."""
-        self.page.wait_for_selector("body[data-drawing=false]", timeout=60_000)
+        self.page.wait_for_selector("body[data-drawing=false]", timeout=600_000)
 
     def slide(self, slider: str, place: int) -> None:
         """Move a slider by the keyboard, from the left end."""
@@ -89,6 +89,7 @@ def open_report(
         context = chromium.new_context(
             **{"viewport": size, "reduced_motion": "reduce", "color_scheme": "light"} | window
         )
+        context.set_default_timeout(600_000)  # milliseconds; only a hang takes so long
         contexts.append(context)
         opened = Opened(context.new_page(), path.as_uri())
         page = opened.page

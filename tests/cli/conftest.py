@@ -67,7 +67,7 @@ def call(*arguments: object, text: bool = True, **options) -> subprocess.Complet
         [*COMMAND, *map(str, arguments)],
         capture_output=True,
         text=text,
-        timeout=120,
+        timeout=600,
         check=False,
         env=environment,
         **options,

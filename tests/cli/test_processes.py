@@ -71,7 +71,7 @@ import sys, time
 {patch}
 def sleep(*_, **__):
     print("ASLEEP", file=sys.stderr, flush=True)
-    time.sleep(100)
+    time.sleep(3600)
 setattr(owner, name, sleep)
 from equipoise.cli import main
 sys.argv = ["equipoise", *{arguments!r}]
@@ -94,7 +94,7 @@ def test_ctrl_c_leaves_nothing_behind_and_exits_130(case, world, tmp_path):
     assert process.stderr is not None
     assert any("ASLEEP" in line for line in process.stderr)
     process.send_signal(signal.SIGINT)
-    shown, errors = process.communicate(timeout=60)
+    shown, errors = process.communicate(timeout=600)
     assert process.returncode == 130
     assert errors == "interrupted\n"
     assert shown == ""
@@ -115,7 +115,7 @@ def test_a_closed_pipe_is_no_error(command, reader, world, tmp_path):
     program = f"{sys.executable} -m equipoise {command.replace('{w}', str(world))}"
     line = f"set -o pipefail; ({program}; echo $? > code) | {reader}"
     done = subprocess.run(
-        ["bash", "-c", line], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=120
+        ["bash", "-c", line], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=600
     )
     assert (tmp_path / "code").read_text() == "0\n"
     assert "Traceback" not in done.stderr

@@ -37,7 +37,7 @@ def shell(line: str, folder) -> subprocess.CompletedProcess:
         text=True,
         check=False,
         cwd=folder,
-        timeout=120,
+        timeout=600,
         env=environment,
     )
 

@@ -132,7 +132,7 @@ def test_a_server_that_speaks_no_https_is_told_apart(publisher, tmp_path):
 
 
 def test_a_server_that_never_answers_is_given_up(publisher, tmp_path, monkeypatch):
-    monkeypatch.setattr("equipoise.data.catalog.transfer._TIMEOUT", (1, 0.2))
+    monkeypatch.setattr("equipoise.data.catalog.transfer._TIMEOUT", (60, 0.2))
     publisher.silent = True
     with pytest.raises(DownloadError, match=r"no connection: 127\.0\.0\.1:\d+ does not answer"):
         fetch(publisher.dataset(), tmp_path)

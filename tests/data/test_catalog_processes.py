@@ -64,7 +64,7 @@ needs_file_limits = pytest.mark.skipif(
 @needs_file_limits
 def test_a_full_disk_while_downloading_is_told_and_the_part_continued(publisher, tmp_path):
     process = start(publisher.dataset(), tmp_path, limit="150000")
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 1
     assert "OutputError" in errors
     assert "was not written: File too large. Free space" in errors
@@ -82,7 +82,7 @@ def test_a_full_disk_while_unpacking_leaves_no_half_file_and_no_second_download(
     publisher.content = zipped({"artists.dat": ARTISTS, "user_artists.dat": PLAYS + rows})
     assert len(publisher.content) < 100_000 < len(rows)
     process = start(publisher.dataset(), tmp_path, limit="100000")
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 1
     assert "user_artists.dat was not written: File too large" in errors
     assert files_in(tmp_path) == {".hetrec2011-lastfm-2k.zip", "lastfm-2k/artists.dat"}
@@ -97,7 +97,7 @@ def test_ctrl_c_leaves_only_a_part_that_the_next_run_continues(publisher, tmp_pa
     process = start(publisher.dataset(), tmp_path)
     wait_for(process, "Downloading 131072")
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=600)
     assert "KeyboardInterrupt" in errors
     assert files_in(tmp_path) == {PART}
     publisher.pause_after = None
@@ -114,7 +114,7 @@ def test_of_two_processes_one_downloads_and_the_other_waits(publisher, tmp_path)
     wait_for(second, "Waiting")
     publisher.go_on.set()
     for process in (first, second):
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=600)
         assert (process.returncode, errors) == (0, "")
     assert publisher.ranges == [None]
     assert files_in(tmp_path) == WHOLE
@@ -126,7 +126,7 @@ def test_a_killed_download_does_not_keep_others_waiting(publisher, tmp_path):
     process = start(publisher.dataset(), tmp_path)
     wait_for(process, "Downloading 131072")
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     publisher.pause_after = None
     told = []
     home = fetch(publisher.dataset(), tmp_path, progress=lambda *news: told.append(news[0]))

@@ -37,7 +37,7 @@ def runs(tmp_path_factory):
         folder.mkdir()
         started[name] = folder, _start(folder, hashing, threads)
     for name, (folder, process) in started.items():
-        shown, errors = process.communicate(timeout=600)
+        shown, errors = process.communicate(timeout=1800)
         assert process.returncode == 0, (name, errors)
         record = shown[shown.index("\n{\n") + 1 :]  # behind what the other commands said
         (folder / "audit.json").write_text(record)

@@ -3,29 +3,66 @@
 from __future__ import annotations
 
 import json
-import time
+import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from equipoise.evaluation import Cost, cost, evaluate
-from equipoise.evaluation.cost import Measured, parameters_kept
+from equipoise.evaluation.cost import Measured, Memory, parameters_kept, resident_memory
 from equipoise.exceptions import InvalidParameterError
 from equipoise.models import EASE, GFCF, ItemKNN, ItemWeightedPCA, Popularity, VanillaPCA
 
 OPTIONS = {"metrics": ["recall"], "k": 5}
 needs_proc = pytest.mark.skipif(
-    cost._memory() is None, reason="this system does not tell a process its memory"
+    resident_memory() is None, reason="this system does not tell a process its memory"
 )
+
+
+class Watched:
+    """Readings of memory that a test can wait for."""
+
+    def __init__(self, read=resident_memory) -> None:
+        self.read, self.was_read = read, threading.Event()
+
+    def __call__(self):
+        reading = self.read()
+        self.was_read.set()
+        return reading
+
+    def wait(self) -> None:
+        """Return after a reading that began after the call."""
+        for _ in range(2):  # the first may have begun before
+            self.was_read.clear()
+            self.was_read.wait()
+
+
+def test_the_peak_is_the_highest_reading_above_the_first():
+    memory = [Memory(100, 900)]
+    watched = Watched(lambda: memory[-1])
+    with Measured(watched) as measured:
+        for now in (300, 120):
+            memory.append(Memory(now, 900))
+            watched.wait()
+    assert measured.effort.peak_bytes == 200
+
+
+def test_a_record_of_the_process_counts_though_no_reading_saw_it():
+    memory = [Memory(100, 900)]
+    with Measured(lambda: memory[-1]) as measured:
+        memory.append(Memory(120, 950))
+    assert measured.effort.peak_bytes == 850
 
 
 @needs_proc
 def test_a_block_that_fills_an_array_raises_the_peak_by_its_size():
     size = 256 * 2**20  # much, beside pages that the process has free already
-    with Measured() as measured:
-        np.ones(size, np.uint8)  # held, then freed
-        time.sleep(0.05)
+    watched = Watched()
+    with Measured(watched) as measured:
+        held = np.ones(size, np.uint8)
+        watched.wait()
+        del held
     assert size * 0.9 < measured.effort.peak_bytes < size * 1.5
 
 
@@ -33,9 +70,10 @@ def test_a_block_that_fills_an_array_raises_the_peak_by_its_size():
 def test_a_peak_below_an_earlier_one_is_seen_too():
     np.ones(200 * 2**20, np.uint8)
     size = 50 * 2**20
-    with Measured() as measured:
+    watched = Watched()
+    with Measured(watched) as measured:
         held = np.ones(size, np.uint8)
-        time.sleep(0.05)
+        watched.wait()
         del held
     assert size * 0.9 < measured.effort.peak_bytes < size * 1.5
 

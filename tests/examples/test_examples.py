@@ -106,7 +106,7 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path):
     nbformat.validate(notebook)
     NotebookClient(
         notebook,
-        timeout=300,
+        timeout=1800,  # only a hang takes so long
         kernel_name="python3",
         resources={"metadata": {"path": str(tmp_path)}},
     ).execute()

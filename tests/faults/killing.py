@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing.process import BaseProcess
 from typing import Any
 
@@ -31,7 +31,7 @@ def start(name: str, *arguments: Any) -> BaseProcess:
 
 def finish(process: BaseProcess) -> int:
     """Wait for its end; how it ended."""
-    process.join(timeout=120)
+    process.join(timeout=600)  # only a hang takes so long
     code = process.exitcode
     assert code is not None, "it hangs"
     return code
@@ -51,6 +51,15 @@ def moments(longest: float, seed: int) -> Iterator[float]:
     shares = [(place + draw.random()) / MOMENTS for place in range(MOMENTS)]
     draw.shuffle(shares)
     return (1.1 * longest * share for share in shares)
+
+
+def killed_once(condition: Callable[[], bool], name: str, *arguments: Any) -> None:
+    """Start it, and kill it as soon as the condition holds or it has ended."""
+    process = start(name, *arguments)
+    while process.is_alive() and not condition():
+        time.sleep(0.001)
+    process.kill()
+    finish(process)
 
 
 def killed_after(delay: float, name: str, *arguments: Any) -> bool:

@@ -20,10 +20,21 @@ from equipoise.data.catalog import CATALOG, fetch
 from equipoise.exceptions import InvalidDataError
 
 
-def save(model: Path, out: Path, times: int = 1) -> Callable[[], Any]:
+def save(model: Path, out: Path) -> Callable[[], Any]:
     """Save one model over another."""
     loaded = equipoise.load(model)
-    return lambda: [loaded.save(out) for _ in range(times)]
+    return lambda: loaded.save(out)
+
+
+def save_until(model: Path, out: Path, stop: Path) -> Callable[[], Any]:
+    """Save one model over another, again and again until a file appears."""
+    loaded = equipoise.load(model)
+
+    def work() -> None:
+        while not stop.exists():
+            loaded.save(out)
+
+    return work
 
 
 def read(path: Path) -> Callable[[], Any]:
@@ -49,7 +60,13 @@ def download(url: str, known: str, folder: Path) -> Callable[[], Any]:
     return lambda: fetch(dataset, folder)
 
 
-OPERATIONS = {"save": save, "read": read, "command": command, "download": download}
+OPERATIONS = {
+    "save": save,
+    "save until": save_until,
+    "read": read,
+    "command": command,
+    "download": download,
+}
 
 
 def perform(name: str, arguments: tuple[Any, ...], ready: Connection) -> None:

@@ -171,15 +171,19 @@ def test_two_processes_that_write_one_model_leave_one_of_the_two_whole(models, t
     either = [path.read_bytes() for path in paths]
     out = tmp_path / "shared.eqp"
     out.write_bytes(either[0])
-    writers = [start("save", path, out, 20) for path in paths]
-    reads = 0
-    while any(writer.is_alive() for writer in writers):
-        assert out.read_bytes() in either
-        reads += 1
+    stop = tmp_path / "stop"
+    writers = [start("save until", path, out, stop) for path in paths]
+    seen = {out.read_bytes()}
+    try:
+        while all(content in either for content in seen) and len(seen) < 2:  # until both wrote
+            seen.add(out.read_bytes())
+    finally:
+        stop.touch()
     assert [finish(writer) for writer in writers] == [0, 0]
-    assert reads > 0
+    assert seen == set(either)
     assert out.read_bytes() in either
-    assert {path.name for path in tmp_path.iterdir()} == {"a.eqp", "b.eqp", "shared.eqp"}
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"a.eqp", "b.eqp", "shared.eqp", "stop"}
 
 
 def test_two_threads_that_write_one_model_leave_one_of_the_two_whole(models, tmp_path):

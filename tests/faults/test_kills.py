@@ -12,7 +12,7 @@ import equipoise
 from equipoise import ItemWeightedPCA
 from equipoise.cli.app import run
 from equipoise.data.synthetic import listening
-from tests.faults.killing import duration, finish, killed_after, moments, start
+from tests.faults.killing import duration, finish, killed_after, killed_once, moments, start
 from tests.publisher import WHOLE, files_in, publishing
 
 pytestmark = pytest.mark.slow
@@ -98,14 +98,18 @@ def contents(folder):
     return {name: (folder / name).read_bytes() for name in files_in(folder) & WHOLE}
 
 
-def test_a_killed_tuning_run_keeps_its_fits_and_is_completed_from_them(world, tmp_path):
+def tuning(world):
+    """The words of a command that fits several models."""
     words = ["tune", world / "plays.csv", "--ranks", "2,4", "--gammas=0,-1", "--filters", "hard"]
-    words += ["--user-scalings", "0", "--value-transforms", "log1p,binary"]
+    return [*words, "--user-scalings", "0", "--value-transforms", "log1p,binary"]
+
+
+def test_a_killed_tuning_run_keeps_its_fits_and_is_completed_from_them(world, tmp_path):
+    words = tuning(world)
     alone = tmp_path / "alone"
     longest = duration("command", *words, "--cache", alone, "--csv", tmp_path / "alone.csv")
     expected, fits = (tmp_path / "alone.csv").read_bytes(), bodies(alone)
     assert len(fits) >= 4
-    kept = 0
     for number, delay in enumerate(moments(longest, seed=4)):
         cache, csv = tmp_path / str(number), tmp_path / f"{number}.csv"
         again = [*words, "--cache", cache, "--csv", csv]
@@ -117,8 +121,16 @@ def test_a_killed_tuning_run_keeps_its_fits_and_is_completed_from_them(world, tm
         assert finish(start("command", *again)) == 0
         assert csv.read_bytes() == expected
         assert {name: (cache / name).stat().st_mtime_ns for name in done} == before
-        kept += len(done)
-    assert kept > 0  # some moments came after a fit was done
+
+
+def test_a_tuning_run_killed_after_some_fits_does_not_repeat_them(world, tmp_path):
+    cache = tmp_path / "cache"
+    words = [*tuning(world), "--cache", cache, "--csv", tmp_path / "tuned.csv"]
+    killed_once(lambda: len(list(cache.glob("[!.]*.json"))) >= 2, "command", *words)
+    before = {name: (cache / name).stat().st_mtime_ns for name in bodies(cache)}
+    assert len(before) >= 2
+    assert finish(start("command", *words)) == 0
+    assert {name: (cache / name).stat().st_mtime_ns for name in before} == before
 
 
 def bodies(cache):

@@ -24,7 +24,7 @@ from rich.progress import (
 from equipoise.cli.streams import printable, without_passwords
 
 # What ends sooner needs no sign of life.
-_PATIENCE_SECONDS = 1.0
+_SPINNER_AFTER_SECONDS = 1.0
 # An id of ten thousand characters must not drown what is wrong with it.
 _LONGEST_LINE = 1200
 
@@ -55,13 +55,15 @@ def progress(*, hidden: bool = False) -> Progress:
 
 
 @contextlib.contextmanager
-def waiting(doing: str) -> Iterator[Callable[[str], None]]:
-    """A spinner with the elapsed time, once a second has passed; the callback says how far."""
+def waiting(
+    doing: str, *, show_after: float = _SPINNER_AFTER_SECONDS
+) -> Iterator[Callable[[str], None]]:
+    """Show a spinner after `show_after` seconds; the callback reports how far the work is."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     hidden = not err.is_terminal or err.quiet
     spinner = Progress(*columns, console=err, transient=True, disable=hidden)
     task = spinner.add_task(inert(doing), total=None)
-    alarm = threading.Timer(_PATIENCE_SECONDS, spinner.start)
+    alarm = threading.Timer(show_after, spinner.start)
     alarm.daemon = True
     alarm.start()
     try:

@@ -6,6 +6,7 @@ import ctypes
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -60,6 +61,11 @@ class Effort(NamedTuple):
 class Measured:
     """Take the time and the peak of memory of a ``with`` block; `effort` holds them after it.
 
+    Parameters
+    ----------
+    memory : callable, optional
+        Returns the `Memory` of this process now, or None where the system does not report it.
+
     Examples
     --------
     >>> with Measured() as measured:
@@ -70,9 +76,12 @@ class Measured:
 
     effort: Effort
 
+    def __init__(self, memory: Callable[[], Memory | None] | None = None) -> None:
+        self._memory = memory or resident_memory
+
     def __enter__(self) -> Self:
         _return_free_memory()
-        self._before = _memory()
+        self._before = self._memory()
         self._highest = 0 if self._before is None else self._before.now
         self._done = threading.Event()
         self._watch = threading.Thread(target=self._read_on, daemon=True)
@@ -93,7 +102,7 @@ class Measured:
 
     def _read_on(self) -> None:
         while not self._done.wait(_EVERY_SECONDS):
-            reading = _memory()
+            reading = self._memory()
             if reading is not None:
                 self._highest = max(self._highest, reading.now)
 
@@ -101,24 +110,25 @@ class Measured:
         if self._before is None:
             return None
         self._watch.join()
-        after = _memory() or self._before
+        after = self._memory() or self._before
         record = after.record > self._before.record
         highest = after.record if record else max(self._highest, after.now)
         return max(0, highest - self._before.now)
 
 
-class _Memory(NamedTuple):
+class Memory(NamedTuple):
     """Bytes of resident memory of this process."""
 
     now: int
     record: int
 
 
-def _memory() -> _Memory | None:
+def resident_memory() -> Memory | None:
+    """Read the memory of this process; None where the system does not report it."""
     try:
         lines = _STATUS.read_text(encoding="ascii", errors="replace").splitlines()
         sizes = dict(line.split(":", 1) for line in lines)
-        return _Memory(*(int(sizes[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM")))
+        return Memory(*(int(sizes[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM")))
     except (OSError, KeyError, ValueError):  # another system
         return None
 
