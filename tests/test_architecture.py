@@ -16,7 +16,7 @@ ROOT = Path(equipoise.__file__).parent
 # Each layer may import the layers before it. Layers on one line are strangers to each other.
 LAYERS = [
     {"exceptions", "progress"},
-    {"parallel", "files", "memory"},
+    {"array_files", "parallel", "files", "memory"},
     {"spectral"},
     {"metrics"},
     {"data"},

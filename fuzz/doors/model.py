@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import tempfile
@@ -15,7 +16,6 @@ import numpy as np
 
 import equipoise as eq
 from equipoise.data import Interactions
-from equipoise.models.persistence.format import json_bytes, npy_header, sha256_of
 from fuzz.door import Door, Mismatch
 
 _DTYPES = ("<f8", "<f4", "<i8", "|b1", "<U3", "<M8[D]", "|O", "<c16", "|V8", "object", "<f2", "x")
@@ -25,7 +25,7 @@ _NAMES = (
 )  # fmt: skip
 _ODD: tuple[Any, ...] = (
     None, True, 0, -1, 1, 3, 10**15, 2**70, 0.5, 1e308, "", "x", "auto", [], [1, 2], {}, {"a": 1},
-    {"$float": "nan"}, {"$float": "inf"}, {"$tuple": [1]}, {"$other": 1}, "recommend", [[[]]],
+    float("nan"), float("inf"), "recommend", [[[]]],
 )  # fmt: skip
 
 
@@ -71,19 +71,16 @@ def mutate(random: Random, content: bytes) -> bytes:
 
 
 def _sealed(manifest: Any, entries: dict[str, bytes], random: Random) -> bytes:
-    for name, declared in manifest["arrays"].items():
-        for ending in ("npy", "json"):
-            stored = entries.get(f"arrays/{name}.{ending}")
-            if stored is not None and isinstance(declared, dict) and random.random() < 0.98:
-                declared |= {"bytes": len(stored), "sha256": sha256_of(stored)}
-    manifest.pop("sha256", None)
-    manifest["sha256"] = sha256_of(json_bytes(manifest))
+    if random.random() < 0.98:
+        manifest["sha256"] = {
+            name: hashlib.sha256(stored).hexdigest() for name, stored in entries.items()
+        }
     file = io.BytesIO()
     packing = zipfile.ZIP_DEFLATED if random.random() < 0.02 else zipfile.ZIP_STORED
     with zipfile.ZipFile(file, "w", packing) as archive:
         for name in sorted(entries):
             archive.writestr(name, entries[name])
-        archive.writestr("manifest.json", json_bytes(manifest, 2))
+        archive.writestr("manifest.json", json.dumps(manifest))
     return file.getvalue()
 
 
@@ -117,11 +114,10 @@ def _top(random: Random, manifest: Any, _: dict[str, bytes]) -> None:
         manifest[random.choice([*manifest, "x"])] = random.choice(_ODD)
 
 
-def _array(random: Random, manifest: Any, entries: dict[str, bytes]) -> None:
+def _array(random: Random, _: Any, entries: dict[str, bytes]) -> None:
     """Store another array under a name: of another shape, another type, with odd numbers."""
-    name = random.choice([*manifest["arrays"], random.choice(_NAMES)])
+    name = random.choice([*_stored(entries), random.choice(_NAMES)])
     if random.random() < 0.2:
-        manifest["arrays"].pop(name, None)
         entries.pop(f"arrays/{name}.npy", None)
         return
     shape = tuple(
@@ -132,35 +128,33 @@ def _array(random: Random, manifest: Any, entries: dict[str, bytes]) -> None:
     if dtype[1] == "f" and values.size and random.random() < 0.3:
         values = values.astype(dtype)
         values.flat[0] = random.choice((np.nan, np.inf, -1.0, 1e30))
-    stored = npy_header(dtype, shape) + np.ascontiguousarray(values.astype(dtype)).tobytes()
-    manifest["arrays"][name] = {"dtype": dtype, "shape": list(shape)}
+    file = io.BytesIO()
+    np.save(file, values.astype(dtype))
     entries.pop(f"arrays/{name}.json", None)
-    entries[f"arrays/{name}.npy"] = stored
+    entries[f"arrays/{name}.npy"] = file.getvalue()
 
 
-def _declared(random: Random, manifest: Any, entries: dict[str, bytes]) -> None:
-    """Declare another shape or type than is stored, in the header too."""
-    name = random.choice(list(manifest["arrays"]))
-    declared = manifest["arrays"][name]
-    if random.random() < 0.5:
-        declared["shape"] = [
-            random.choice((0, 1, 8, 10**15, 2**62, -1)) for _ in range(random.randrange(4))
-        ]
-    else:
-        declared["dtype"] = random.choice(_DTYPES)
-    if random.random() < 0.5:
-        body = entries[f"arrays/{name}.npy"].partition(b"\n")[2]
-        entries[f"arrays/{name}.npy"] = (
-            npy_header(declared["dtype"], tuple(declared["shape"])) + body
-        )
+def _stored(entries: dict[str, bytes]) -> list[str]:
+    names = [name for name in entries if name.endswith(".npy")]
+    return [name.removeprefix("arrays/").removesuffix(".npy") for name in names]
 
 
-def _ids(random: Random, manifest: Any, entries: dict[str, bytes]) -> None:
-    values = [random.choice((0, 1, "a", None, {"$float": "nan"}, [1], 2.5, {"$tuple": []}))
+def _declared(random: Random, _: Any, entries: dict[str, bytes]) -> None:
+    """Write another shape or type into the header than is stored."""
+    name = f"arrays/{random.choice(_stored(entries))}.npy"
+    body = entries[name].partition(b"\n")[2]
+    shape = tuple(random.choice((0, 1, 8, 10**15, 2**62, -1)) for _ in range(random.randrange(4)))
+    text = repr({"descr": random.choice(_DTYPES), "fortran_order": False, "shape": shape}).encode()
+    entries[name] = (
+        b"\x93NUMPY\x01\x00" + (len(text) + 1).to_bytes(2, "little") + text + b"\n" + body
+    )
+
+
+def _ids(random: Random, _: Any, entries: dict[str, bytes]) -> None:
+    values = [random.choice((0, 1, "a", None, float("nan"), [1], 2.5, {"a": []}))
               for _ in range(random.choice((0, 7, 8, 8, 9)))]  # fmt: skip
     entries.pop("arrays/item_ids_.npy", None)
-    entries["arrays/item_ids_.json"] = json_bytes(values)
-    manifest["arrays"]["item_ids_"] = {"dtype": "object", "shape": [len(values)]}
+    entries["arrays/item_ids_.json"] = json.dumps(values).encode()
 
 
 _FORGERIES = (_field, _field, _inner, _top, _array, _array, _array, _declared, _ids)

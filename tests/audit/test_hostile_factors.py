@@ -1,4 +1,4 @@
-"""Files of factors from strangers: headers that lie, bombs, and indices that lead astray."""
+"""Untrusted files of factors: false headers, zip bombs, sparse indices out of bounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from equipoise.audit import numpy_files
+from equipoise import array_files
 from equipoise.audit.factors import read_subjects
 from equipoise.data import Interactions
 from equipoise.exceptions import InvalidDataError
@@ -47,9 +47,9 @@ def test_a_header_that_claims_more_than_follows_is_refused_without_allocating(
 ):
     (tmp_path / "y.npy").write_bytes(header(shape) + bytes(8 * M))
     archive(tmp_path / "y.npz", {"item_factors": header(shape) + bytes(8 * M)})
-    monkeypatch.setattr(numpy_files.npy, "read_array", no_array)
+    monkeypatch.setattr(array_files.npy, "read_array", no_array)
     for name in ("y.npy", "y.npz"):
-        with pytest.raises(InvalidDataError, match=r"its header claims .* bytes, and 40 follow"):
+        with pytest.raises(InvalidDataError, match=r"header claims .* but 40 follow"):
             read_subjects([tmp_path / name], PLAYS)
 
 
@@ -57,15 +57,15 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     big = np.zeros((M, 40_000_000 // M))  # 320 MB of zeros in a file of 311 kB
     path = archive(tmp_path / "y.npz", {"item_factors": npy(big)})
     assert path.stat().st_size < 1_000_000
-    monkeypatch.setattr(numpy_files.npy, "read_array", no_array)
-    with pytest.raises(InvalidDataError, match=r"would unpack to 320,\d+,\d+ bytes, more than"):
+    monkeypatch.setattr(array_files.npy, "read_array", no_array)
+    with pytest.raises(InvalidDataError, match=r"would unpack to 320,\d+,\d+ bytes"):
         read_subjects([path], PLAYS)
 
 
 @pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_packing_that_cannot_be_bounded_is_refused(tmp_path, packing):
     path = archive(tmp_path / "y.npz", {"item_factors": npy(np.eye(M))}, packing)
-    with pytest.raises(InvalidDataError, match="packed by a method that NumPy does not use"):
+    with pytest.raises(InvalidDataError, match="method NumPy does not use"):
         read_subjects([path], PLAYS)
 
 
@@ -100,7 +100,7 @@ def test_indices_that_lead_out_of_the_matrix_are_refused(tmp_path, columns, star
 )
 def test_headers_that_say_nothing_sound_are_refused(tmp_path, content):
     (tmp_path / "y.npy").write_bytes(content)
-    with pytest.raises(InvalidDataError, match="cannot be read as NumPy arrays"):
+    with pytest.raises(InvalidDataError, match="cannot be read as a matrix"):
         read_subjects([tmp_path / "y.npy"], PLAYS)
 
 

@@ -235,17 +235,23 @@ CASES = {
         "--validation 0 leaves nothing to tune on.*a larger one, e.g. --validation 0.2",
     ),
     # the saved model
-    "the model is a device": (["similar", "/dev/zero", "x"], "/dev/zero is no regular file"),
+    "the model is a device": (["similar", "/dev/zero", "x"], "/dev/zero is not a regular file"),
     "the model to serve is a device": (
         ["recommend", "/dev/zero", "{b}/plays.csv"],
         "MODEL /dev/zero is not a regular file",
     ),
-    "there is no model": (["similar", "{b}/gone.eqp", "x"], "gone.eqp: there is no such file"),
-    "the model is a folder": (["similar", "{b}", "x"], "is a folder; a saved model is one file"),
-    "the model is a table": (["similar", "{b}/plays.csv", "x"], "plays.csv is no whole model"),
-    "the model is empty": (["similar", "{b}/empty.eqp", "x"], "empty.eqp is no whole model file"),
-    "the model is cut off": (["similar", "{b}/torn.eqp", "x"], "torn.eqp is no whole model file"),
-    "a bit of the model flipped": (["similar", "{b}/flipped.eqp", "x"], "is no whole model file"),
+    "there is no model": (["similar", "{b}/gone.eqp", "x"], "gone.eqp does not exist"),
+    "the model is a folder": (["similar", "{b}", "x"], "is not a regular file"),
+    "the model is a table": (
+        ["similar", "{b}/plays.csv", "x"],
+        "plays.csv cannot be read",
+    ),
+    "the model is empty": (["similar", "{b}/empty.eqp", "x"], "empty.eqp cannot be read"),
+    "the model is cut off": (["similar", "{b}/torn.eqp", "x"], "torn.eqp cannot be read"),
+    "a bit of the model flipped": (
+        ["similar", "{b}/flipped.eqp", "x"],
+        "cannot be read",
+    ),
     "no item is the model's": (
         ["recommend", "{b}/model.eqp", "{b}/strangers.csv"],
         "not one item of the data is known to the model.*'artist-.*'nobody'",

@@ -1,7 +1,8 @@
-"""Model files from strangers: every hash is right, and what they hold is not."""
+"""Untrusted model files: every hash is correct, but the content does not fit the class."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import zipfile
@@ -11,10 +12,10 @@ import pytest
 import scipy.sparse as sp
 
 import equipoise as eq
+from equipoise import array_files
 from equipoise.data import Interactions
 from equipoise.exceptions import ArtefactError
-from equipoise.models.persistence import read_artefact, write_artefact
-from equipoise.models.persistence.format import json_bytes, npy_header, sha256_of
+from equipoise.models.persistence import read_model, write_model
 
 PLAYS = Interactions.from_pairs(
     [f"u{k}" for k in range(9) for _ in range(2)],
@@ -28,41 +29,34 @@ def model(tmp_path):
 
 
 def forged(path, change):
-    """Let `change` have the manifest and the entries, and make every hash right again."""
+    """Apply `change` to the manifest and the entries, and correct every hash."""
     with zipfile.ZipFile(path) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
     manifest = json.loads(entries.pop("manifest.json"))
     change(manifest, entries)
-    for name, declared in manifest["arrays"].items():
-        stored = entries[f"arrays/{name}.{'json' if declared['dtype'] == 'object' else 'npy'}"]
-        declared.setdefault("bytes", len(stored))
-        declared["sha256"] = sha256_of(stored)
-    del manifest["sha256"]
-    manifest["sha256"] = sha256_of(json_bytes(manifest))
+    manifest["sha256"] = {name: hashlib.sha256(data).hexdigest() for name, data in entries.items()}
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, stored in entries.items():
             archive.writestr(name, stored)
-        archive.writestr("manifest.json", json_bytes(manifest, 2))
+        archive.writestr("manifest.json", json.dumps(manifest))
     path.write_bytes(file.getvalue())
     return path
 
 
 def array(name, values):
-    def change(manifest, entries):
-        stored = np.ascontiguousarray(values)
-        header = npy_header(stored.dtype.str, stored.shape)
-        entries[f"arrays/{name}.npy"] = header + stored.tobytes()
+    def change(_, entries):
+        file = io.BytesIO()
+        np.save(file, values)
+        entries[f"arrays/{name}.npy"] = file.getvalue()
         entries.pop(f"arrays/{name}.json", None)
-        manifest["arrays"][name] = {"dtype": stored.dtype.str, "shape": list(stored.shape)}
 
     return change
 
 
 def ids(values):
-    def change(manifest, entries):
-        entries["arrays/item_ids_.json"] = json_bytes(values)
-        manifest["arrays"]["item_ids_"] = {"dtype": "object", "shape": [len(values)]}
+    def change(_, entries):
+        entries["arrays/item_ids_.json"] = json.dumps(values).encode()
 
     return change
 
@@ -83,8 +77,7 @@ def certificate(name, value):
 
 def without(group, name):
     def change(manifest, entries):
-        del manifest[group][name]
-        entries.pop(f"arrays/{name}.npy", None)
+        manifest.get(group, entries).pop(name)
 
     return change
 
@@ -94,28 +87,28 @@ def other_model(manifest, _):
 
 
 FORGED = {
-    "a method is shadowed by a number": (field("scalars", "recommend", 1), r"\['recommend'\]"),
-    "the class is replaced": (field("scalars", "__class__", "x"), r"number \['__class__'\]"),
-    "a method is shadowed by an array": (array("_scores", np.eye(5)), r"array \['_scores'\]"),
-    "a parameter is unknown": (field("parameters", "shell", "ls"), r"parameter \['shell'\]"),
+    "a method is shadowed by a number": (field("scalars", "recommend", 1), "no number 'recommend'"),
+    "the class is replaced": (field("scalars", "__class__", "x"), "no number '__class__'"),
+    "a method is shadowed by an array": (array("_scores", np.eye(5)), "no array '_scores'"),
+    "a parameter is unknown": (field("parameters", "shell", "ls"), "no parameter 'shell'"),
     "a parameter is out of range": (field("parameters", "tol", 7), "'tol' parameter"),
     "a parameter is of another type": (field("parameters", "gamma", {"a": 1}), "'gamma' parameter"),
-    "an array is missing": (without("arrays", "components_"), r"lacks the array \['components_'\]"),
-    "a number is missing": (without("scalars", "n_components_"), r"lacks the number"),
-    "the items are not counted": (field("scalars", "n_features_in_", "5"), "a whole number"),
+    "an array is missing": (without("entries", "arrays/components_.npy"), "_' is missing"),
+    "a number is missing": (without("scalars", "n_components_"), "'n_components_' is missing"),
+    "the items are not counted": (field("scalars", "n_features_in_", "5"), "expected int"),
     "more items are claimed than there are": (field("scalars", "n_features_in_", 10**15), "shape"),
-    "the items are negative": (field("scalars", "n_features_in_", -5), "whole number from 0"),
-    "components have other items": (array("components_", np.ones((2, 4))), r"\(2, 4\), which does"),
-    "components are flat": (array("components_", np.ones(5)), "components_ has 1 dimensions"),
+    "the items are negative": (field("scalars", "n_features_in_", -5), "expected int"),
+    "components have other items": (array("components_", np.ones((2, 4))), r"shape \(2, 4\)"),
+    "components are flat": (array("components_", np.ones(5)), r"shape \(5,\)"),
     "components are dates": (array("components_", np.zeros((2, 5), "M8[D]")), "type datetime64"),
     "components are half floats": (array("components_", np.zeros((2, 5), "f2")), "float16"),
     "ids are too few": (ids(["a"]), r"item_ids_ has the shape \(1,\)"),
     "ids come twice": (ids(["a", "a", "b", "c", "d"]), "holds an id twice"),
     "an id is missing": (ids(["a", None, "b", "c", "d"]), "item id number 1 .* is missing"),
-    "the certificate has another field": (certificate("x", 1), r"field of certificate_ \['x'\]"),
-    "the certificate's gap is text": (certificate("gap", "no"), "gap of certificate_ is 'no'"),
+    "the certificate has another field": (certificate("x", 1), "no number 'x'"),
+    "the certificate's gap is text": (certificate("gap", "no"), "gap is 'no'"),
     "the certificate's method is unknown": (certificate("method", "faith"), "method of cert"),
-    "it says to be another model": (other_model, "which this model does not have"),
+    "it says to be another model": (other_model, "class has no parameter"),
 }  # fmt: skip
 
 
@@ -124,12 +117,11 @@ def test_a_forged_model_is_refused_before_it_exists(model, case):
     change, message = FORGED[case]
     with pytest.raises(ArtefactError, match=message) as caught:
         eq.load(forged(model, change))
-    assert "model.eqp is no" in str(caught.value)
-    assert ". It was not written by equipoise as it is; get it again" in str(caught.value)
+    assert "model.eqp cannot be read" in str(caught.value)
     assert ".. " not in str(caught.value)
 
 
-def test_an_unchanged_model_passes_the_same_forger(model):
+def test_a_model_that_is_only_packed_again_loads(model):
     before = eq.load(model)
     after = eq.load(forged(model, lambda *_: None))
     np.testing.assert_array_equal(before.components_, after.components_)
@@ -137,52 +129,42 @@ def test_an_unchanged_model_passes_the_same_forger(model):
 
 def test_the_seed_of_a_random_model_cannot_be_negative(tmp_path):
     path = eq.models.Random().fit(PLAYS).save(tmp_path / "model.eqp")
-    with pytest.raises(ArtefactError, match="seed_ is -1, and is to be a whole number from 0 on"):
+    with pytest.raises(ArtefactError, match="seed_ is -1"):
         eq.load(forged(path, field("scalars", "seed_", -1)))
 
 
 def test_a_header_that_claims_a_petabyte_is_refused_without_allocating(model, monkeypatch):
-    def claim(manifest, entries):
-        name = "components_"
-        body = entries[f"arrays/{name}.npy"].partition(b"\n")[2]
-        entries[f"arrays/{name}.npy"] = npy_header("<f8", (10**15, 5)) + body
-        manifest["arrays"][name] |= {"shape": [10**15, 5]}
-        manifest["arrays"][name]["bytes"] = len(entries[f"arrays/{name}.npy"])
+    def claim(_, entries):
+        header = entries["arrays/components_.npy"].replace(b"(2, 5)", b"(2, 5" + b"0" * 14 + b")")
+        entries["arrays/components_.npy"] = header.replace(b" " * 14 + b"\n", b"\n")
 
-    def refuse(shape, *_, **__):
-        assert np.prod(shape) < 1000, f"{shape} was allocated"
-        return real(shape, *_, **__)
+    monkeypatch.setattr(array_files.npy, "read_array", None)
+    with pytest.raises(ArtefactError, match="header claims"):
+        eq.load(forged(model, claim))
 
-    real = np.empty
-    forged(model, claim)
-    monkeypatch.setattr(np, "empty", refuse)
-    with pytest.raises(ArtefactError, match="shape and size of 'components_' disagree"):
+
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(model, monkeypatch):
+    with zipfile.ZipFile(model, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("manifest.json", bytes(300_000_000))
+    monkeypatch.setattr(zipfile.ZipFile, "open", None)
+    with pytest.raises(ArtefactError, match="would unpack to 300,000,000"):
         eq.load(model)
 
 
-def test_a_packed_bomb_is_refused_before_it_is_unpacked(model):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("manifest.json", bytes(50_000_000))
-    model.write_bytes(file.getvalue())
-    with pytest.raises(ArtefactError, match="is compressed, and equipoise never writes those"):
-        eq.load(model)
-
-
-def test_indices_of_a_sparse_model_must_be_whole_numbers(tmp_path):
+def test_sparse_indices_must_be_integers(tmp_path):
     path = eq.models.ItemKNN(2).fit(PLAYS).save(tmp_path / "model.eqp")
     with zipfile.ZipFile(path) as archive:
         starts = np.lib.format.read_array(archive.open("arrays/item_weights_.indptr.npy"))
-    with pytest.raises(ArtefactError, match="indices of 'item_weights_' are no whole numbers"):
+    with pytest.raises(ArtefactError, match="'item_weights_' are not integers"):
         eq.load(forged(path, array("item_weights_.indptr", starts.astype("f8"))))
 
 
-def test_row_starts_of_a_sparse_model_lead_nowhere_else(tmp_path):
+def test_sparse_row_starts_must_be_in_bounds(tmp_path):
     path = eq.models.ItemKNN(2).fit(PLAYS).save(tmp_path / "model.eqp")
     with zipfile.ZipFile(path) as archive:
         starts = np.lib.format.read_array(archive.open("arrays/item_weights_.indptr.npy"))
-    starts[1], starts[-1] = 10**6, 0  # without a stored entry SciPy looks no further
-    with pytest.raises(ArtefactError, match="indices of 'item_weights_' lead outside of it"):
+    starts[1], starts[-1] = 10**6, 0  # SciPy checks no further if nothing is stored
+    with pytest.raises(ArtefactError, match="'item_weights_' are out of bounds"):
         eq.load(forged(path, array("item_weights_.indptr", starts)))
 
 
@@ -191,7 +173,7 @@ def test_entries_of_a_sparse_model_outside_its_rows_are_refused(tmp_path):
     with zipfile.ZipFile(path) as archive:
         starts = np.lib.format.read_array(archive.open("arrays/item_weights_.indptr.npy"))
     starts[-1] -= 1  # SciPy accepts it when the matrix is built, and fails in a product
-    with pytest.raises(ArtefactError, match="'item_weights_' has entries outside"):
+    with pytest.raises(ArtefactError, match="'item_weights_' are out of bounds"):
         eq.load(forged(path, array("item_weights_.indptr", starts)))
 
 
@@ -200,6 +182,6 @@ def test_unused_space_of_a_sparse_matrix_is_not_saved(tmp_path):
     roomy = matrix.copy()
     roomy.data, roomy.indices = np.append(matrix.data, 9.0), np.append(matrix.indices, 0)
     path = tmp_path / "model.eqp"
-    write_artefact(path, model="X", parameters={}, scalars={}, arrays={"W": roomy})
-    saved = read_artefact(path).arrays["W"]
+    write_model(path, model="X", parameters={}, scalars={}, arrays={"W": roomy})
+    saved = read_model(path).arrays["W"]
     np.testing.assert_array_equal((matrix @ saved).toarray(), (matrix @ matrix).toarray())

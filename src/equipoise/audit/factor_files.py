@@ -1,4 +1,4 @@
-"""A matrix from a file that somebody's library wrote: .npy, .npz or Parquet, never a pickle."""
+"""Read the factors or scores of another library's model: .npy, .npz or Parquet, never a pickle."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.audit.numpy_files import NumpyArchive, read_array, reading
+from equipoise.array_files import ArrayArchive, read_array, refuse_damage
 from equipoise.data.interactions import Interactions
 from equipoise.data.structure import refuse_broken_structure
 from equipoise.exceptions import InvalidDataError
 from equipoise.memory import require
 
-# What libraries call item factors in an .npz: implicit, scikit-learn, and what people write.
+# Names of item factors in an .npz: those of implicit and scikit-learn, and common choices.
 _FACTOR_NAMES = ("item_factors", "components_", "item_embeddings", "item_vectors")
 
 # A Parquet column of this name holds the items' ids, not a factor.
@@ -31,7 +31,7 @@ _ENDINGS = ".npy, .npz, .parquet or .eqp"
 
 
 class Matrix(NamedTuple):
-    """What a file held, and whether its name says that it is factors even if it is square."""
+    """A matrix, and whether its name marks it as factors even if it is square."""
 
     values: NDArray[Any]
     as_factors: bool
@@ -43,9 +43,9 @@ def read_matrix(path: Path, data: Interactions) -> Matrix:
     Parameters
     ----------
     path : Path
-        .npy; .npz of implicit (`item_factors`, or the similarity of its neighbours), with
-        `components_`, of SciPy (a sparse matrix), or with a single matrix; Parquet, one row an
-        item, with or without a column `item`.
+        .npy; .npz of implicit (`item_factors`, or the similarities of its neighbor models), with
+        `components_`, of SciPy (a sparse matrix), or with a single matrix; Parquet with one row
+        per item, with or without a column `item`.
     data : Interactions
         For the number of items, and their ids.
     """
@@ -53,13 +53,15 @@ def read_matrix(path: Path, data: Interactions) -> Matrix:
     ending = path.suffix.lower()
     if ending not in readers:
         raise InvalidDataError(
-            f"{path}: factors come from {_ENDINGS} files, got {ending or 'no ending'!r}. "
+            f"{path}: factors are read from {_ENDINGS} files, got {ending or 'no ending'!r}. "
             "Save the matrix with numpy.save."
         )
     if not path.is_file():
         kind = "is a folder" if path.is_dir() else "does not exist"
         raise InvalidDataError(f"{path} {kind}: there are no factors to read. Check the path.")
-    return readers[ending](path, data)
+    advice = "Save the matrix itself with numpy.save or numpy.savez; pickles are refused."
+    with refuse_damage(path, "a matrix", advice):
+        return readers[ending](path, data)
 
 
 def _npy(path: Path, data: Interactions) -> Matrix:  # noqa: ARG001
@@ -67,7 +69,7 @@ def _npy(path: Path, data: Interactions) -> Matrix:  # noqa: ARG001
 
 
 def _npz(path: Path, data: Interactions) -> Matrix:
-    with NumpyArchive(path) as archive:
+    with ArrayArchive(path) as archive:
         names = archive.names
         if set(names) >= _SPARSE:
             return _sparse(path, archive, data)
@@ -81,7 +83,7 @@ def _npz(path: Path, data: Interactions) -> Matrix:
             problem = "none is" if not fitting else f"{', '.join(fitting)} all are"
             raise InvalidDataError(
                 f"{path} holds {listed}: {problem} a matrix with one row or column for each of the "
-                f"{data.n_items:,} items. Save the one that is meant under the name item_factors."
+                f"{data.n_items:,} items. Save the right one under the name item_factors."
             )
         return Matrix(archive.array(fitting[0]), as_factors=False)
 
@@ -90,8 +92,8 @@ def _fits(shape: tuple[int, ...], n_items: int) -> bool:
     return len(shape) == 2 and n_items in shape
 
 
-def _sparse(path: Path, archive: NumpyArchive, data: Interactions) -> Matrix:
-    """What SciPy saved, or the similarity of implicit's neighbours, which names no format: CSR."""
+def _sparse(path: Path, archive: ArrayArchive, data: Interactions) -> Matrix:
+    """Read a sparse matrix that SciPy saved, or similarities of implicit (CSR, no format named)."""
     import scipy.sparse as sp
 
     shape = tuple(archive.array("shape").ravel().tolist())
@@ -102,13 +104,12 @@ def _sparse(path: Path, archive: NumpyArchive, data: Interactions) -> Matrix:
         )
     check_score_size(data.n_items)
     kinds = {"csr": sp.csr_array, "csc": sp.csc_array, "bsr": sp.bsr_array}
-    with reading(path):
-        named = archive.array("format").item() if "format" in archive.names else "csr"
-        kind = kinds[named.decode() if isinstance(named, bytes) else str(named)]
-        values, columns, starts = (archive.array(name) for name in ("data", "indices", "indptr"))
-        stored = kind((values, columns, starts), shape=shape)
-        refuse_broken_structure(stored, str(path))
-        return Matrix(stored.toarray(), as_factors=False)
+    named = archive.array("format").item() if "format" in archive.names else "csr"
+    kind = kinds[named.decode() if isinstance(named, bytes) else str(named)]
+    values, columns, starts = (archive.array(name) for name in ("data", "indices", "indptr"))
+    stored = kind((values, columns, starts), shape=shape)
+    refuse_broken_structure(stored, str(path))
+    return Matrix(stored.toarray(), as_factors=False)
 
 
 def check_score_size(n_items: int) -> None:
@@ -132,7 +133,7 @@ def _parquet(path: Path, data: Interactions) -> Matrix:
 
 
 def _columns(path: Path, table: Any) -> NDArray[Any]:
-    """Numbers side by side, or one column of lists of the same length."""
+    """Return one factor per column, or the lists of a single column."""
     import polars as pl
 
     if table.width == 1 and table.dtypes[0] in (pl.List, pl.Array):
@@ -141,27 +142,27 @@ def _columns(path: Path, table: Any) -> NDArray[Any]:
         if len(lengths) != 1 or -1 in lengths:
             raise InvalidDataError(
                 f"{path}: the lists in column {table.columns[0]!r} differ in length or are "
-                "missing. Give each item as many factors."
+                "missing. Each item needs the same number of factors."
             )
         try:
             return np.array(rows, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise InvalidDataError(
                 f"{path}: the lists in column {table.columns[0]!r} must hold numbers: {error}. "
-                "Give each item its factors."
+                "Use one list of numbers per item."
             ) from error
     other = [name for name, kind in table.schema.items() if not kind.is_numeric()]
     if other or not table.width:
         raise InvalidDataError(
-            f"{path}: factors are columns of numbers, and {', '.join(map(repr, other)) or 'there'} "
-            f"{'is' if len(other) == 1 else 'are'} none. Leave other columns out; ids of the items "
-            "go into a column named 'item'."
+            f"{path}: factors must be columns of numbers, and "
+            f"{f'these are not: {other}' if other else 'there are none'}. Remove other columns; "
+            "item ids go into a column named 'item'."
         )
     return np.asarray(table.cast(pl.Float64).to_numpy())
 
 
 def _in_order(path: Path, values: NDArray[Any], ids: Any, data: Interactions) -> NDArray[Any]:
-    """Rows in the order of the data's items, told by their ids."""
+    """Return the rows in the order of the data's items, matched by id."""
     from equipoise.data.identifiers import Lookup, as_id_array, name_a_few
 
     vocabulary = as_id_array(ids.to_numpy(), "item")
@@ -175,6 +176,6 @@ def _in_order(path: Path, values: NDArray[Any], ids: Any, data: Interactions) ->
     repeated = [each for each, times in Counter(vocabulary.tolist()).items() if times > 1]
     if repeated:
         raise InvalidDataError(
-            f"{path} has more than one row for {name_a_few(repeated)}. Give each item one."
+            f"{path} has more than one row for {name_a_few(repeated)}. Keep one row per item."
         )
     return np.asarray(values[place])

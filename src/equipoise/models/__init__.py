@@ -10,7 +10,6 @@ import importlib
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from equipoise.exceptions import ArtefactError
 from equipoise.models.registry import BY_CLASS
 
 if TYPE_CHECKING:
@@ -42,24 +41,21 @@ __all__ = ["load", *_HOME]
 
 
 def load(path: str | PathLike[str]) -> Recommender:
-    """Read whatever model a file holds.
+    """Load a saved model of any class.
+
+    Classes of other packages load if they are registered under the entry point
+    ``equipoise.models``.
 
     Parameters
     ----------
     path : path
         A file that `Recommender.save` wrote.
     """
-    from equipoise.models.persistence import read_artefact
-    from equipoise.models.thawing import thawing
+    from equipoise.models.persistence import find_class, read_model, refuse_damaged_model
 
-    artefact = read_artefact(path)
-    if artefact.model not in BY_CLASS:
-        raise ArtefactError(
-            f"{path} holds a {artefact.model!r}, which this version does not know "
-            f"(known: {', '.join(BY_CLASS)}). Upgrade equipoise."
-        )
-    with thawing(path, artefact.model):
-        return BY_CLASS[artefact.model].load_class()._thawed(artefact)
+    saved = read_model(path)
+    with refuse_damaged_model(path):
+        return find_class(saved.model)._deserialize(saved)
 
 
 def __getattr__(name: str) -> Any:

@@ -307,8 +307,8 @@ class ItemWeightedPCA(ProjectionModel):
         strengths: NDArray[Any] = relative.astype(self.components_.dtype)
         return strengths
 
-    def _frozen_parameters(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        parameters, arrays = super()._frozen_parameters()
+    def _saved_parameters(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        parameters, arrays = super()._saved_parameters()
         if parameters.get("item_weights") is not None:  # a callable or a list: keep its result
             parameters.pop("item_weights")
             arrays["item_weights"] = self.item_weights_

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -24,12 +24,11 @@ from equipoise.distributed.gram import BlockedGram
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
 from equipoise.models.ann import FactorForm
 from equipoise.models.item_norms import block_popularity, popularity_of
-from equipoise.models.persistence import Artefact
+from equipoise.models.persistence import SavedModel, check_scalars
 from equipoise.models.recommender import Recommender
 from equipoise.models.similarity import cosines_to
-from equipoise.models.thawing import read_certificate
 from equipoise.spectral.certificate import Certificate, certify, suboptimality
-from equipoise.spectral.eigen import Eigenpairs
+from equipoise.spectral.eigen import BoundMethod, Eigenpairs
 from equipoise.spectral.gram import DenseGram, Gram
 from equipoise.spectral.lanczos import (
     LANCZOS_ZERO,
@@ -333,9 +332,14 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         return super()._learned_scalars() | {"certificate_": asdict(self.certificate_)}
 
     @classmethod
-    def _thawed(cls, artefact: Artefact) -> Self:
-        model = super()._thawed(artefact)
-        model.certificate_ = read_certificate(artefact.scalars["certificate_"])
+    def _deserialize(cls, saved: SavedModel) -> Self:
+        model = super()._deserialize(saved)
+        record = saved.scalars["certificate_"]
+        kinds = {"float": float, "int": int, "BoundMethod": str}
+        check_scalars(record, {field.name: kinds[str(field.type)] for field in fields(Certificate)})
+        if record["method"] not in get_args(BoundMethod):
+            raise ValueError(f"method of certificate_ is {record['method']!r:.40}")
+        model.certificate_ = Certificate(**record)
         return model
 
 

@@ -23,9 +23,15 @@ from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
 from equipoise.models.ann import AnnVectors, FactorForm
 from equipoise.models.estimator import Estimator
-from equipoise.models.persistence import Artefact, read_artefact, write_artefact
+from equipoise.models.persistence import (
+    SavedModel,
+    check_contents,
+    class_name,
+    read_model,
+    refuse_damaged_model,
+    write_model,
+)
 from equipoise.models.ranking import Ranking, rank_items, top_items
-from equipoise.models.thawing import check_contents, thawing
 
 
 class Explanation(NamedTuple):
@@ -202,15 +208,15 @@ class Recommender(Estimator):
         )
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the fitted model to one file, whole or not at all, without pickle."""
+        """Save the fitted model to one file, without pickle. An old file is replaced at the end."""
         check_is_fitted(self)
-        parameters, arrays = self._frozen_parameters()
+        parameters, arrays = self._saved_parameters()
         arrays |= {name: getattr(self, name) for name in self._arrays if hasattr(self, name)}
         if self.item_ids_ is not None:
             arrays["item_ids_"] = self.item_ids_
-        return write_artefact(
+        return write_model(
             path,
-            model=type(self).__name__,
+            model=class_name(type(self)),
             parameters=parameters,
             scalars=self._learned_scalars(),
             arrays=arrays,
@@ -219,41 +225,42 @@ class Recommender(Estimator):
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a model that `save` wrote; refuses one of another class."""
-        artefact = read_artefact(path)
-        if artefact.model != cls.__name__:
+        saved = read_model(path)
+        if saved.model != class_name(cls):
             raise InvalidParameterError(
-                f"{path} holds a {artefact.model}, not a {cls.__name__}. "
-                "Use equipoise.load(path), which returns whatever the file holds."
+                f"{path} holds a {saved.model}, not a {class_name(cls)}. "
+                "Use equipoise.load(path), which loads a model of any class."
             )
-        with thawing(path, artefact.model):
-            return cls._thawed(artefact)
+        with refuse_damaged_model(path):
+            return cls._deserialize(saved)
 
     def _learned_scalars(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._scalars}
 
     @classmethod
-    def _thawed(cls, artefact: Artefact) -> Self:
-        check_contents(artefact, cls._get_param_names(), cls._scalars, cls._arrays)
-        arrays = dict(artefact.arrays)
-        parameters = dict(artefact.parameters)
+    def _deserialize(cls, saved: SavedModel) -> Self:
+        """Return the model that a file holds, after its contents were checked."""
+        check_contents(saved, cls._get_param_names(), cls._scalars, cls._arrays)
+        arrays = dict(saved.arrays)
+        parameters = dict(saved.parameters)
         for name in list(arrays):
             if name in cls._get_param_names():
                 parameters[name] = arrays.pop(name)
         model = cls(**parameters)
         model._validate_params()
         model.item_ids_ = arrays.pop("item_ids_", None)
-        for name, value in {**artefact.scalars, **arrays}.items():
+        for name, value in {**saved.scalars, **arrays}.items():
             setattr(model, name, value)
         return model
 
-    def _frozen_parameters(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Constructor parameters as JSON values, and those that are arrays."""
+    def _saved_parameters(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the constructor parameters that are JSON values, and those that are arrays."""
         parameters = self.get_params(deep=False)
         arrays = {k: np.asarray(v) for k, v in parameters.items() if isinstance(v, np.ndarray)}
         plain = {k: v for k, v in parameters.items() if k not in arrays}
         if isinstance(plain.get("random_state"), np.random.RandomState):
-            plain["random_state"] = None  # a generator's state belongs to the run, not the model
-        return {k: v.item() if isinstance(v, np.generic) else v for k, v in plain.items()}, arrays
+            plain["random_state"] = None  # the state of a generator is not part of a model
+        return plain, arrays
 
     @cached_property
     def _item_lookup(self) -> Lookup:

@@ -15,7 +15,7 @@ from equipoise import ItemWeightedPCA, VanillaPCA
 from equipoise.data.synthetic import listening
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "serve.md"
-FENCED = r"<!-- plain artefact: begin -->\n```python\n(.*?)```\n<!-- plain artefact: end -->"
+FENCED = r"<!-- plain model file: begin -->\n```python\n(.*?)```\n<!-- plain model file: end -->"
 
 AFTERWARDS = """
 import sys
