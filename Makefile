@@ -1,17 +1,28 @@
 # Each target sets up .venv by itself from python3 + pip only.
 PYTHON ?= python3
-BIN := .venv/bin
+ifeq ($(OS),Windows_NT)
+  BIN := .venv/Scripts
+  EXE := .exe
+else
+  BIN := .venv/bin
+endif
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check bench soak fuzz oldest docs clean help
+.PHONY: demo quick test test-all check bench soak fuzz oldest docs site clean help
 .DEFAULT_GOAL := help
 
-# Without PyTorch, a browser, data, servers, and what the newest NumPy prints
-OLDEST_SCOPE := tests --ignore=tests/models/lightgcn --ignore=tests/browser \
-  --ignore=tests/docs -m "not slow and not data and not postgres and not browser"
+# One worker per core, one file per worker: tests of a file share what is slow to set up
+PYTEST := python -m pytest -n auto --dist loadfile
+# Needs no PyTorch, browser, data set or server, even where they are there
+PORTABLE := not slow and not data and not postgres and not browser
+# In one process of Python: no cluster, no commands in processes of their own
+QUICK := $(PORTABLE) and not medium and not distributed
+NO_TORCH := --ignore=tests/models/lightgcn
+# The pages show what the newest NumPy prints
+OLDEST_SCOPE := tests $(NO_TORCH) --ignore=tests/docs -m "$(PORTABLE)"
 
 help:  ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 demo: .venv/.core  ## audit the built-in example data: a table, a verdict and a page to open
 	@$(BIN)/equipoise demo
@@ -19,8 +30,14 @@ demo: .venv/.core  ## audit the built-in example data: a table, a verdict and a 
 	@echo "  $(BIN)/equipoise audit plays.csv"
 	@echo "or, to type just equipoise:  source $(BIN)/activate"
 
-test: .venv/.dev  ## run every test (EQUIPOISE_DATA adds those on the paper's data)
-	$(BIN)/python -m pytest -n auto --dist loadfile
+quick: .venv/.dev  ## run the fast tests: at every save, under a minute
+	$(BIN)/$(PYTEST) -q -m "$(QUICK)" $(NO_TORCH)
+
+test: .venv/.dev  ## run the tests that need nothing but Python: before every change, some minutes
+	$(BIN)/$(PYTEST) -m "$(PORTABLE)" $(NO_TORCH)
+
+test-all: .venv/.dev  ## run every test; EQUIPOISE_DATA and the like add to them (CONTRIBUTING.md)
+	$(BIN)/$(PYTEST)
 
 check: .venv/.dev  ## lint, format and strict type check
 	$(BIN)/ruff check .
@@ -44,28 +61,30 @@ fuzz: .venv/.dev  ## try every way in with some thousand inputs (fuzz/README.md)
 	$(BIN)/python fuzz/run.py all --inputs 5000
 
 oldest: .venv-oldest/.ready  ## run the core's tests with the oldest dependencies allowed
-	.venv-oldest/bin/python -m pytest -n auto --dist loadfile $(OLDEST_SCOPE)
+	$(subst .venv,.venv-oldest,$(BIN))/$(PYTEST) $(OLDEST_SCOPE)
 
-docs: .venv/.docs  ## build the documentation into site/
-	$(BIN)/python -m pytest -q tests/docs # runs every code block, checks every link
+docs: site  ## build the documentation into site/, and test it
+	$(BIN)/$(PYTEST) -q tests/docs # runs every code block, checks every link
+
+site: .venv/.docs  ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
 
 clean:  ## remove the environment and everything built
 	rm -rf .venv .venv-oldest .venv-bootstrap site build dist
 
 # `venv` is missing on some Debian machines: virtualenv, unpacked beside us, stands in.
-$(BIN)/python:
+$(BIN)/python$(EXE):
 	@echo "Setting up .venv (once, about a minute) ..."
 	@$(PYTHON) -m venv .venv 2>/dev/null || { rm -rf .venv; \
 	  $(PYTHON) -m pip install --quiet --target .venv-bootstrap virtualenv && \
 	  PYTHONPATH=.venv-bootstrap $(PYTHON) -m virtualenv --quiet .venv; }
 
-.venv/.core: pyproject.toml | $(BIN)/python
+.venv/.core: pyproject.toml | $(BIN)/python$(EXE)
 	@echo "Installing equipoise ..."
 	@$(PIP) --editable .
 	@touch $@
 
-.venv/.dev: pyproject.toml | $(BIN)/python
+.venv/.dev: pyproject.toml | $(BIN)/python$(EXE)
 	@echo "Installing equipoise with its development tools ..."
 	@$(PIP) --editable ".[dev]"
 	@touch $@ .venv/.core
@@ -78,7 +97,7 @@ $(BIN)/python:
 .venv-oldest/.ready: .ci/oldest.txt
 	@echo "Setting up .venv-oldest with the oldest versions that pyproject.toml allows ..."
 	@$(PYTHON) -m venv .venv-oldest
-	@.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
+	@$(subst .venv,.venv-oldest,$(BIN))/python -m pip install --quiet --disable-pip-version-check \
 	  --constraint .ci/oldest.txt --editable ".[sql,zstd,sdp,als,plot,datasets,ann,dask]" \
 	  hypothesis pandas pyarrow pytest pytest-xdist
 	@touch $@

@@ -22,6 +22,29 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 
+# Folders whose tests start processes or work on more than a toy: `make quick` leaves them out.
+MEDIUM_FOLDERS = {
+    "distributed",
+    "docs",
+    "determinism",
+    "examples",
+    "faults",
+    "fuzz",
+    "paper",
+    "soak",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of these folders as medium."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and MEDIUM_FOLDERS & set(
+            item.path.parts[len(here.parts) :]
+        ):
+            item.add_marker(pytest.mark.medium)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder with `lastfm-2k/` and `ml-1m/`; without it the test is skipped, loudly."""

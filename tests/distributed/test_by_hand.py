@@ -19,7 +19,7 @@ from tests.distributed.object_store import object_store
 from tests.distributed.subspaces import assert_same_model
 from tests.distributed.test_faults import during_a_pass, gate  # noqa: F401 (a fixture)
 
-pytestmark = pytest.mark.distributed
+pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

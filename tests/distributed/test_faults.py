@@ -27,7 +27,7 @@ from tests.distributed.slow_models import (
     wait_until,
 )
 
-pytestmark = pytest.mark.distributed
+pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 
 @pytest.fixture
