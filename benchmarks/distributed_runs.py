@@ -96,7 +96,7 @@ def apart(run: Callable[[], Any], threads: int = 1) -> Any:
 
 def write_table(size: Size, folder: Path) -> None:
     """Write the table as Parquet files, rows in order of users; one file is held at a time."""
-    from equipoise.data.synthetic.heavy_tail import scale_in_parts
+    from equipoise.data.synthetic.benchmark import scale_in_parts
 
     files = -(-size.nnz // _ROWS_A_FILE)
     parts = scale_in_parts(size.users, size.items, size.nnz, files)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from equipoise.data import Interactions, synthetic
-from equipoise.data.synthetic import heavy_tail
+from equipoise.data.synthetic import benchmark
 from equipoise.exceptions import InvalidParameterError
 
 
@@ -217,14 +217,14 @@ class TestScale:
         assert data != synthetic.scale(3000, 500, 60_000, seed=3)
 
     def test_parts_are_users_of_one_world_and_add_up(self):
-        parts = list(heavy_tail.scale_in_parts(3000, 500, 60_001, 4, seed=2))
+        parts = list(benchmark.scale_in_parts(3000, 500, 60_001, 4, seed=2))
         assert [part.nnz for part in parts] == [15_000, 15_000, 15_000, 15_001]
         assert np.concatenate([part.user_ids for part in parts]).tolist() == list(range(3000))
         popular = [part.popularity("count") for part in parts]
         assert np.corrcoef(popular).min() > 0.9
 
     def test_many_blocks_of_users_give_valid_data(self, monkeypatch):
-        monkeypatch.setattr(heavy_tail, "_BLOCK", 1000)
+        monkeypatch.setattr(benchmark, "_BLOCK", 1000)
         data = synthetic.scale(2000, 300, 20_000)
         assert data.nnz == 20_000
         assert np.diff(data.matrix.indptr)[-100:].sum() > 0

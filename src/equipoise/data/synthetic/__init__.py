@@ -1,9 +1,9 @@
-"""Planted worlds: the demo data, the theorems' matrices, data of any size for benchmarks."""
+"""Synthetic data: the demo, matrices of the paper's theorems, data of any size for benchmarks."""
 
 from __future__ import annotations
 
-from equipoise.data.synthetic.heavy_tail import scale
-from equipoise.data.synthetic.listeners import listening
+from equipoise.data.synthetic.benchmark import scale
+from equipoise.data.synthetic.demo import listening
 from equipoise.data.synthetic.theory import (
     ExclusiveTastes,
     PlantedSpectrum,

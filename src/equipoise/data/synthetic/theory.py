@@ -1,4 +1,4 @@
-"""Matrices whose spectrum or components are known by construction: the theorems' worlds."""
+"""Matrices whose spectrum or components are known by construction, for the paper's theorems."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def popular_and_rare(
 
     The first n_popular columns are independent Bernoulli(½), so their singular values grow as √n;
     every other item has exactly `users_per_rare_item` users. PCA with n_popular components tends
-    to the identity on the popular items as n_users grows, and forgets the others.
+    to the identity on the popular items as n_users grows, and to zero on the others.
     """
     if not 1 <= users_per_rare_item <= n_users:
         raise InvalidParameterError(

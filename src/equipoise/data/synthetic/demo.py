@@ -1,7 +1,8 @@
-"""The demo data: a world of listeners with planted tastes and a mainstream that everyone plays."""
+"""The demo data: play counts of invented listeners with planted tastes and a shared mainstream."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,20 +10,47 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from equipoise.data.interactions import Interactions
-from equipoise.data.synthetic.artist_names import GENRES, MAINSTREAM, artist_names
 from equipoise.exceptions import InvalidParameterError
+
+GENRES = (
+    "dream pop",
+    "desert rock",
+    "chamber folk",
+    "slow jazz",
+    "night disco",
+    "glass ambient",
+    "brass funk",
+    "harbour soul",
+    "attic punk",
+    "cloud rap",
+    "iron metal",
+    "paper techno",
+)
+MAINSTREAM = "mainstream"
+
+_FIRST_WORDS = (
+    "Velvet Amber Copper Quiet Hollow Crooked Borrowed Distant Saltwater Tangerine Marble Woollen "
+    "Painted Patient Gilded Sleeping Wandering Unspoken Feathered Lacquered Thirteenth Winter "
+    "Cobalt Drowsy Folded Polite Rusted Sudden Tilted Upward"
+)
+_SECOND_WORDS = (
+    "Harbour Orchard Meridian Thicket Almanac Ferry Parlour Observatory Gazette Turnstile "
+    "Lighthouse Pagoda Corridor Barometer Quarry Viaduct Sundial Cloakroom Estuary "
+    "Weathervane Cartographer Semaphore Gondola Hinterland Kiosk Metronome Paddock "
+    "Rotunda Tollbooth Windowsill Ropewalk"
+)
 
 # One artist in twenty is a hit: at rank 16 to 32 PCA then has a hit for nearly every component.
 _HIT_SHARE = 0.05
-# What part of their artists listeners take from the hits, on average (Beta with mean 0.3)
+# Share of hits among the artists of a listener (Beta distribution with mean 0.3)
 _HIT_TASTE = (2.0, 14.0 / 3.0)
-# Zipf exponent of popularity within a genre, shifted by 2 so that the first does not take all
+# Zipf exponent of popularity within a genre; the shift keeps the first artist from dominating
 _ZIPF, _ZIPF_SHIFT = 0.8, 2.0
-# One artist in twenty is heard outside the genres a listener loves: tastes leak
+# Share of a listener's artists from outside their favorite genres
 _LEAK = 0.05
 _MEDIAN_ARTISTS, _FEWEST_ARTISTS = 26, 8
-# Fans of a hit play it far more than chance (a Pareto tail). That gives hits variance of their own,
-# shared with no other artist: what draws PCA's leading components to single hits.
+# Fans play a hit far more often (a Pareto tail). No other artist shares this variance, so it
+# draws PCA's leading components to single hits.
 _FAN_TAIL, _FAN_STRENGTH = 2.0, 0.8
 _PLAYS_SPREAD, _MEDIAN_PLAYS = 0.8, 4
 
@@ -35,15 +63,15 @@ class _Artists(NamedTuple):
 def listening(n_users: int = 2000, n_items: int = 600, seed: int = 0) -> Interactions:
     """Return play counts of invented listeners and artists.
 
-    Each listener loves one to three of twelve genres and plays the mainstream too; popularity and
-    play counts have heavy tails. Fans of a hit play it out of all proportion, so the hits have
-    large variance of their own: plain PCA spends its leading components on single hits, and
-    artists of a genre wait for the trailing ones. Item weighting brings the genres forward.
+    Each listener prefers one to three of twelve genres and also plays the mainstream; popularity
+    and play counts have heavy tails. Fans of a hit play it very often, so each hit has a large
+    variance of its own. Plain PCA spends its leading components on single hits; item weighting
+    spends them on genres.
 
     Parameters
     ----------
     n_users, n_items : int
-        At least 1 listener and 60 artists. Works on a dense n_users x n_items array.
+        At least 1 listener and 60 artists. Memory grows with n_users × n_items.
     seed : int
         Same seed, same table.
 
@@ -101,7 +129,7 @@ def _heard(
 
 
 def _loved_genres(n_users: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return how each listener divides their love between one to three genres."""
+    """Return the share of each of one to three favorite genres, per listener."""
     love = rng.gamma(1.0, size=(n_users, 3)) + 0.15
     love[np.arange(3) >= rng.integers(1, 4, size=(n_users, 1))] = 0.0
     tastes = np.zeros((n_users, len(GENRES)))
@@ -114,3 +142,24 @@ def _plays(is_hit: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.fl
     plays = rng.lognormal(0.0, _PLAYS_SPREAD, len(is_hit))
     fans = 1.0 + _FAN_STRENGTH * rng.pareto(_FAN_TAIL, len(is_hit))
     return np.ceil(_MEDIAN_PLAYS * plays * np.where(is_hit, fans, 1.0))
+
+
+def artist_names(genres: Sequence[str]) -> list[str]:
+    """Return one unique name per entry, followed by its genre; the same input, the same names.
+
+    The word lists have 30 and 31 words, numbers without a common divisor. So stepping through both
+    at once visits every pair before one repeats. After that the names are numbered.
+
+    Examples
+    --------
+    >>> artist_names(["dream pop", "slow jazz"])
+    ['Velvet Harbour (dream pop)', 'Amber Orchard (slow jazz)']
+    """
+    firsts, seconds = _FIRST_WORDS.split(), _SECOND_WORDS.split()
+    pairs = len(firsts) * len(seconds)
+    names = []
+    for position, genre in enumerate(genres):
+        first, second = firsts[position % len(firsts)], seconds[position % len(seconds)]
+        edition = f" {position // pairs + 1}" if position >= pairs else ""
+        names.append(f"{first} {second}{edition} ({genre})")
+    return names
