@@ -17,9 +17,8 @@ from equipoise.data.catalog import CATALOG, Dataset
 
 PLAYS = "userID\tartistID\tweight\n2\t51\t13883\n2\t52\t11690\n3\t51\t228\n"
 ARTISTS = "id\tname\turl\tpictureURL\n51\tDuran Duran\tu\tp\n52\tMorcheeba\tu\tp\n"
-# What a fetch leaves when it went well, and what when it was interrupted
+# What a successful fetch leaves
 WHOLE = {"lastfm-2k/artists.dat", "lastfm-2k/user_artists.dat", "lastfm-2k/readme.txt"}
-PART = "hetrec2011-lastfm-2k.zip.part"
 
 
 @dataclass

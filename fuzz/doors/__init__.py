@@ -8,7 +8,7 @@ from pathlib import Path
 from fuzz.door import Door
 
 NAMES = (
-    "text", "lightgcn", "parquet", "containers", "interactions", "model", "factors", "archive",
+    "text", "lightgcn", "parquet", "containers", "interactions", "model", "factors",
     "commands",
 )  # fmt: skip
 CORPUS = Path(__file__).parents[1] / "corpus"

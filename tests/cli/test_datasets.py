@@ -56,7 +56,7 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-def test_the_listing_names_every_set_with_size_licence_citation_and_place(capsys, cache):
+def test_the_listing_names_every_set_with_size_license_citation_and_place(capsys, cache):
     assert run(["datasets"]) == 0
     said = capsys.readouterr().out
     for dataset in CATALOG.values():
@@ -86,12 +86,12 @@ def test_the_listing_as_json(capsys, cache):
     assert listed["ml-25m"]["hash"].startswith("md5:")
 
 
-def test_get_prints_the_folder_alone_and_tells_licence_and_citation(capsys, published, cache):
+def test_get_prints_the_folder_alone_and_tells_license_and_citation(capsys, published, cache):
     assert run(["datasets", "get", "lastfm-2k"]) == 0
     said = capsys.readouterr()
     assert said.out == f"{cache / 'lastfm-2k'}\n"
     assert (cache / "lastfm-2k" / "user_artists.dat").read_text() == PLAYS
-    assert f"Licence: {published.licence}" in said.err
+    assert f"License: {published.license}" in said.err
     assert f"Cite: {published.citation}" in said.err
 
 

@@ -1,16 +1,23 @@
-"""Downloads from a real HTTP server on loopback: good, wrong, cut, refused."""
+"""Downloads from a real HTTP server on loopback: good, wrong, cut, refused, interrupted."""
 
 from __future__ import annotations
 
 import hashlib
+import io
+import os
+import signal
+import subprocess
 import sys
+import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
-from tests.publisher import PART, PLAYS, WHOLE, files_in, publishing
+from tests.publisher import ARTISTS, PLAYS, WHOLE, files_in, publishing, zipped
 
-from equipoise.data.catalog import DownloadError, fetch, load_dataset
+from equipoise.data.catalog import Dataset, DownloadError, fetch, fetching, load_dataset
 from equipoise.exceptions import InvalidDataError, MissingExtraError, OutputError
+from equipoise.progress import NoProgress
 
 pytest.importorskip("pooch")
 
@@ -18,127 +25,118 @@ pytest.importorskip("pooch")
 @pytest.fixture
 def publisher(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(fetching, "_RETRIES", 0)
     with publishing() as site:
         yield site
 
 
+class Bytes(NoProgress):
+    """Counts the bytes of the task "Downloading"."""
+
+    def __init__(self):
+        self.total, self.done, self.notes = None, 0, []
+
+    def start(self, name, total=None):
+        self.total = total if name == "Downloading" else self.total
+
+    def advance(self, amount=1):
+        self.done += amount
+
+    def note(self, text):
+        self.notes.append(text)
+
+
 def test_a_good_archive_is_unpacked_and_nothing_else_stays(publisher, tmp_path):
-    told = []
-    home = fetch(publisher.dataset(), tmp_path, progress=lambda *news: told.append(news))
+    seen = Bytes()
+    home = fetch(publisher.dataset(), tmp_path, progress=seen)
     assert home == tmp_path / "lastfm-2k"
     assert files_in(tmp_path) == WHOLE
+    assert list(tmp_path.iterdir()) == [home]
     assert (home / "user_artists.dat").read_text() == PLAYS
-    size = len(publisher.content)
-    assert [news for news in told if news[0] == "Downloading"][-1] == ("Downloading", size, size)
-    assert told[-1][0] == "Unpacking"
+    assert seen.done == seen.total == len(publisher.content)
+    assert seen.notes == ["unpacking"]
 
 
-def test_what_was_fetched_loads_with_names_and_is_not_fetched_again(publisher, tmp_path):
+def test_folders_within_the_archive_are_not_kept(publisher, tmp_path):
+    publisher.content = zipped({"ml/u.item": ARTISTS, "ml/u.data": PLAYS, "ml/README": "Hi"})
+    dataset = publisher.dataset(
+        members=("ml/u.item", "ml/u.data"), readme="ml/README", tables=("u.data",)
+    )
+    fetch(dataset, tmp_path)
+    assert files_in(tmp_path) == {"lastfm-2k/u.item", "lastfm-2k/u.data", "lastfm-2k/README"}
+
+
+def test_a_fetched_data_set_loads_with_names_and_is_not_fetched_again(publisher, tmp_path):
     dataset = publisher.dataset()
     fetch(dataset, tmp_path)
     plays = load_dataset(dataset, data_dir=tmp_path)
     assert plays.matrix.toarray().tolist() == [[13883.0, 11690.0], [228.0, 0.0]]
     assert plays.item_names.tolist() == ["Duran Duran", "Morcheeba"]
     fetch(dataset, tmp_path)
-    assert publisher.ranges == [None]
+    assert len(publisher.ranges) == 1
 
 
-def test_the_cache_is_where_the_environment_says(publisher, tmp_path, monkeypatch):
+def test_the_cache_is_set_by_the_environment(publisher, tmp_path, monkeypatch):
     monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("EQUIPOISE_DATA", raising=False)
     assert fetch(publisher.dataset()) == tmp_path / "cache" / "lastfm-2k"
     assert load_dataset(publisher.dataset()).nnz == 3
 
 
-def test_an_md5_is_checked_as_an_md5(publisher, tmp_path):
-    right = f"md5:{hashlib.md5(publisher.content).hexdigest()}"
-    wrong = f"md5:{hashlib.md5(b'').hexdigest()}"
-    with pytest.raises(InvalidDataError, match="MD5 hash"):
+@pytest.mark.parametrize("kind", ["md5", "sha256"])
+def test_a_wrong_hash_leaves_nothing_behind(publisher, tmp_path, kind):
+    wrong, right = (f"{kind}:{hashlib.new(kind, c).hexdigest()}" for c in (b"", publisher.content))
+    with pytest.raises(InvalidDataError, match="not the published archive"):
         fetch(publisher.dataset(hash=wrong), tmp_path)
+    assert list(tmp_path.iterdir()) == []
     assert fetch(publisher.dataset(hash=right), tmp_path).is_dir()
 
 
-def test_a_wrong_hash_leaves_nothing_behind(publisher, tmp_path):
-    with pytest.raises(InvalidDataError, match=r"is not the published archive.*nothing of it"):
-        fetch(publisher.dataset(hash="sha256:" + "0" * 64), tmp_path)
-    assert files_in(tmp_path) == set()
-    assert len(publisher.ranges) == 1
+def test_a_broken_connection_is_retried(publisher, tmp_path, monkeypatch):
+    monkeypatch.setattr(fetching, "_RETRIES", 1)
+    send = publisher.send
 
+    def cut_the_first(handler, body):
+        publisher.cut_after = 1000 if len(publisher.ranges) == 1 else None
+        send(handler, body)
 
-def test_a_cut_connection_keeps_its_part_and_the_next_run_asks_for_the_rest(publisher, tmp_path):
-    publisher.cut_after = 131_072
-    size = f"{len(publisher.content):,}"
-    with pytest.raises(DownloadError, match=rf"broke after 131,072 of {size} bytes.*continues"):
-        fetch(publisher.dataset(), tmp_path)
-    assert files_in(tmp_path) == {PART}
-    assert (tmp_path / PART).read_bytes() == publisher.content[:131_072]
-    publisher.cut_after = None
+    monkeypatch.setattr(publisher, "send", cut_the_first)
     fetch(publisher.dataset(), tmp_path)
-    assert publisher.ranges == [None, "bytes=131072-"]
     assert files_in(tmp_path) == WHOLE
+    assert len(publisher.ranges) == 2
 
 
-def test_a_server_without_ranges_is_asked_for_everything_again(publisher, tmp_path):
-    publisher.understands_ranges = False
-    (tmp_path / PART).write_bytes(publisher.content[:1000])
-    fetch(publisher.dataset(), tmp_path)
-    assert publisher.ranges == ["bytes=1000-"]  # answered with the whole, which replaces the part
-    assert files_in(tmp_path) == WHOLE
-
-
-def test_a_part_of_another_file_is_thrown_away_after_its_hash_fails(publisher, tmp_path):
-    (tmp_path / PART).write_bytes(b"x" * 1000)
-    fetch(publisher.dataset(), tmp_path)
-    assert publisher.ranges == ["bytes=1000-", None]
-    assert files_in(tmp_path) == WHOLE
-
-
-def test_a_part_longer_than_the_file_is_started_again(publisher, tmp_path):
-    (tmp_path / PART).write_bytes(publisher.content + b"more")
-    fetch(publisher.dataset(), tmp_path)
-    assert publisher.ranges == [f"bytes={len(publisher.content) + 4}-", None]
-    assert files_in(tmp_path) == WHOLE
-
-
-def test_a_resumed_download_with_a_wrong_hash_is_tried_once_more_and_then_refused(
-    publisher, tmp_path
+@pytest.mark.parametrize("tells_length", [True, False])
+def test_a_connection_that_stays_broken_is_an_error_and_leaves_nothing(
+    publisher, tmp_path, tells_length
 ):
-    (tmp_path / PART).write_bytes(publisher.content[:1000])
-    with pytest.raises(InvalidDataError, match="is not the published archive"):
-        fetch(publisher.dataset(hash="sha256:" + "0" * 64), tmp_path)
-    assert publisher.ranges == ["bytes=1000-", None]
-    assert files_in(tmp_path) == set()
-
-
-def test_an_answer_of_unknown_length_that_is_cut_fails_its_hash(publisher, tmp_path):
-    publisher.tells_length, publisher.cut_after = False, 1000
-    with pytest.raises(InvalidDataError, match="is not the published archive"):
+    publisher.cut_after, publisher.tells_length = 1000, tells_length
+    with pytest.raises((DownloadError, InvalidDataError), match="Try again"):
         fetch(publisher.dataset(), tmp_path)
-    publisher.cut_after = None
-    assert (fetch(publisher.dataset(), tmp_path) / "user_artists.dat").is_file()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_404_names_the_address_and_where_to_put_the_file(publisher, tmp_path):
     url = f"{publisher.address}/gone"
     with pytest.raises(DownloadError, match=r"/gone answers 404 Not Found.*put the file here: "):
         fetch(publisher.dataset(url=url), tmp_path)
-    assert files_in(tmp_path) == set()
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_server_that_speaks_no_https_is_told_apart(publisher, tmp_path):
+def test_a_server_without_https_is_an_error(publisher, tmp_path):
     secure = publisher.dataset().url.replace("http:", "https:")
-    with pytest.raises(DownloadError, match="no secure connection to 127"):
+    with pytest.raises(DownloadError, match=r"no connection to 127.*SSLError"):
         fetch(publisher.dataset(url=secure), tmp_path)
 
 
 def test_a_server_that_never_answers_is_given_up(publisher, tmp_path, monkeypatch):
-    monkeypatch.setattr("equipoise.data.catalog.transfer._TIMEOUT", (60, 0.2))
+    monkeypatch.setattr(fetching, "_TIMEOUT", (1, 0.2))
     publisher.silent = True
-    with pytest.raises(DownloadError, match=r"no connection: 127\.0\.0\.1:\d+ does not answer"):
+    with pytest.raises(DownloadError, match=r"no connection to 127.*Timeout"):
         fetch(publisher.dataset(), tmp_path)
 
 
-def test_offline_says_where_to_put_the_file(publisher, tmp_path):
+def test_offline_the_archive_can_be_put_where_the_error_shows(publisher, tmp_path):
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as closed:
         port = closed.server_port
     offline = publisher.dataset(url=f"http://127.0.0.1:{port}/hetrec2011-lastfm-2k.zip")
@@ -149,17 +147,30 @@ def test_offline_says_where_to_put_the_file(publisher, tmp_path):
     assert f"put the file here: {tmp_path / 'hetrec2011-lastfm-2k.zip'}" in message
     assert "or set EQUIPOISE_DATA" in message
     (tmp_path / "hetrec2011-lastfm-2k.zip").write_bytes(publisher.content)
-    fetch(offline, tmp_path)  # as the message said
+    fetch(offline, tmp_path)
     assert files_in(tmp_path) == {*WHOLE, "hetrec2011-lastfm-2k.zip"}  # the user's file stays
 
 
-def test_a_file_put_there_with_another_hash_is_refused_and_left_alone(publisher, tmp_path):
-    brought = tmp_path / "hetrec2011-lastfm-2k.zip"
-    brought.write_bytes(b"not it")
-    with pytest.raises(InvalidDataError, match="is not the published archive: its sha256 is"):
+def test_an_archive_with_a_wrong_hash_is_downloaded_again(publisher, tmp_path):
+    (tmp_path / "hetrec2011-lastfm-2k.zip").write_bytes(b"not it")
+    fetch(publisher.dataset(), tmp_path)
+    assert files_in(tmp_path) >= WHOLE
+
+
+@pytest.mark.parametrize(
+    "content", [zipped({"artists.dat": ARTISTS}), b"<html>Please log in</html>"]
+)
+def test_an_archive_without_the_interactions_leaves_nothing(publisher, tmp_path, content):
+    publisher.content = content
+    with pytest.raises(InvalidDataError, match="not the published archive"):
         fetch(publisher.dataset(), tmp_path)
-    assert brought.read_bytes() == b"not it"
-    assert publisher.ranges == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_out_of_the_folder_is_not_followed(publisher, tmp_path):
+    publisher.content = zipped({"../user_artists.dat": PLAYS})
+    fetch(publisher.dataset(members=("../user_artists.dat",)), tmp_path / "a")
+    assert files_in(tmp_path) == {"a/lastfm-2k/user_artists.dat"}
 
 
 def test_a_folder_that_cannot_be_made_is_named(publisher, tmp_path):
@@ -172,3 +183,78 @@ def test_without_pooch_the_extra_is_named(publisher, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(MissingExtraError, match=r"equipoise\[datasets\]"):
         fetch(publisher.dataset(), tmp_path)
+
+
+PROGRAM = """
+import signal, sys
+from dataclasses import replace
+from equipoise.data.catalog import CATALOG, fetch
+from equipoise.progress import NoProgress
+
+class Printed(NoProgress):
+    def advance(self, amount=1):
+        print("downloading", flush=True)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+url, known, folder, limit = sys.argv[1:]
+if limit:
+    import resource
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+fetch(replace(CATALOG["lastfm-2k"], url=url, hash=known), folder, progress=Printed())
+"""
+
+
+def start(dataset: Dataset, folder: Path, limit: str = "") -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, dataset.url, dataset.hash, str(folder), limit],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "NO_PROXY": "127.0.0.1"},
+    )
+
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limits and signals")
+
+
+@posix
+@pytest.mark.parametrize("limit", ["150000", "100000"], ids=["download", "unpack"])
+def test_a_full_disk_is_an_error_and_leaves_nothing(publisher, tmp_path, limit):
+    if limit == "100000":  # the archive fits, its content does not
+        rows = "".join(f"{user}\t51\t1\n" for user in range(20_000))
+        publisher.content = zipped({"artists.dat": ARTISTS, "user_artists.dat": PLAYS + rows})
+        assert len(publisher.content) < 100_000 < len(rows)
+    process = start(publisher.dataset(), tmp_path, limit=limit)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "OutputError" in errors
+    assert "File too large" in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+@posix
+def test_ctrl_c_leaves_nothing(publisher, tmp_path):
+    publisher.pause_after = 131_072
+    process = start(publisher.dataset(), tmp_path)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "downloading\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert "KeyboardInterrupt" in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_processes_at_once_both_succeed(publisher, tmp_path):
+    publisher.pause_after = 131_072
+    both = [start(publisher.dataset(), tmp_path) for _ in range(2)]
+    for process in both:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "downloading\n"  # neither has finished
+    publisher.go_on.set()
+    for process in both:
+        _, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, "")
+    assert files_in(tmp_path) == WHOLE
+    with zipfile.ZipFile(io.BytesIO(publisher.content)) as archive:
+        for path in (tmp_path / "lastfm-2k").iterdir():
+            assert path.read_bytes() == archive.read(path.name)

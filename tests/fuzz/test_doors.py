@@ -16,7 +16,7 @@ from fuzz.doors import CORPUS, NAMES, corpus, door
 # ends the process: that door is tried here with whole files of odd types only.
 INPUTS = {
     "text": 700, "lightgcn": 500, "interactions": 1500, "model": 600, "factors": 700,
-    "archive": 700, "commands": 300, "containers": 700,
+    "commands": 300, "containers": 700,
 }  # fmt: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore")

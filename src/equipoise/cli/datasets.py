@@ -54,17 +54,9 @@ def get(
 
     dataset = entry(name)
     need_output(False)  # the folder is printed, but it is there all the same
-    with console.progress() as bar:
-        task = bar.add_task(f"Asking for {name}", total=None)
-
-        def show(stage: str, done: int, total: int | None) -> None:
-            in_kb = None if total is None else total // 1000
-            bar.update(
-                task, description=f"{stage} {name} (kB)", completed=done // 1000, total=in_kb
-            )
-
-        folder = fetch(dataset, out, progress=show)
-    for line in (f"Licence: {dataset.licence} ({dataset.terms})", f"Cite: {dataset.citation}"):
+    with console.waiting(f"Getting {name}"):
+        folder = fetch(dataset, out)
+    for line in (f"License: {dataset.license} ({dataset.terms})", f"Cite: {dataset.citation}"):
         console.say(line)
     console.out.print(str(folder), highlight=False, markup=False, soft_wrap=True)
 
@@ -103,7 +95,7 @@ def _print(dataset: Dataset) -> None:
     lines = (
         f"{dataset.users:,} users × {dataset.items:,} items, {dataset.interactions:,} "
         f"interactions{archive}",
-        f"licence  {dataset.licence}",
+        f"license  {dataset.license}",
         f"         {dataset.terms}",
         f"cite     {dataset.citation}",
         f"where    {where}",

@@ -1,12 +1,15 @@
-"""Data sets by name: what there is, how to get it, and the paper's two matrices."""
+"""Public data sets by name: list, download and load them; the paper's two matrices."""
 
 from __future__ import annotations
 
 from equipoise.data.catalog.entries import CATALOG, Dataset, entry
-from equipoise.data.catalog.fetching import fetch
-from equipoise.data.catalog.loading import load_dataset
-from equipoise.data.catalog.places import DatasetNotFoundError, cache_folder, locate
-from equipoise.data.catalog.transfer import DownloadError
+from equipoise.data.catalog.fetching import DownloadError, fetch
+from equipoise.data.catalog.loading import (
+    DatasetNotFoundError,
+    cache_folder,
+    load_dataset,
+    locate,
+)
 
 __all__ = [
     "CATALOG",

@@ -1,4 +1,4 @@
-"""The table of data sets: address, hash, size, licence, citation, and which files matter."""
+"""The data sets: address, hash, size, license, citation, and which files are needed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from equipoise.exceptions import InvalidParameterError
-
-_MB = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,32 +15,29 @@ class Dataset:
     Attributes
     ----------
     name : str
-        What to ask for, and the name of its folder.
+        Its name, also that of its folder.
     what : str
-        One line.
+        One line of description.
     users, items, interactions : int
-        How many there are in the file of interactions; checked whenever it is loaded.
+        Size of the published file; checked on every load.
     archive_bytes : int or None
-        Size of the archive, None where it is not known for sure.
-    licence, terms : str
-        The gist, and the address of the terms themselves.
+        Size of the archive; None if unknown.
+    license, terms : str
+        A summary of the license, and the address of the full terms.
     citation : str
-        What the publisher asks to cite.
+        What to cite, as the publisher asks.
     url, hash : str
         Address of the zip archive; its hash, as ``"sha256:…"`` or, where the publisher gives no
         better, ``"md5:…"``.
     members : tuple of str
-        What to unpack, in this order; the interactions come last, so that a folder which has them
-        is complete.
+        Files to unpack, in this order. The interactions come last: a folder that has them is
+        complete.
     readme : str
-        The publisher's text, unpacked too where the archive has it.
+        The publisher's description, unpacked if the archive has it.
     tables : tuple of str
-        Files of interactions in the order in which they are looked for: the publisher's, then
-        others that mean the same.
+        Names of the file of interactions, in search order: the publisher's, then equivalents.
     names : str
-        File with the names of the items; loading does without, if it is not there.
-    unpacked_limit : int
-        More bytes than this are never unpacked.
+        File with the names of the items; optional when loading.
     """
 
     name: str
@@ -51,7 +46,7 @@ class Dataset:
     items: int
     interactions: int
     archive_bytes: int | None
-    licence: str
+    license: str
     terms: str
     citation: str
     url: str
@@ -60,11 +55,10 @@ class Dataset:
     readme: str
     tables: tuple[str, ...]
     names: str
-    unpacked_limit: int
 
     @property
     def archive_name(self) -> str:
-        """Name of the archive: the last part of its address."""
+        """File name of the archive: the last part of its address."""
         return self.url.rpartition("/")[2]
 
     def table_in(self, folder: Path) -> Path | None:
@@ -81,8 +75,8 @@ _MOVIELENS = (
     "F. M. Harper, J. A. Konstan. The MovieLens Datasets: History and Context. ACM Transactions "
     "on Interactive Intelligent Systems 5 (4), 2015. https://doi.org/10.1145/2827872"
 )
-_MOVIELENS_LICENCE = (
-    "research; no redistribution and no commercial use without permission; to be acknowledged"
+_MOVIELENS_LICENSE = (
+    "research; no redistribution and no commercial use without permission; acknowledgment required"
 )
 _PUBLISHER = "https://files.grouplens.org/datasets"
 
@@ -94,7 +88,7 @@ _ENTRIES = (
         items=17_632,
         interactions=92_834,
         archive_bytes=None,
-        licence="non-commercial use; others ask Last.fm",
+        license="non-commercial use; ask Last.fm for other uses",
         terms="https://grouplens.org/datasets/hetrec-2011/",
         citation=_HETREC,
         url=f"{_PUBLISHER}/hetrec2011/hetrec2011-lastfm-2k.zip",
@@ -103,7 +97,6 @@ _ENTRIES = (
         readme="readme.txt",
         tables=("user_artists.dat",),
         names="artists.dat",
-        unpacked_limit=50 * _MB,
     ),
     Dataset(
         name="ml-100k",
@@ -112,7 +105,7 @@ _ENTRIES = (
         items=1_682,
         interactions=100_000,
         archive_bytes=4_924_029,
-        licence=_MOVIELENS_LICENCE,
+        license=_MOVIELENS_LICENSE,
         terms=f"{_PUBLISHER}/movielens/ml-100k-README.txt",
         citation=_MOVIELENS,
         url=f"{_PUBLISHER}/movielens/ml-100k.zip",
@@ -121,7 +114,6 @@ _ENTRIES = (
         readme="ml-100k/README",
         tables=("u.data",),
         names="u.item",
-        unpacked_limit=50 * _MB,
     ),
     Dataset(
         name="ml-1m",
@@ -130,7 +122,7 @@ _ENTRIES = (
         items=3_706,
         interactions=1_000_209,
         archive_bytes=5_917_549,
-        licence=_MOVIELENS_LICENCE,
+        license=_MOVIELENS_LICENSE,
         terms=f"{_PUBLISHER}/movielens/ml-1m-README.txt",
         citation=_MOVIELENS,
         url=f"{_PUBLISHER}/movielens/ml-1m.zip",
@@ -139,7 +131,6 @@ _ENTRIES = (
         readme="ml-1m/README",
         tables=("ratings.dat", "interactions.csv"),
         names="movies.dat",
-        unpacked_limit=100 * _MB,
     ),
     Dataset(
         name="ml-20m",
@@ -148,7 +139,7 @@ _ENTRIES = (
         items=26_744,
         interactions=20_000_263,
         archive_bytes=198_702_078,
-        licence=_MOVIELENS_LICENCE,
+        license=_MOVIELENS_LICENSE,
         terms=f"{_PUBLISHER}/movielens/ml-20m-README.html",
         citation=_MOVIELENS,
         url=f"{_PUBLISHER}/movielens/ml-20m.zip",
@@ -157,7 +148,6 @@ _ENTRIES = (
         readme="ml-20m/README.txt",
         tables=("ratings.csv",),
         names="movies.csv",
-        unpacked_limit=2_000 * _MB,
     ),
     Dataset(
         name="ml-25m",
@@ -166,7 +156,7 @@ _ENTRIES = (
         items=59_047,
         interactions=25_000_095,
         archive_bytes=261_978_986,
-        licence=_MOVIELENS_LICENCE,
+        license=_MOVIELENS_LICENSE,
         terms=f"{_PUBLISHER}/movielens/ml-25m-README.html",
         citation=_MOVIELENS,
         url=f"{_PUBLISHER}/movielens/ml-25m.zip",
@@ -175,14 +165,13 @@ _ENTRIES = (
         readme="ml-25m/README.txt",
         tables=("ratings.csv",),
         names="movies.csv",
-        unpacked_limit=2_000 * _MB,
     ),
 )
 CATALOG: dict[str, Dataset] = {dataset.name: dataset for dataset in _ENTRIES}
 
 
 def entry(name: str | Dataset) -> Dataset:
-    """Return the data set of that name; an entry of your own is returned as it is.
+    """Return the data set of that name; an entry of your own is returned unchanged.
 
     Examples
     --------
@@ -193,7 +182,7 @@ def entry(name: str | Dataset) -> Dataset:
         return name
     if name not in CATALOG:
         raise InvalidParameterError(
-            f"there is no data set {name!r} in the catalogue; it has {', '.join(CATALOG)}. Files "
-            "of your own are read with Interactions.read."
+            f"there is no data set {name!r} in the catalog, which has {', '.join(CATALOG)}. Read "
+            "your own files with Interactions.read."
         )
     return CATALOG[name]

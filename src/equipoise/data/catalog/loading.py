@@ -1,7 +1,8 @@
-"""A data set of the catalogue as `Interactions`: as published, or as the paper prepared it."""
+"""Find a data set of the catalog on this machine and load it, as published or as in the paper."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,25 +10,75 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from equipoise.data.catalog.entries import Dataset, entry
-from equipoise.data.catalog.places import locate, not_found
 from equipoise.data.interactions import Interactions
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.exceptions import (
+    EquipoiseError,
+    InvalidDataError,
+    InvalidParameterError,
+    MissingExtraError,
+    require_extra,
+)
 
 Preprocessing = Literal["paper"]
 # Movies in the paper's sample, and the seed that draws them
 _N_MOVIES, _MOVIE_SEED = 1200, 2020
 
 
+class DatasetNotFoundError(EquipoiseError, FileNotFoundError):
+    """A data set of the catalog is not on this machine."""
+
+
+def cache_folder() -> Path:
+    """Return where downloads go: EQUIPOISE_CACHE, or the system's cache folder."""
+    if folder := os.environ.get("EQUIPOISE_CACHE"):
+        return Path(folder).expanduser().absolute()
+    pooch = require_extra("pooch", "datasets", "the cache of downloaded data sets")
+    return Path(pooch.os_cache("equipoise"))
+
+
+def _candidates(dataset: Dataset, data_dir: str | os.PathLike[str] | None = None) -> list[Path]:
+    """Return the folders that may hold a data set, in search order; only `data_dir` if given."""
+    if data_dir is not None:
+        given = Path(data_dir).expanduser()
+        return [given / dataset.name, given]
+    places = []
+    if folder := os.environ.get("EQUIPOISE_DATA"):
+        places.append(Path(folder).expanduser() / dataset.name)
+    # without pooch, nothing was downloaded to the system's cache
+    with contextlib.suppress(MissingExtraError):
+        places.append(cache_folder() / dataset.name)
+    return places
+
+
+def locate(name: str | Dataset, data_dir: str | os.PathLike[str] | None = None) -> Path | None:
+    """Return the folder that holds a data set, None if it is not on this machine."""
+    dataset = entry(name)
+    places = _candidates(dataset, data_dir)
+    return next((place for place in places if dataset.table_in(place) is not None), None)
+
+
+def _not_found(dataset: Dataset, data_dir: str | os.PathLike[str] | None) -> DatasetNotFoundError:
+    """Return the error that lists the folders searched and what to run."""
+    places = ", ".join(str(place) for place in _candidates(dataset, data_dir))
+    where = f"no {' or '.join(dataset.tables)} in {places}" if places else "no folder to search"
+    put = "" if data_dir is None else f" --out {data_dir}"
+    return DatasetNotFoundError(
+        f"{dataset.name} is not on this machine: {where}. Run: equipoise datasets get "
+        f"{dataset.name}{put} - or put its files into a folder {dataset.name} and set "
+        "EQUIPOISE_DATA to its parent folder."
+    )
+
+
 class Counts(NamedTuple):
-    """What a table must come to."""
+    """The size of a table."""
 
     users: int
     items: int
     interactions: int
 
 
-class Recipe(NamedTuple):
-    """How the paper prepares a data set, and what comes out."""
+class Preparation(NamedTuple):
+    """How the paper prepares a data set, and the size of the result."""
 
     prepare: Callable[[Interactions], Interactions]
     counts: Counts
@@ -39,13 +90,13 @@ def _lastfm(plays: Interactions) -> Interactions:
 
 def _movielens(ratings: Interactions) -> Interactions:
     watched = ratings.binarize().filter(min_users_per_item=5)
-    # the paper has no times; without them the two files of the catalogue mean the same
+    # the paper uses no times; without them both files of the catalog give the same data
     return replace(watched.sample_items(_N_MOVIES, seed=_MOVIE_SEED), timestamps=None)
 
 
 PAPER = {
-    "lastfm-2k": Recipe(_lastfm, Counts(1_867, 1_529, 62_975)),
-    "ml-1m": Recipe(_movielens, Counts(6_040, _N_MOVIES, 346_918)),
+    "lastfm-2k": Preparation(_lastfm, Counts(1_867, 1_529, 62_975)),
+    "ml-1m": Preparation(_movielens, Counts(6_040, _N_MOVIES, 346_918)),
 }
 
 
@@ -55,7 +106,7 @@ def load_dataset(
     *,
     data_dir: str | os.PathLike[str] | None = None,
 ) -> Interactions:
-    """Load a data set of the catalogue; nothing is downloaded, see `fetch` for that.
+    """Load a data set of the catalog from this machine; `fetch` downloads it.
 
     Parameters
     ----------
@@ -69,38 +120,38 @@ def load_dataset(
         - ml-1m: every rating counts 1; of the movies with at least 5 users, 1,200 drawn with
           seed 2020. 6,040 × 1,200 with 346,918 entries.
     data_dir : path, optional
-        Look here and nowhere else: the folder of the data set, or the one around it. By default
-        the subfolder `name` of EQUIPOISE_DATA is looked at, then the cache.
+        The only folder to search: that of the data set, or its parent. By default the subfolder
+        `name` of EQUIPOISE_DATA is searched, then the cache.
 
     Raises
     ------
     DatasetNotFoundError
-        If it is not on this machine; the message says what to run.
+        If it is not on this machine; the message shows what to run.
     InvalidDataError
-        If users, items or interactions are not as many as published.
+        If the numbers of users, items or interactions differ from the published ones.
 
     Notes
     -----
-    ml-1m is read from the publisher's `ratings.dat` or, if that is not there, an
-    `interactions.csv` of users and movies. Order matters to "paper": the sample counts movies in
-    the order in which the file first names them.
+    ml-1m is read from the publisher's `ratings.dat` or, if that is missing, an `interactions.csv`
+    of users and movies. The order of rows matters to "paper": movies are sampled in the order in
+    which they first appear.
     """
     dataset = entry(name)
-    recipe = _recipe(dataset, preprocessing)
+    preparation = _preparation(dataset, preprocessing)
     folder = locate(dataset, data_dir)
     table = None if folder is None else dataset.table_in(folder)
     if table is None:
-        raise not_found(dataset, data_dir)
+        raise _not_found(dataset, data_dir)
     published = _read(dataset, table)
     _check(published, Counts(dataset.users, dataset.items, dataset.interactions), table)
-    if recipe is None:
+    if preparation is None:
         return published
-    prepared = recipe.prepare(published)
-    _check(prepared, recipe.counts, table, after=" after the paper's preprocessing")
+    prepared = preparation.prepare(published)
+    _check(prepared, preparation.counts, table, after=" after the paper's preprocessing")
     return prepared
 
 
-def _recipe(dataset: Dataset, preprocessing: str | None) -> Recipe | None:
+def _preparation(dataset: Dataset, preprocessing: str | None) -> Preparation | None:
     if preprocessing is None:
         return None
     if preprocessing != "paper":
@@ -122,11 +173,11 @@ def _check(found: Interactions, expected: Counts, table: Path, after: str = "") 
     counts = Counts(found.n_users, found.n_items, found.nnz)
     if counts != expected:
         raise InvalidDataError(
-            f"{table}{after}: {_in_words(counts)}, not the published {_in_words(expected)}. The "
-            "file is incomplete, changed or in another order: get it again from its publisher, or "
-            "read it as data of your own with Interactions.read."
+            f"{table}{after}: {_format(counts)}, not the published {_format(expected)}. The "
+            "file is incomplete, changed or in another order: download it again, or read it as "
+            "your own data with Interactions.read."
         )
 
 
-def _in_words(counts: Counts) -> str:
+def _format(counts: Counts) -> str:
     return f"{counts.users:,} users x {counts.items:,} items with {counts.interactions:,} entries"
