@@ -51,6 +51,10 @@ class SolverError(EquipoiseError, RuntimeError):
     """The eigen-solver stopped before it reached its tolerance."""
 
 
+class PreparationWarning(UserWarning):
+    """Rows to recommend from are not prepared like those that the model was fitted on."""
+
+
 class SolverWarning(UserWarning):
     """The solution is right, but not the shape that was asked for."""
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from equipoise import Interactions, ItemWeightedPCA, load
+from equipoise import EASE, Interactions, ItemKNN, ItemWeightedPCA, Popularity, Random, load
 from equipoise.data.synthetic import listening
+from equipoise.exceptions import PreparationWarning
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +47,56 @@ def test_someone_of_whom_nothing_is_known_gets_the_head_of_the_catalogue(plays, 
 def test_equal_data_give_equal_files(plays, path, tmp_path):
     again = ItemWeightedPCA(n_components=8, value_transform="log1p").fit(plays)
     assert again.save(tmp_path / "again.eqp").read_bytes() == path.read_bytes()
+
+
+PREPARATIONS = {"binarize": Interactions.binarize, "normalize_rows": Interactions.normalize_rows}
+
+
+@pytest.mark.parametrize("model", [ItemWeightedPCA(8), EASE(10.0), ItemKNN(10)], ids=repr)
+@pytest.mark.parametrize("name", PREPARATIONS)
+def test_raw_rows_for_a_model_of_prepared_rows_give_one_warning(plays, name, model):
+    model = clone(model).fit(PREPARATIONS[name](plays))
+    with pytest.warns(PreparationWarning, match=rf"{name}\(\)") as caught:
+        model.recommend(plays, N=3)
+    assert [warning.filename for warning in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PreparationWarning)
+        model.recommend(plays, N=3)
+
+
+@pytest.mark.parametrize("name", PREPARATIONS)
+def test_explain_warns_of_raw_rows_too(plays, name):
+    model = ItemWeightedPCA(8).fit(PREPARATIONS[name](plays))
+    with pytest.warns(PreparationWarning, match=name):
+        model.explain(plays.select_users(plays.user_ids[:1]), plays.item_ids[0])
+
+
+def dropped(plays: Interactions) -> Interactions:
+    """Shares of which some were left out: rows that sum to less than 1."""
+    return plays.normalize_rows().select_items(plays.item_ids[5:])
+
+
+@pytest.mark.parametrize(
+    ("model", "fitted", "served"),
+    [
+        (ItemWeightedPCA(8), lambda p: p, lambda p: p),
+        (ItemWeightedPCA(8), lambda p: p, Interactions.binarize),
+        (ItemWeightedPCA(8), Interactions.binarize, Interactions.binarize),
+        (ItemWeightedPCA(8), Interactions.normalize_rows, Interactions.normalize_rows),
+        (ItemWeightedPCA(8), Interactions.normalize_rows, dropped),
+        (ItemWeightedPCA(8, value_transform="binary"), Interactions.binarize, lambda p: p),
+        (
+            ItemWeightedPCA(8, value_transform="binary", user_scaling=0.5),
+            Interactions.normalize_rows,
+            lambda p: p,
+        ),
+        (EASE(10.0, value_transform="binary"), Interactions.binarize, lambda p: p),
+        (Popularity(), Interactions.binarize, lambda p: p),
+        (Random(), Interactions.normalize_rows, lambda p: p),
+    ],
+)
+def test_rows_that_are_prepared_or_need_not_be_give_no_warning(plays, model, fitted, served):
+    model = clone(model).fit(fitted(plays))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PreparationWarning)
+        model.recommend(served(plays), N=3)

@@ -16,6 +16,7 @@ from equipoise.data.interactions import Interactions
 from equipoise.data.structure import refuse_broken_structure
 from equipoise.distributed.blocked import BlockedInteractions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.models.preference import Preparation, preparation_of
 
 
 class Estimator(BaseEstimator, ABC):
@@ -32,6 +33,10 @@ class Estimator(BaseEstimator, ABC):
 
     item_ids_: NDArray[Any] | None
     n_features_in_: int
+
+    # How the rows of the fit were prepared; None if unknown, and after a warning about it.
+    # It is not saved: a loaded model gives no such warning.
+    _preparation: Preparation | None = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
@@ -75,11 +80,13 @@ class Estimator(BaseEstimator, ABC):
                 "interaction: every entry is 0. Check which column holds the values."
             )
         self._check_rank(n_items)
+        self._preparation = preparation_of(user_items)
         return user_items
 
     def _meet_items(self, item_ids: NDArray[Any]) -> None:
         """Learn the catalogue of data in blocks, whose rows stay where they are."""
         self._forget_items()
+        self._preparation = None
         self.item_ids_ = item_ids
         self.n_features_in_ = len(item_ids)
         self._check_rank(len(item_ids))

@@ -148,6 +148,9 @@ class Random(_Floor):
     def __init__(self, random_state: Any = None) -> None:
         self.random_state = random_state
 
+    def _warn_of_unprepared(self, rows: sp.csr_array) -> None:
+        """Other values draw other numbers, and none are better."""
+
     def _fit(self, user_items: sp.csr_array) -> None:  # noqa: ARG002
         """Draw the seed, and learn the catalogue."""
         self.seed_ = int(self._generator().integers(2**63))

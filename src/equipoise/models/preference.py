@@ -23,6 +23,46 @@ _TRANSFORMS: dict[ValueTransform, Callable[[NDArray[Any]], NDArray[Any]]] = {
 }
 
 
+# How rows can be prepared before a fit, by the method of `Interactions` that does it
+Preparation = Literal["binarize", "normalize_rows"]
+
+# Values of float32 that were divided by their sum add up to 1 with an error of about 1e-7.
+_SUM_TOLERANCE = 1e-6
+
+
+def preparation_of(user_items: sp.csr_array) -> Preparation | None:
+    """Return how rows were prepared, as far as their values show: all 1, or sums of 1."""
+    if np.all(user_items.data == 1):
+        return "binarize"
+    sums = _row_sums(user_items)[np.diff(user_items.indptr) > 0]
+    return "normalize_rows" if np.all(np.abs(sums - 1) <= _SUM_TOLERANCE) else None
+
+
+def first_unprepared(user_items: sp.csr_array, preparation: Preparation) -> int | None:
+    """Return the first row that is surely not prepared like this, or None.
+
+    Sums below 1 are not a sign: they are left when items of a normalized row are dropped.
+    """
+    if preparation == "binarize":
+        other = user_items.data != 1
+        if not other.any():
+            return None
+        return int(np.searchsorted(user_items.indptr, other.argmax(), side="right")) - 1
+    above = _row_sums(user_items) > 1 + _SUM_TOLERANCE
+    return int(above.argmax()) if above.any() else None
+
+
+def prepared_row(row: sp.csr_array, preparation: Preparation) -> sp.csr_array:
+    """Return a single row, prepared."""
+    values = np.ones_like(row.data) if preparation == "binarize" else row.data / row.data.sum()
+    return sp.csr_array((values, row.indices, row.indptr), shape=row.shape)
+
+
+def _row_sums(user_items: sp.csr_array) -> NDArray[np.float64]:
+    with np.errstate(over="ignore"):
+        return np.asarray(user_items.sum(axis=1, dtype=np.float64)).ravel()
+
+
 class SeesPreferences:
     """A model that sees values through its `value_transform`, in `fit` and when it scores."""
 

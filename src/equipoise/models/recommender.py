@@ -6,6 +6,7 @@ numbers. Rows are users everywhere.
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -20,7 +21,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from equipoise.data.identifiers import Lookup
 from equipoise.data.interactions import Interactions
-from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
+from equipoise.exceptions import (
+    InvalidDataError,
+    InvalidParameterError,
+    PreparationWarning,
+    UnknownIdError,
+)
 from equipoise.models.ann import AnnVectors, FactorForm
 from equipoise.models.estimator import Estimator
 from equipoise.models.persistence import (
@@ -31,6 +37,7 @@ from equipoise.models.persistence import (
     refuse_damaged_model,
     write_model,
 )
+from equipoise.models.preference import first_unprepared, prepared_row
 from equipoise.models.ranking import Ranking, rank_items, top_items
 
 
@@ -116,6 +123,7 @@ class Recommender(Estimator):
         """
         check_is_fitted(self)
         rows = self._read(_as_rows(user_items))
+        self._warn_of_unprepared(rows)
         seen = rows if filter_already_liked_items else None
         ranking = self._rank(rows, N, seen, self._excluded(filter_items, items))
         ids, scores = self._named(ranking.ids), ranking.scores
@@ -180,6 +188,7 @@ class Recommender(Estimator):
             raise InvalidParameterError(
                 f"N must be a whole number of at least 1, or None for all, got {N!r}."
             )
+        self._warn_of_unprepared(row)
         column = self._column(item)
         parts = self._contributions(row, column)
         order = np.argsort(-np.abs(parts), kind="stable")[:N]
@@ -187,6 +196,30 @@ class Recommender(Estimator):
         score = float(self._scores(row)[0, column])
         return Explanation(
             score, self._named(row.indices[order]), listed, score - float(listed.sum())
+        )
+
+    def _warn_of_unprepared(self, rows: sp.csr_array) -> None:
+        """Warn once if rows are not prepared like those of the fit, and that changes scores."""
+        preparation = self._preparation
+        if preparation is None:
+            return
+        first = first_unprepared(rows, preparation)
+        if first is None:
+            return
+        row = rows[[first]]
+        given, expected = self._scores(row), self._scores(prepared_row(row, preparation))
+        if not expected.any():  # items without scores: another row will show it
+            return
+        self._preparation = None
+        if np.allclose(given, expected, rtol=1e-4, atol=1e-6 * float(np.abs(expected).max())):
+            return
+        state = "values of 1" if preparation == "binarize" else "rows that sum to 1"
+        warnings.warn(
+            f"this {type(self).__name__} was fitted on {state}, and row {first} given here is not "
+            "like that: scores differ from those of prepared rows, and lists may. Prepare the rows "
+            f"as for the fit, e.g. model.recommend(interactions.{preparation}()).",
+            PreparationWarning,
+            stacklevel=3,
         )
 
     def to_ann(self) -> AnnVectors:
