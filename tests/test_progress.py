@@ -5,23 +5,14 @@ from __future__ import annotations
 import pytest
 
 from equipoise.progress import NoProgress, task
-
-
-class Recorded:
-    """Writes down every call."""
-
-    def __init__(self):
-        self.calls = []
-
-    def __getattr__(self, name):
-        return lambda *arguments: self.calls.append((name, *arguments))
+from tests.recorded_progress import Recorded
 
 
 def test_a_task_starts_and_ends_with_its_block():
     seen = Recorded()
     with task(seen, "Fitting", 2) as fitting:
         fitting.advance()
-    assert seen.calls == [("start", "Fitting", 2), ("advance",), ("end",)]
+    assert seen.calls == [("start", "Fitting", 2), ("advance", 1), ("end",)]
 
 
 def test_a_task_ends_when_its_block_fails():

@@ -9,6 +9,7 @@ from equipoise import metrics as m
 from equipoise.audit import audit, to_json
 from equipoise.data.synthetic import listening
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from tests.recorded_progress import Recorded
 
 SEED, RANK, K = 3, 8, 10
 
@@ -268,19 +269,20 @@ def test_items_that_nobody_touched_in_training_do_not_break_it():
 
 def test_names_and_progress_are_passed_on():
     plays = listening(n_users=100, n_items=60, seed=1)
-    steps = []
+    seen = Recorded()
     found = audit(
         plays,
         names={"artist-0001": "Velvet Harbour"},
         rank=2,
-        progress=steps.append,
+        progress=seen,
         source="p.csv",
     )
     assert found.items.names[0] == "Velvet Harbour"
     assert found.portrait.source == "p.csv"
-    assert [step.done for step in steps] == list(range(len(steps)))
-    assert all(step.total == len(steps) for step in steps)
-    assert steps[0].doing == "Fitting PCA"
+    assert seen.first["name"] == "Auditing"
+    assert seen.first["done"] == seen.first["total"] == len(seen.first["notes"])
+    assert "Fitting PCA" in seen.first["notes"]
+    assert seen.is_over
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,12 @@ import pytest
 from equipoise.audit import audit
 from equipoise.audit.advice import advise
 from equipoise.audit.choice import Choice
+from equipoise.audit.fitting import Steps
 from equipoise.audit.phrases import Pair, moves
 from equipoise.audit.verdict import judge
 from equipoise.cli.summary import portrait
 from equipoise.data.synthetic import listening
+from equipoise.progress import NoProgress
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +229,7 @@ def test_of_equal_settings_the_smaller_rank_then_the_gamma_nearer_to_zero_is_tak
 
     data = listening(n_users=200, n_items=60, seed=1)
     prepared = study(data, groups="mass", seed=0, normalize=None, n_ranks=1)
-    found = choose(prepared, (0.0, -1e-12), (3,), 10, lambda _: None)
+    found = choose(prepared, (0.0, -1e-12), (3,), 10, Steps(NoProgress()))
     assert found is not None
     assert found.ndcg[0, 0] == found.ndcg[1, 0]
     assert found.gamma == 0.0

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from equipoise import __version__
-from equipoise.cli import console
 from equipoise.cli.app import run
 from tests.cli.conftest import call
 
@@ -79,26 +75,6 @@ def test_debug_adds_the_traceback_and_keeps_the_exit_code(tmp_path):
     assert done.returncode == 2
     assert "Traceback" in done.stderr
     assert done.stderr.splitlines()[-1].startswith("error:")
-
-
-def test_a_spinner_tells_how_far_and_is_gone_in_the_end(monkeypatch):
-    terminal = Console(file=StringIO(), force_terminal=True, width=80)
-    monkeypatch.setattr(console, "err", terminal)
-    with console.waiting("Fitting [x]", show_after=0.0) as report:
-        report("3 sweeps")
-        while "Fitting [x]: 3 sweeps" not in terminal.file.getvalue():
-            time.sleep(0.01)
-    shown = terminal.file.getvalue()
-    assert "Fitting [x]: 3 sweeps" in shown
-    assert shown.endswith("\x1b[2K")  # the line is erased
-
-
-def test_what_ends_sooner_than_a_spinner_is_due_shows_none(monkeypatch):
-    terminal = Console(file=StringIO(), force_terminal=True, width=80)
-    monkeypatch.setattr(console, "err", terminal)
-    with console.waiting("Fitting", show_after=3600.0) as report:
-        report("3 sweeps")
-    assert "Fitting" not in terminal.file.getvalue()
 
 
 def test_no_memory_is_told_with_what_to_do(monkeypatch, capsys):

@@ -13,7 +13,9 @@ import equipoise
 from equipoise import Interactions, ItemWeightedPCA
 from equipoise.cli import console, ids, lists
 from equipoise.cli.app import run
+from equipoise.progress import task
 from tests.cli.conftest import write_table
+from tests.recorded_progress import Recorded
 
 
 @pytest.fixture(scope="module")
@@ -111,12 +113,11 @@ def test_never_more_than_one_block_is_held(ending, model, data, tmp_path):
 
 
 def test_blocks_are_bounded_in_rows_and_reported_by_users(model, data):
-    aligned, reported = ids.aligned(data, model, False), []
-    blocks = lists.tables(
-        model, aligned, lists.Request(N=5), rows_at_a_time=50, report=reported.append
-    )
-    assert max(len(block) for block in blocks) == 50
-    assert reported == [10] * 8
+    aligned, seen = ids.aligned(data, model, False), Recorded()
+    with task(seen, "Recommending", aligned.n_users):
+        blocks = lists.tables(model, aligned, lists.Request(N=5), rows_at_a_time=50, progress=seen)
+        assert max(len(block) for block in blocks) == 50
+    assert seen.calls[1:-1] == [("advance", 10)] * 8
 
 
 def test_explained_lists_hold_the_contributions(world, model, data, tmp_path):
@@ -274,13 +275,13 @@ def test_other_models_are_fitted_and_serve_too(key, world, tmp_path, capsys):
 
 
 def test_the_solver_reports_while_it_works(data):
-    heard = []
-    model = ItemWeightedPCA(3, solver="gram")
-    model.monitor = lambda sweeps, residual: heard.append((sweeps, residual))
-    model.fit(data)
-    assert heard
-    assert heard[-1][1] <= 1e-6
-    assert [sweeps for sweeps, _ in heard] == sorted(sweeps for sweeps, _ in heard)
+    seen = Recorded()
+    ItemWeightedPCA(3, solver="gram").fit(data, progress=seen)
+    passes = [int(note.split()[0]) for note in seen.notes()]
+    assert passes
+    assert passes == sorted(passes)
+    assert seen.first["name"] == "Fitting ItemWeightedPCA"
+    assert seen.is_over
 
 
 def test_ids_of_other_types_come_back_in_their_type(tmp_path):

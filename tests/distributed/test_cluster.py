@@ -17,6 +17,7 @@ from tests.distributed.conftest import shuffled_rows
 from tests.distributed.object_store import object_store
 from tests.distributed.slow_models import wait_until
 from tests.distributed.subspaces import assert_same_model
+from tests.recorded_progress import Recorded
 
 pytestmark = pytest.mark.distributed
 
@@ -178,7 +179,7 @@ def test_blocks_that_no_user_fell_into_do_no_harm(client, tmp_path):
 
 @pytest.mark.parametrize("sweeps", ["few", "many"])
 def test_the_passes_of_the_certificate_and_the_progress_are_those_made(spread, monkeypatch, sweeps):
-    made, told = [], []
+    made, seen = [], Recorded()
     total = spread.blocks.total
 
     def counted(function, *shared, **options):
@@ -187,9 +188,8 @@ def test_the_passes_of_the_certificate_and_the_progress_are_those_made(spread, m
         return total(function, *shared, **options)
 
     monkeypatch.setattr(spread.blocks, "total", counted)
-    model = ItemWeightedPCA(6, sweeps=sweeps)
-    model.monitor = lambda passes, _: told.append(passes)
-    model.fit(spread)
+    model = ItemWeightedPCA(6, sweeps=sweeps).fit(spread, progress=seen)
+    told = [int(note.split()[0]) for note in seen.notes()]
     assert model.certificate_.sweeps == len(made)
     assert told == sorted(told)
     assert told[-1] == len(made) - 1  # the last pass computes the certificate itself

@@ -7,16 +7,26 @@ import pytest
 import scipy.sparse as sp
 
 from equipoise.data import Interactions, Split, holdout, synthetic
+from tests.recorded_progress import Recorded
 
 
-class InterruptAt:
-    """Press Ctrl-C when so many steps are done."""
+class InterruptAt(Recorded):
+    """Press Ctrl-C when tasks called so have done so much."""
 
-    def __init__(self, done):
-        self.done = done
+    def __init__(self, done, name):
+        super().__init__()
+        self.limit, self.name = done, name
 
-    def __call__(self, step):
-        if step.done >= self.done:
+    def advance(self, amount=1):
+        super().advance(amount)
+        self._interrupt()
+
+    def note(self, text):
+        super().note(text)
+        self._interrupt()
+
+    def _interrupt(self):
+        if sum(one["done"] for one in self.tasks if one["name"] == self.name) >= self.limit:
             raise KeyboardInterrupt
 
 

@@ -26,6 +26,7 @@ from equipoise.models import (
 from equipoise.models.item_item import ItemItemModel
 from equipoise.models.registry import MODELS
 from tests.evaluation.conftest import InterruptAt
+from tests.recorded_progress import Recorded
 
 
 def by_hand(model, split, metric):
@@ -177,19 +178,17 @@ def test_value_transforms_are_searched_where_values_differ(world):
 def test_an_interrupted_search_keeps_its_trials_and_goes_on(split, tmp_path):
     grid = {"regularization": [1.0, 10.0, 100.0]}
     whole = tune(split, "ease", grid=grid)
-    part = tune(split, "ease", grid=grid, cache=tmp_path, progress=InterruptAt(4))
+    part = tune(split, "ease", grid=grid, cache=tmp_path, progress=InterruptAt(4, "Evaluating"))
     assert not part.complete
     assert part.test is None
     assert part.trials == whole.trials[:1]
-    doing = []
-    rest = tune(
-        split, "ease", grid=grid, cache=tmp_path, progress=lambda step: doing.append(step.doing)
-    )
+    seen = Recorded()
+    rest = tune(split, "ease", grid=grid, cache=tmp_path, progress=seen)
     assert rest.trials == whole.trials
     assert rest.test == whole.test
-    assert "EASE 1/3 (regularization=1.0): from the cache" in doing
+    assert "EASE 1/3 (regularization=1.0): from the cache" in seen.notes()
     with pytest.raises(KeyboardInterrupt):
-        tune(split, "ease", grid=grid, progress=InterruptAt(0))
+        tune(split, "ease", grid=grid, progress=InterruptAt(0, "Evaluating"))
 
 
 def test_a_search_of_any_model_can_be_read_as_json_and_csv(split, tmp_path):

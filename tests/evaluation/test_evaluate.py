@@ -11,6 +11,7 @@ from equipoise.data import Interactions, Split, holdout
 from equipoise.evaluation import METRICS, Results, evaluate
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models import ItemWeightedPCA, NormalizedPCA, VanillaPCA
+from tests.recorded_progress import Recorded
 
 THREE = {"pca": VanillaPCA(), "norm": NormalizedPCA(), "iw": ItemWeightedPCA()}
 
@@ -165,12 +166,16 @@ def test_groups_of_ones_own_are_reported_by_name(split):
 
 
 def test_progress_rises_from_nothing_to_all(split):
-    steps = []
-    evaluate(split, THREE, ranks=[2], metrics=["recall"], progress=steps.append)
-    done = [step.done for step in steps]
-    assert done == sorted(done)
-    assert done[0] == 0
-    assert steps[-1].done == steps[-1].total == 9
+    seen = Recorded()
+    evaluate(split, THREE, ranks=[2], metrics=["recall"], progress=seen)
+    assert seen.first["name"] == "Evaluating"
+    assert seen.first["done"] == seen.first["total"] == 9
+    assert [one["name"] for one in seen.tasks if one["name"].startswith("Fitting")] == [
+        "Fitting VanillaPCA",
+        "Fitting NormalizedPCA",
+        "Fitting ItemWeightedPCA",
+    ]
+    assert seen.is_over
 
 
 @pytest.mark.parametrize(

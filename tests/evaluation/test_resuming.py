@@ -12,6 +12,7 @@ from equipoise.evaluation import evaluate, tune
 from equipoise.evaluation.cache import Cache, packed, unpacked
 from equipoise.models import ItemWeightedPCA, NormalizedPCA, VanillaPCA
 from tests.evaluation.conftest import InterruptAt
+from tests.recorded_progress import Recorded
 
 THREE = {"pca": VanillaPCA(), "norm": NormalizedPCA(), "iw": ItemWeightedPCA()}
 OPTIONS = {"ranks": [2, 4], "metrics": ["recall", "item_auc"], "k": 5}
@@ -29,17 +30,15 @@ def no_fits(monkeypatch):
 
 def test_what_was_done_before_ctrl_c_is_returned_and_kept(split, tmp_path):
     whole = evaluate(split, THREE, **OPTIONS)
-    part = evaluate(split, THREE, cache=tmp_path, progress=InterruptAt(4), **OPTIONS)
+    part = evaluate(split, THREE, cache=tmp_path, progress=InterruptAt(4, "Evaluating"), **OPTIONS)
     assert not part.complete
     assert part.rows == whole.select(model="pca").rows
-    fits = []
-    rest = evaluate(
-        split, THREE, cache=tmp_path, progress=lambda step: fits.append(step.doing), **OPTIONS
-    )
+    seen = Recorded()
+    rest = evaluate(split, THREE, cache=tmp_path, progress=seen, **OPTIONS)
     assert rest.complete
     assert rest.rows == whole.rows
-    assert "pca: from the cache" in fits
-    assert "pca: fitting" not in fits
+    assert "pca: from the cache" in seen.notes()
+    assert "pca: fitting" not in seen.notes()
 
 
 def test_a_second_run_fits_nothing_and_gives_the_same(split, tmp_path, request):
@@ -141,7 +140,7 @@ def test_an_interrupted_search_keeps_its_trials_and_goes_on(split, tmp_path):
         "value_transforms": [None],
     }
     whole = tune(split, **grid)
-    part = tune(split, cache=tmp_path, progress=InterruptAt(3), **grid)
+    part = tune(split, cache=tmp_path, progress=InterruptAt(3, "Tuning"), **grid)
     assert not part.complete
     assert part.test is None
     assert len(part.trials) == 8  # two of four fits were scored and stored before the third
@@ -153,4 +152,4 @@ def test_an_interrupted_search_keeps_its_trials_and_goes_on(split, tmp_path):
 
 def test_a_search_interrupted_before_the_first_score_has_nothing_to_return(split):
     with pytest.raises(KeyboardInterrupt):
-        tune(split, ranks=[2], gammas=[-1.0], progress=InterruptAt(0))
+        tune(split, ranks=[2], gammas=[-1.0], progress=InterruptAt(0, "Tuning"))

@@ -12,6 +12,7 @@ from equipoise.data import Split, holdout
 from equipoise.evaluation import Filter, evaluate, tune
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models import ItemWeightedPCA
+from tests.recorded_progress import Recorded
 
 GRID = {
     "ranks": [2, 4, 8],
@@ -109,10 +110,22 @@ def test_a_search_can_be_read_as_json_csv_and_python(tuning, tmp_path):
 
 
 def test_progress_counts_the_fits(split):
-    steps = []
-    tune(split, progress=steps.append, **GRID)
-    assert steps[0].done == 0
-    assert steps[-1].done == steps[-1].total == 8
+    seen = Recorded()
+    tune(split, progress=seen, **GRID)
+    assert (seen.first["name"], seen.first["done"], seen.first["total"]) == ("Tuning", 8, 8)
+    assert seen.is_over
+
+
+@pytest.mark.parametrize(
+    "search",
+    [{"model": "item-weighted", **GRID}, {"model": "ease", "grid": {"regularization": [1, 10]}}],
+    ids=["iw", "ease"],
+)
+def test_progress_ends_with_the_score_of_the_choice(split, search):
+    seen = Recorded()
+    tuning = tune(split, progress=seen, **search)
+    best = max(trial.scores["ndcg@20"] for trial in tuning.trials)
+    assert seen.first["notes"][-1] == f"best so far: ndcg@20 {best:.4f}"
 
 
 def test_users_held_out_whole_are_tuned_on_their_history(world):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from equipoise.exceptions import InvalidDataError, SolverError
 from equipoise.models import weighted_als
 from equipoise.models.weighted_als import Cells, contributions, factorize, solve_rows
+from tests.recorded_progress import Recorded
 
 RIDGE = 0.3
 
@@ -139,7 +140,7 @@ def test_scaling_weights_and_ridge_together_changes_nothing():
 
 
 def test_the_fit_stops_when_the_objective_does():
-    cells, seen = random_cells(), []
+    cells, seen = random_cells(), Recorded()
     found = factorize(
         cells,
         2,
@@ -147,11 +148,12 @@ def test_the_fit_stops_when_the_objective_does():
         iterations=500,
         tol=1e-3,
         rng=np.random.default_rng(0),
-        progress=lambda iteration, value: seen.append((iteration, value)),
+        progress=seen,
     )
     iterations = len(found.objectives) // 2
     assert 2 <= iterations < 500
-    assert seen == list(enumerate(found.objectives[1::2].tolist(), start=1))
+    assert seen.first["done"] == iterations
+    assert seen.notes() == [f"objective {value:.6g}" for value in found.objectives[1::2]]
     drops = -np.diff(found.objectives[1::2]) / found.objectives[3::2]
     assert drops[-1] <= 1e-3
     assert np.all(drops[:-1] > 1e-3)

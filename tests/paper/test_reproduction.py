@@ -21,6 +21,7 @@ from equipoise.paper.page import headline, render
 from equipoise.paper.report import Reproduction
 from equipoise.paper.reproduction import run
 from equipoise.paper.verdicts import Claim, Finding, Verdict
+from tests.recorded_progress import Recorded
 
 pytest.importorskip("matplotlib")
 
@@ -110,11 +111,12 @@ def test_figures_come_in_the_order_of_the_paper(tmp_path, load_small):
 
 @pytest.mark.usefixtures("without_theory")
 def test_progress_names_what_is_done(tmp_path, load_small):
-    seen = []
-    run(["fig8", "tables"], tmp_path, quick=True, load=load_small, progress=seen.append)
-    assert seen[0] == (0, 2, "fig8")
-    assert seen[-1] == (2, 2, "done")
-    assert "MovieLens: PCA: fitting" in {step.doing for step in seen}
+    seen = Recorded()
+    run(["fig8", "tables"], tmp_path, quick=True, load=load_small, progress=seen)
+    assert seen.first["notes"] == ["fig8", "tables"]
+    assert seen.first["done"] == seen.first["total"] == 2
+    assert {"MovieLens", "Evaluating"} <= {one["name"] for one in seen.tasks}
+    assert seen.is_over
 
 
 @pytest.mark.usefixtures("without_theory")

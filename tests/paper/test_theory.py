@@ -26,6 +26,7 @@ from equipoise.paper.theory import (
 )
 from equipoise.paper.theory.experiment import Panel, judge, log_slope
 from equipoise.paper.verdicts import Verdict
+from tests.recorded_progress import Recorded
 
 HELD, FAILED = Verdict.REPRODUCED, Verdict.NOT_REPRODUCED
 NAMES = [
@@ -106,10 +107,11 @@ def test_two_runs_are_the_same_to_the_last_bit(quick):
 
 
 def test_progress_is_told_every_title(monkeypatch):
-    told = []
+    seen = Recorded()
     monkeypatch.setattr("equipoise.paper.theory._EXPERIMENTS", {"A": lambda _: "a"})
-    assert run_theory(progress=told.append) == ("a",)
-    assert told == ["A"]
+    assert run_theory(progress=seen) == ("a",)
+    assert seen.notes() == ["A"]
+    assert seen.first["done"] == seen.first["total"] == 1
 
 
 def test_without_cvxpy_theorem_2_is_left_out_with_a_note(monkeypatch):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -7,9 +8,11 @@ import pytest
 import scipy.linalg as sl
 
 from equipoise.exceptions import SolverError
+from equipoise.progress import task
 from equipoise.spectral.eigen import dense_eigenpairs, fix_signs
 from equipoise.spectral.lanczos import lanczos_eigenpairs
 from equipoise.spectral.lapack import orthonormalize
+from tests.recorded_progress import Recorded
 
 
 @dataclass
@@ -153,11 +156,13 @@ def test_giving_up_says_how_far_it_got_and_what_to_do():
         solve(M, 5, tol=1e-9, max_sweeps=3)
 
 
-def test_monitor_hears_of_every_look():
-    heard = []
-    found = solve(planted(DECAY), 8, monitor=lambda _, residual: heard.append(residual))
-    assert heard[-1] <= 1e-6
-    assert len(heard) <= found.sweeps
+def test_progress_has_a_note_after_every_convergence_check():
+    seen = Recorded()
+    with task(seen, "Solving"):
+        found = solve(planted(DECAY), 8, progress=seen)
+    residuals = [float(re.search(r"residual (\S+)", note)[1]) for note in seen.notes()]
+    assert residuals[-1] <= 1e-6
+    assert len(residuals) <= found.sweeps
 
 
 def test_signs_make_every_sum_positive_or_the_largest_entry_where_the_sum_vanishes():

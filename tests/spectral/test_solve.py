@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from equipoise.exceptions import SolverError
+from equipoise.progress import NoProgress
 from equipoise.spectral.certificate import certify
 from equipoise.spectral.eigen import dense_eigenpairs
 from equipoise.spectral.gram import (
@@ -58,6 +59,11 @@ def test_blas_is_limited_to_one_thread_during_the_fit_and_restored_after():
 
     X = matrix(200, 60, 0.1)
     seen: list[list[int]] = []
+
+    class Threads(NoProgress):
+        def note(self, text):  # noqa: ARG002
+            seen.append(threads())
+
     with threadpool_limits(limits=2, user_api="blas"):
         before = threads()
         solve(
@@ -66,7 +72,7 @@ def test_blas_is_limited_to_one_thread_during_the_fit_and_restored_after():
             4,
             solver="matrix_free",
             rng=np.random.default_rng(0),
-            monitor=lambda *_: seen.append(threads()),
+            progress=Threads(),
         )
         assert threads() == before
     assert seen

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from equipoise.audit.findings import Floats
-from equipoise.audit.fitting import Say, fit_weighted
+from equipoise.audit.fitting import Steps, fit_weighted
 from equipoise.audit.plan import Study
 from equipoise.metrics import ndcg_at_k
 
@@ -45,7 +45,7 @@ class Choice:
 
 
 def choose(
-    study: Study, gammas: Sequence[float], ranks: Sequence[int], k: int, say: Say
+    study: Study, gammas: Sequence[float], ranks: Sequence[int], k: int, step: Steps
 ) -> Choice | None:
     """Fit on train, judge on validation; None where there is no validation part.
 
@@ -57,14 +57,15 @@ def choose(
         The grid; γ from 0 down, ranks rising.
     k : int
         Of NDCG@k.
-    say : callable
-        Told what is being done.
+    step : Steps
+        The steps of the audit, of which this takes two.
     """
     case = study.validation
     if case is None:
+        step.progress.advance(2)
         return None
-    models = fit_weighted(case.fitted, gammas, max(ranks), say)
-    say("Choosing γ and rank on the validation part")
+    models = fit_weighted(case.fitted, gammas, max(ranks), step)
+    step.begin("Choosing γ and rank on the validation part")
     found = np.array(
         [
             [ndcg_at_k(lists, case.held_out, k).value for lists in model.lists(case.seen, ranks, k)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -13,7 +13,7 @@ from equipoise.audit.advice import UNNAMED
 from equipoise.audit.choice import Choice, choose
 from equipoise.audit.factors import notes_on_files, read_subjects
 from equipoise.audit.findings import Findings, Settings
-from equipoise.audit.fitting import fit_all, key_of
+from equipoise.audit.fitting import Steps, fit_all, key_of
 from equipoise.audit.measuring import Measured, measure, to_variant
 from equipoise.audit.plan import DEEPEST_CHOICE, Study, depth_for, gammas_with, ranks_up_to, study
 from equipoise.audit.portrait import portrait_of
@@ -30,8 +30,8 @@ from equipoise.audit.subjects import Subject
 from equipoise.audit.verdict import judge
 from equipoise.data.interactions import Interactions
 from equipoise.data.validation import check_whole_number
-from equipoise.evaluation import Progress
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.progress import Progress, task
 
 DEFAULT_RANK, DEFAULT_GAMMA, DEFAULT_K = 32, -1.0, 20
 
@@ -48,7 +48,7 @@ def audit(
     seed: int = 0,
     normalize: bool | None = None,
     source: str = UNNAMED,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Progress | None = None,
 ) -> Findings:
     """Find which items a low-rank model fails, which it memorises, and what item weights change.
 
@@ -80,8 +80,8 @@ def audit(
         than a quarter of ‖X‖²: PCA would be about them alone.
     source : str
         What the data are called in the report and in the recommended command.
-    progress : callable, optional
-        Called with a `Progress` before each step.
+    progress : Progress, optional
+        Receives the progress, e.g. `equipoise.progress.display.ProgressBar()`; silent by default.
 
     Returns
     -------
@@ -99,43 +99,50 @@ def audit(
     """
     _check(interactions, rank, gamma, groups, k, seed)
     gamma = float(f"{gamma:g}") + 0.0  # six digits, as in the keys of the variants; no −0
-    named = interactions if names is None else interactions.with_names(names)
-    others = read_subjects(factors, named)
     gammas = gammas_with(gamma)
-    asked = 1 if rank == "auto" else min(rank, named.n_items)
-    depth = depth_for(named.matrix, at_least=asked)
-    data = study(
-        named,
-        groups=groups,
-        seed=seed,
-        normalize=normalize,
-        n_ranks=len(ranks_up_to(depth, asked)),
-    )
-    steps = (6 if data.validation is None else 8) + len(gammas) + len(others)
-    say = _Steps(progress, steps)
-    ours: list[Subject] = list(fit_all(data.fitted, gammas, depth, say))
-    held = max(subject.depth for subject in ours)
-    choice = choose(data, gammas, ranks_up_to(min(held, DEEPEST_CHOICE), min(asked, held)), k, say)
-    chosen = _chosen_rank(rank, held, choice)
-    common = ranks_up_to(held, chosen.rank)
-    measured: list[Measured] = []
-    for subject in (*ours, *others):
-        say(f"Measuring {_title(subject)}")
-        if subject.gamma == 0:  # PCA, which was measured first
-            measured.append(replace(measured[0], subject=subject))
-        else:
-            measured.append(measure(subject, data, common, chosen.rank, k))
-    say("Writing down what was found")
-    settings = Settings(
-        rank=chosen.rank,
-        rank_chosen_by=chosen.by,
-        gamma=gamma,
-        k=k,
-        groups=groups,
-        seed=seed,
-        notes=(*data.notes, *_notes(named, depth, measured)),
-    )
-    return _findings(data, settings, measured, choice, source)
+    # one step for each of: preparing, PCA, Normalized PCA, Item-Weighted PCA along γ, two for the
+    # choice on validation, measuring PCA and Normalized PCA, the findings
+    steps = 9 + len(gammas) + len(factors)
+    with task(progress, "Auditing", steps) as auditing:
+        step = Steps(auditing)
+        step.begin("Preparing the data")
+        named = interactions if names is None else interactions.with_names(names)
+        others = read_subjects(factors, named)
+        asked = 1 if rank == "auto" else min(rank, named.n_items)
+        depth = depth_for(named.matrix, at_least=asked)
+        data = study(
+            named,
+            groups=groups,
+            seed=seed,
+            normalize=normalize,
+            n_ranks=len(ranks_up_to(depth, asked)),
+        )
+        ours: list[Subject] = list(fit_all(data.fitted, gammas, depth, step))
+        held = max(subject.depth for subject in ours)
+        ranks = ranks_up_to(min(held, DEEPEST_CHOICE), min(asked, held))
+        choice = choose(data, gammas, ranks, k, step)
+        chosen = _chosen_rank(rank, held, choice)
+        common = ranks_up_to(held, chosen.rank)
+        measured: list[Measured] = []
+        for subject in (*ours, *others):
+            step.begin(f"Measuring {_title(subject)}")
+            if subject.gamma == 0:  # PCA, which was measured first
+                measured.append(replace(measured[0], subject=subject))
+            else:
+                measured.append(measure(subject, data, common, chosen.rank, k))
+        step.begin("Writing the findings")
+        settings = Settings(
+            rank=chosen.rank,
+            rank_chosen_by=chosen.by,
+            gamma=gamma,
+            k=k,
+            groups=groups,
+            seed=seed,
+            notes=(*data.notes, *_notes(named, depth, measured)),
+        )
+        found = _findings(data, settings, measured, choice, source)
+        auditing.advance()
+        return found
 
 
 def _check(interactions: Any, rank: Any, gamma: Any, groups: Any, k: Any, seed: Any) -> None:
@@ -165,18 +172,6 @@ def _check(interactions: Any, rank: Any, gamma: Any, groups: Any, k: Any, seed: 
 def _is_count(value: object) -> bool:
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     return whole and int(value) >= 1  # type: ignore[call-overload]  # it is a whole number
-
-
-class _Steps:
-    """Counts what is done and tells whoever listens."""
-
-    def __init__(self, report: Callable[[Progress], None] | None, total: int) -> None:
-        self._report, self._total, self._done = report, total, -1
-
-    def __call__(self, doing: str) -> None:
-        self._done = min(self._done + 1, self._total)
-        if self._report is not None:
-            self._report(Progress(self._done, self._total, doing))
 
 
 class _ChosenRank(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from equipoise.audit.subjects import Projection
@@ -12,6 +12,7 @@ from equipoise.evaluation.prefixes import Prefixes
 from equipoise.exceptions import SolverWarning
 from equipoise.models import ItemWeightedPCA, NormalizedPCA, VanillaPCA
 from equipoise.models.projection import ProjectionModel
+from equipoise.progress import Progress
 
 PCA, NORMALIZED, WEIGHTED = "PCA", "Normalized PCA", "Item-Weighted PCA"
 
@@ -19,7 +20,20 @@ PCA, NORMALIZED, WEIGHTED = "PCA", "Normalized PCA", "Item-Weighted PCA"
 # the model's own tolerance has to do.
 _TIGHT, _TIGHT_UP_TO = 1e-8, 2_000_000
 
-Say = Callable[[str], None]
+
+class Steps:
+    """The steps of an audit, each of which ends where the next one begins."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self._begun = False
+
+    def begin(self, name: str) -> None:
+        """Name the next step; the one before it is done."""
+        if self._begun:
+            self.progress.advance()
+        self._begun = True
+        self.progress.note(name)
 
 
 def key_of(gamma: float) -> str:
@@ -34,19 +48,21 @@ def key_of(gamma: float) -> str:
 
 
 def fit_all(
-    fitted: Interactions, gammas: Sequence[float], depth: int, say: Say
+    fitted: Interactions, gammas: Sequence[float], depth: int, step: Steps
 ) -> list[Projection]:
     """PCA, Normalized PCA, then Item-Weighted PCA at each γ, each fitted once at full depth."""
-    say(f"Fitting {PCA}")
+    step.begin(f"Fitting {PCA}")
     with _fewer_components_are_fine():
-        pca = VanillaPCA(depth, tol=_tolerance(fitted)).fit(fitted.matrix)
-    say(f"Fitting {NORMALIZED}")
+        pca = VanillaPCA(depth, tol=_tolerance(fitted))
+        pca.fit(fitted.matrix, progress=step.progress)
+    step.begin(f"Fitting {NORMALIZED}")
     with _fewer_components_are_fine():
-        normalized = NormalizedPCA(depth, tol=_tolerance(fitted)).fit(fitted.matrix)
+        normalized = NormalizedPCA(depth, tol=_tolerance(fitted))
+        normalized.fit(fitted.matrix, progress=step.progress)
     return [
         Projection("pca", PCA, "pca", None, Prefixes.of(pca)),
         Projection("normalized", NORMALIZED, "normalized", None, Prefixes.of(normalized)),
-        *fit_weighted(fitted, gammas, depth, say, pca),
+        *fit_weighted(fitted, gammas, depth, step, pca),
     ]
 
 
@@ -54,17 +70,16 @@ def fit_weighted(
     fitted: Interactions,
     gammas: Sequence[float],
     depth: int,
-    say: Say,
+    step: Steps,
     pca: ProjectionModel | None = None,
 ) -> list[Projection]:
     """Item-Weighted PCA along γ; γ = 0 is `pca`, where that is at hand."""
     path = [gamma for gamma in gammas if gamma != 0 or pca is None]
-    say(f"Fitting {WEIGHTED} at γ = {', '.join(f'{gamma:g}' for gamma in path)}")
+    step.begin(f"Fitting {WEIGHTED} at γ = {', '.join(f'{gamma:g}' for gamma in path)}")
     base = ItemWeightedPCA(depth, tol=_tolerance(fitted))
     with _fewer_components_are_fine():
-        models: dict[float, ProjectionModel] = dict(
-            zip(path, base.fit_path(fitted.matrix, path), strict=True)
-        )
+        along = base.fit_path(fitted.matrix, path, progress=step.progress)
+    models: dict[float, ProjectionModel] = dict(zip(path, along, strict=True))
     if pca is not None:
         models[0.0] = pca
     return [

@@ -173,11 +173,10 @@ def embedded(seed: int) -> Interactions:
 
 
 def examine(interactions: Interactions, **settings: Any) -> Findings:
-    """Run the audit with a progress bar."""
+    """Run the audit and show its progress."""
     from equipoise.audit import audit as run
 
-    with shared.progress_bar() as report:
-        return run(interactions, progress=report, **settings)
+    return run(interactions, progress=console.progress(), **settings)
 
 
 def with_options(found: Findings, reading: Mapping[str, str | int | bool | None]) -> Findings:

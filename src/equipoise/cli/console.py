@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from equipoise.cli.streams import printable, without_passwords
+from equipoise.progress import NoProgress, Progress
 
-# What ends sooner needs no sign of life.
-_SPINNER_AFTER_SECONDS = 1.0
 # An id of ten thousand characters must not drown what is wrong with it.
 _LONGEST_LINE = 1200
 
@@ -42,36 +31,12 @@ failures = Console(stderr=True, emoji=False)  # heard even with --quiet
 
 
 def progress(*, hidden: bool = False) -> Progress:
-    """A progress bar on stderr, gone when it is done; silent where stderr is no terminal."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=err,
-        transient=True,
-        disable=hidden or not err.is_terminal or err.quiet,
-    )
+    """Progress on stderr: bars on a terminal, plain lines elsewhere, nothing with --quiet."""
+    from equipoise.progress.display import ProgressBar, ProgressLog
 
-
-@contextlib.contextmanager
-def waiting(
-    doing: str, *, show_after: float = _SPINNER_AFTER_SECONDS
-) -> Iterator[Callable[[str], None]]:
-    """Show a spinner after `show_after` seconds; the callback reports how far the work is."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    hidden = not err.is_terminal or err.quiet
-    spinner = Progress(*columns, console=err, transient=True, disable=hidden)
-    task = spinner.add_task(inert(doing), total=None)
-    alarm = threading.Timer(show_after, spinner.start)
-    alarm.daemon = True
-    alarm.start()
-    try:
-        yield lambda how_far: spinner.update(task, description=inert(f"{doing}: {how_far}"))
-    finally:
-        alarm.cancel()
-        alarm.join()
-        spinner.stop()
+    if hidden or err.quiet:
+        return NoProgress()
+    return ProgressBar(err, clean=printable) if err.is_interactive else ProgressLog(say)
 
 
 def inert(text: object) -> str:

@@ -54,8 +54,7 @@ def get(
 
     dataset = entry(name)
     need_output(False)  # the folder is printed, but it is there all the same
-    with console.waiting(f"Getting {name}"):
-        folder = fetch(dataset, out)
+    folder = fetch(dataset, out, progress=console.progress())
     for line in (f"License: {dataset.license} ({dataset.terms})", f"Cite: {dataset.citation}"):
         console.say(line)
     console.out.print(str(folder), highlight=False, markup=False, soft_wrap=True)

@@ -37,7 +37,6 @@ from equipoise.cli.options import (
     interrupted,
     numbers,
     prepare,
-    progress_bar,
     read,
     words,
 )
@@ -105,20 +104,19 @@ def evaluate(
         interactions, min_items_per_user, min_users_per_item, binarize, normalize_rows
     )
     split = hold_out(interactions, method, test, validation, seed)
-    with progress_bar() as report:
-        results = evaluation.evaluate(
-            split,
-            chosen,
-            ranks=chosen_ranks,
-            gammas=exponents,
-            metrics=measured,
-            k=cutoffs,
-            groups=groups,
-            empty=empty,
-            item_sample=item_sample,
-            cache=cache,
-            progress=report,
-        )
+    results = evaluation.evaluate(
+        split,
+        chosen,
+        ranks=chosen_ranks,
+        gammas=exponents,
+        metrics=measured,
+        k=cutoffs,
+        groups=groups,
+        empty=empty,
+        item_sample=item_sample,
+        cache=cache,
+        progress=console.progress(),
+    )
     if csv is not None:
         results.write_csv(csv)
     if plot is not None and results.rows:

@@ -111,7 +111,7 @@ def fit(
         interactions, min_items_per_user, min_users_per_item, binarize, normalize_rows
     )
     started = time.perf_counter()
-    fitted = _fitted(unfitted, interactions, entry.title)
+    fitted = unfitted.fit(interactions, progress=console.progress())
     facts = _facts(fitted, entry, interactions, time.perf_counter() - started)
     saved = fitted.save(out).resolve()
     if as_json:
@@ -139,9 +139,15 @@ def _read_blocks(
             f"--{idle[0]} cannot be used with {'--memory' if memory else '--scheduler'}. Leave it "
             "out, or turn the data into Parquet first."
         )
-    console.say(f"Reading {shared.shown(data)} in blocks …")
     given = {name: layout[name] for name in usable}
-    return open_interactions(data, memory=memory, scheduler=scheduler, **columns, **given)
+    return open_interactions(
+        data,
+        memory=memory,
+        scheduler=scheduler,
+        progress=console.progress(),
+        **columns,
+        **given,
+    )
 
 
 def _parameters(
@@ -172,18 +178,6 @@ def _setting(text: str) -> tuple[str, Any]:
     if not (name.strip() and sign):
         raise InvalidParameterError(f"--set takes NAME=VALUE, got {text!r}.")
     return name.strip(), shared.plain_value(value.strip())
-
-
-def _fitted(
-    model: Recommender, interactions: Interactions | BlockedInteractions, title: str
-) -> Recommender:
-    with console.waiting(f"Fitting {title}") as report:
-        if hasattr(model, "monitor"):
-            model.monitor = lambda sweeps, residual: report(
-                f"{sweeps} sweeps, residual {residual:.1e}"
-            )
-        model.fit(interactions)
-    return model
 
 
 def _facts(

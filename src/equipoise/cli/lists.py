@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 
     from equipoise.data import Interactions
     from equipoise.models import Explanation, Recommender
+    from equipoise.progress import Progress
 
 # Rows held at a time: some MB of table, and blocks large enough for fast products.
 ROWS_AT_A_TIME = 1 << 16
-
-Report = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def tables(
     request: Request,
     *,
     rows_at_a_time: int = ROWS_AT_A_TIME,
-    report: Report = lambda _: None,
+    progress: Progress | None = None,
 ) -> Iterator[pl.DataFrame]:
     """Yield one table for each block of users: user, rank, item, score, and what was asked for.
 
@@ -73,14 +72,15 @@ def tables(
         What to recommend.
     rows_at_a_time : int
         Upper limit of a block; one user is the least.
-    report : callable
-        Told after each block how many users it had.
+    progress : Progress, optional
+        A task that advances by the users of each block.
     """
     step = max(1, rows_at_a_time // request.N)
     for start in range(0, interactions.n_users, step):
         users = interactions.user_ids[start : start + step]
         yield _table(model, users, interactions.matrix[start : start + step], request)
-        report(len(users))
+        if progress is not None:
+            progress.advance(len(users))
 
 
 def _table(model: Recommender, users: NDArray[Any], rows: Any, request: Request) -> pl.DataFrame:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
     from equipoise.data import Interactions, Split
     from equipoise.data.readers import Columns
     from equipoise.distributed import BlockedInteractions
-    from equipoise.evaluation import Filter, Progress
+    from equipoise.evaluation import Filter
 
 # In memory, or in blocks on disk or on a cluster: prepared by the same words
 Table = TypeVar("Table", "Interactions", "BlockedInteractions")
@@ -190,7 +188,6 @@ def read(
     from equipoise.data import Interactions
     from equipoise.data.readers import Columns
 
-    console.say(f"Reading {shown(data)} …")
     loaded = Interactions.read(
         data,
         user=user,
@@ -200,6 +197,7 @@ def read(
         delimiter=delimiter,
         format=file_format,
         query=query,
+        progress=console.progress(),
     )
     _note_words_read_as_ids(data, Columns(user, item, value, timestamp), delimiter, file_format)
     return loaded
@@ -270,20 +268,6 @@ def hold_out(
         raise InvalidDataError(
             f"{error} The options are --test, --validation and --min-items-per-user."
         ) from error
-
-
-@contextmanager
-def progress_bar() -> Iterator[Callable[[Progress], None]]:
-    """A bar with the remaining time on stderr, fed by the callback."""
-    with console.progress() as bar:
-        task = bar.add_task("Starting", total=None)
-
-        def report(step: Progress) -> None:
-            bar.update(
-                task, description=console.inert(step.doing), completed=step.done, total=step.total
-            )
-
-        yield report
 
 
 def words(text: str) -> list[str]:

@@ -11,6 +11,7 @@ import typer
 from equipoise.cli import console
 from equipoise.cli import options as shared
 from equipoise.exceptions import InvalidParameterError
+from equipoise.progress import task
 
 if TYPE_CHECKING:
     import polars as pl
@@ -100,16 +101,15 @@ def recommend(
     interactions = shared.prepare(interactions, 0, 0, binarize, normalize_rows)
     chosen = _chosen(ids.aligned(interactions, fitted, drop_unknown_items), users, users_file)
     # a bar would run through the tables that are printed to the same terminal
-    with console.progress(hidden=out is None and console.out.is_terminal) as bar:
-        task = bar.add_task("Recommending (users)", total=chosen.n_users)
-        blocks = lists.tables(
-            fitted, chosen, request, report=lambda n_users: bar.advance(task, n_users)
-        )
+    progress = console.progress(hidden=out is None and console.out.is_terminal)
+    with task(progress, "Recommending", chosen.n_users) as recommending:
+        blocks = lists.tables(fitted, chosen, request, progress=recommending)
         if out is None or write is None:
             _print(blocks, as_json or not console.out.is_terminal)
         else:
             write(out, blocks)
-            console.say(f"Lists of {chosen.n_users:,} users: {out.resolve()}")
+    if out is not None:
+        console.say(f"Lists of {chosen.n_users:,} users: {out.resolve()}")
 
 
 def _chosen(interactions: Interactions, users: str | None, file: Path | None) -> Interactions:

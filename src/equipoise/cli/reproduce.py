@@ -13,7 +13,6 @@ from equipoise.cli import console
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from equipoise.evaluation import Progress
     from equipoise.paper.report import Reproduction
 
 _FOLDER = Path("reproduction")
@@ -43,18 +42,7 @@ def reproduce(
     from equipoise.paper.reproduction import run
 
     paths.check(folder=out, printed=as_json)
-    with console.progress() as bar:
-        task = bar.add_task("Starting", total=None)
-
-        def report(progress: Progress) -> None:
-            bar.update(
-                task,
-                description=console.inert(progress.doing),
-                completed=progress.done,
-                total=progress.total,
-            )
-
-        found = run(targets or ["all"], out, quick=quick, progress=report)
+    found = run(targets or ["all"], out, quick=quick, progress=console.progress())
     if as_json:
         text = json.dumps({**found.as_dict(), "report": str(out / "index.html")})
         console.out.print_json(text)

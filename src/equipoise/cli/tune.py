@@ -94,21 +94,20 @@ def tune(
     )
     split = shared.hold_out(interactions, method, test, validation, seed)
     _refuse_empty_validation(split, validation)
-    with shared.progress_bar() as report:
-        tuning = evaluation.tune(
-            split,
-            model,
-            grid=None if grid is None else dict(_axis(text) for text in grid),
-            maximize=maximize,
-            subject_to=limits,
-            trade_off=shared.words(trade_off),
-            k=k,
-            groups=groups,
-            empty=empty,
-            cache=cache,
-            progress=report,
-            **axes,  # type: ignore[arg-type]  # tune checks what the words mean
-        )
+    tuning = evaluation.tune(
+        split,
+        model,
+        grid=None if grid is None else dict(_axis(text) for text in grid),
+        maximize=maximize,
+        subject_to=limits,
+        trade_off=shared.words(trade_off),
+        k=k,
+        groups=groups,
+        empty=empty,
+        cache=cache,
+        progress=console.progress(),
+        **axes,  # type: ignore[arg-type]  # tune checks what the words mean
+    )
     if csv is not None:
         tuning.write_csv(csv)
     if plot is not None:

@@ -14,6 +14,7 @@ from equipoise.data.assembly import CodedPairs, Duplicates, assemble, check_dupl
 from equipoise.data.identifiers import as_id_array, factorize, name_a_few
 from equipoise.data.table import InteractionTable
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
+from equipoise.progress import Progress
 
 if TYPE_CHECKING:
     from equipoise.data.split import Split
@@ -64,6 +65,7 @@ class Interactions(InteractionTable):
         format: str | None = None,  # noqa: A002 - the word every reader uses
         query: str | None = None,
         names: Any = None,
+        progress: Progress | None = None,
     ) -> Interactions:
         """Read interactions from a file, a folder, a table in memory, a matrix or a database.
 
@@ -87,6 +89,8 @@ class Interactions(InteractionTable):
             The SQL whose rows are the interactions.
         names : mapping, table or path, optional
             Passed on to `with_names`.
+        progress : Progress, optional
+            Receives the number of rows read so far; silent by default.
 
         Notes
         -----
@@ -98,7 +102,7 @@ class Interactions(InteractionTable):
         check_duplicates_policy(duplicates)
         columns = readers.Columns(user, item, value, timestamp)
         options = readers.Options(columns, delimiter, duplicates, format, query)
-        loaded = readers.read(source, options)
+        loaded = readers.read(source, options, progress)
         return loaded if names is None else loaded.with_names(names)
 
     @classmethod

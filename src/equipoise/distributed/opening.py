@@ -6,6 +6,7 @@ from typing import Any
 
 from equipoise.distributed.blocked import BlockedInteractions
 from equipoise.exceptions import InvalidParameterError
+from equipoise.progress import Progress, task
 
 
 def open_interactions(
@@ -13,6 +14,7 @@ def open_interactions(
     *,
     memory: str | None = None,
     scheduler: str | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> BlockedInteractions:
     """Read data past one memory: onto a cluster, or onto the disk in blocks.
@@ -25,6 +27,8 @@ def open_interactions(
         Read in blocks that let this process do with so much, e.g. "4GB".
     scheduler : str, optional
         Address of a Dask scheduler, e.g. "tcp://10.0.0.1:8786".
+    progress : Progress, optional
+        Receives the progress; silent by default.
     options
         Of `StreamedInteractions.read` or `DistributedInteractions.from_parquet`.
     """
@@ -35,7 +39,9 @@ def open_interactions(
     if memory is not None:
         from equipoise.distributed.streamed import StreamedInteractions
 
-        return StreamedInteractions.read(source, memory=memory, **options)
+        return StreamedInteractions.read(source, memory=memory, progress=progress, **options)
+    from equipoise.data.readers.databases import without_credentials
     from equipoise.distributed.interactions import DistributedInteractions
 
-    return DistributedInteractions.from_parquet(source, client=scheduler, **options)
+    with task(progress, f"Reading {without_credentials(source)} onto the cluster"):
+        return DistributedInteractions.from_parquet(source, client=scheduler, **options)

@@ -13,6 +13,7 @@ from equipoise.distributed.blocked import BlockedInteractions
 from equipoise.distributed.disk import DiskBlocks, Scratch
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.memory import parse_bytes, require
+from equipoise.progress import Progress, task
 
 # What a row takes at most while its block is put together: codes, value, time, sorted copies.
 _BYTES_PER_ROW = 100
@@ -56,6 +57,7 @@ class StreamedInteractions(BlockedInteractions):
         format: str | None = None,  # noqa: A002 - the word every reader uses
         n_blocks: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Read files once, batch by batch, into blocks on disk.
 
@@ -75,8 +77,11 @@ class StreamedInteractions(BlockedInteractions):
             Instead of as many as `memory` asks for.
         storage_options : mapping, optional
             fsspec's, for a URL.
+        progress : Progress, optional
+            Receives the number of rows read so far; silent by default.
         """
-        from equipoise.data.readers import Columns, Options
+        from equipoise.data.readers import Columns, Options, counted
+        from equipoise.data.readers.databases import without_credentials
         from equipoise.distributed.spooling import spool
 
         check_duplicates_policy(duplicates)
@@ -92,9 +97,10 @@ class StreamedInteractions(BlockedInteractions):
         batches, vocabulary, most_rows = _batches(source, options, storage_options)
         wanted = -(-most_rows * _BYTES_PER_ROW // int(limit * _SHARE))
         folder = Scratch(scratch)
-        spooled = spool(
-            batches, vocabulary, folder.path, n_blocks or max(1, wanted), duplicates, str(source)
-        )
+        parts = n_blocks or max(1, wanted)
+        with task(progress, f"Reading {without_credentials(str(source))} in blocks") as reading:
+            rows = counted(batches, reading)
+            spooled = spool(rows, vocabulary, folder.path, parts, duplicates, str(source))
         blocks = DiskBlocks(folder.path, spooled.n_blocks, limit, folder)
         return cls._of(blocks, spooled.item_ids)
 

@@ -6,7 +6,7 @@ from equipoise.evaluation.grid import Filter
 from equipoise.evaluation.intervals import Comparison, Interval, bootstrap_mean, compare
 from equipoise.evaluation.jobs import default_models
 from equipoise.evaluation.results import Results, Row
-from equipoise.evaluation.runner import Progress, evaluate
+from equipoise.evaluation.runner import evaluate
 from equipoise.evaluation.trials import Trial, Tuning
 from equipoise.evaluation.tuning import tune
 
@@ -17,7 +17,6 @@ __all__ = [
     "Cost",
     "Filter",
     "Interval",
-    "Progress",
     "Results",
     "Row",
     "Trial",

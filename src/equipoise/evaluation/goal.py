@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -123,18 +123,19 @@ class Goal(NamedTuple):
         every = [self.target, *(limit.target for limit in self.limits), *self.against]
         return tuple(dict.fromkeys(every))
 
+    def objective(self, scores: Mapping[str, float]) -> float:
+        """The number to maximize; -inf where a limit is not kept or there is no value."""
+        value = self.sign * scores[self.target.label]
+        kept = all(limit.keeps(scores[limit.target.label]) for limit in self.limits)
+        return value if kept and not math.isnan(value) else -math.inf
+
     def best(self, table: Sequence[Mapping[str, float]]) -> int:
         """Return the position of the best of the candidates that keep all limits."""
-        objectives = [self._objective(scores) for scores in table]
+        objectives = [self.objective(scores) for scores in table]
         best = max(range(len(table)), key=objectives.__getitem__)
         if objectives[best] == -math.inf:
             raise InvalidParameterError(self._unreachable(table))
         return best
-
-    def _objective(self, scores: Mapping[str, float]) -> float:
-        value = self.sign * scores[self.target.label]
-        kept = all(limit.keeps(scores[limit.target.label]) for limit in self.limits)
-        return value if kept and not math.isnan(value) else -math.inf
 
     def _unreachable(self, table: Sequence[Mapping[str, float]]) -> str:
         if not self.limits:
@@ -170,6 +171,38 @@ class Goal(NamedTuple):
             if not any(np.all(points[j] >= points[i]) for j in kept):
                 kept.append(int(i))
         return kept
+
+
+class BestSoFar:
+    """The best objective of a search that is still going on, for its progress.
+
+    Examples
+    --------
+    >>> best = BestSoFar(Goal.parse("ndcg", {"aplt": (">=", 0.3)}, (), 20))
+    >>> best.add([{"ndcg@20": 0.4, "aplt@20": 0.1}])
+    >>> str(best)
+    'no setting keeps the limits so far'
+    >>> best.add([{"ndcg@20": 0.2, "aplt@20": 0.5}, {"ndcg@20": 0.1, "aplt@20": 0.5}])
+    >>> str(best)
+    'best so far: ndcg@20 0.2000'
+    """
+
+    def __init__(self, goal: Goal) -> None:
+        self._goal = goal
+        self._objective: float | None = None
+
+    def add(self, table: Iterable[Mapping[str, float]]) -> None:
+        """Take more candidates into account."""
+        found = [self._goal.objective(scores) for scores in table]
+        self._objective = max([*found, -math.inf if self._objective is None else self._objective])
+
+    def __str__(self) -> str:
+        if self._objective is None:
+            return ""
+        if self._objective == -math.inf:
+            return "no setting keeps the limits so far"
+        value = self._goal.sign * self._objective
+        return f"best so far: {self._goal.target.label} {value:.4f}"
 
 
 def _limit(text: str, rule: tuple[str, float], k: int) -> Limit:

@@ -17,6 +17,7 @@ from equipoise.exceptions import InvalidParameterError
 from equipoise.models import ItemWeightedPCA, Recommender
 from equipoise.models.projection import ProjectionModel
 from equipoise.models.registry import RANKS, ModelEntry, find_models
+from equipoise.progress import Progress
 
 Model = Recommender | NDArray[Any]
 Models = Mapping[str, Model] | Sequence[Recommender | str] | Recommender | str
@@ -198,7 +199,9 @@ def checked_ranks(ranks: Sequence[int], n_items: int) -> tuple[int, ...]:
     return rising
 
 
-def fitted(jobs: Sequence[Job], X: Interactions) -> Iterator[tuple[Recommender, Effort]]:
+def fitted(
+    jobs: Sequence[Job], X: Interactions, progress: Progress
+) -> Iterator[tuple[Recommender, Effort]]:
     """Fit jobs of one model one after the other; those that differ in γ share what they can.
 
     The time of fits that share their work is told in equal parts, the memory as a whole.
@@ -207,11 +210,11 @@ def fitted(jobs: Sequence[Job], X: Interactions) -> Iterator[tuple[Recommender, 
     if isinstance(first, ItemWeightedPCA) and len(jobs) > 1:
         gammas = [job.gamma for job in jobs if job.gamma is not None]
         with Measured() as measured:
-            path = first.fit_path(X.matrix, gammas)
+            path = first.fit_path(X.matrix, gammas, progress=progress)
         seconds, peak = measured.effort
         yield from ((model, Effort(seconds / len(path), peak)) for model in path)
         return
     for job in jobs:
         with Measured() as measured:
-            model = clone(job.model).fit(X.matrix)
+            model = clone(job.model).fit(X.matrix, progress=progress)
         yield model, measured.effort

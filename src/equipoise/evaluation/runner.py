@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,17 +29,8 @@ from equipoise.metrics import EMPTY_POLICIES, ItemGroups
 from equipoise.metrics.results import FloatArray
 from equipoise.models import Recommender
 from equipoise.models.projection import ProjectionModel
+from equipoise.progress import Progress, task
 
-
-class Progress(NamedTuple):
-    """How far a run is: `done` of `total` steps, and what comes next."""
-
-    done: int
-    total: int
-    doing: str
-
-
-Report = Callable[[Progress], None]
 Answer = list[Reading]
 
 _STEPS_PER_JOB = 3  # fit, users, items
@@ -59,7 +50,7 @@ def evaluate(
     item_sample: int | None = None,
     per_user: bool = False,
     cache: str | PathLike[str] | None = None,
-    progress: Report | None = None,
+    progress: Progress | None = None,
     seed: int = 0,
 ) -> Results:
     """Score models at many ranks with many metrics; each (model, γ) is fitted once.
@@ -98,8 +89,8 @@ def evaluate(
         Keep every user's own value, for intervals and comparisons.
     cache : path, optional
         A folder. What is there is not computed again, provided that data and settings agree.
-    progress : callable, optional
-        Called with a `Progress` after each step.
+    progress : Progress, optional
+        Receives the progress, e.g. `equipoise.progress.display.ProgressBar()`; silent by default.
     seed : int
         Draws the item sample.
 
@@ -125,8 +116,9 @@ def evaluate(
     case = Case.of(as_split(data), part, groups)
     specs = parse_metrics(metrics, [k] if isinstance(k, int) else list(k))
     items = _sampled_items(case.n_items, item_sample, seed)
-    run = _Run(case, specs, items, empty, per_user, cache, progress)
-    return run.results(plan(models, ranks, gammas, case.n_items))
+    jobs = plan(models, ranks, gammas, case.n_items)
+    with task(progress, "Evaluating", len(jobs) * _STEPS_PER_JOB) as evaluating:
+        return _Run(case, specs, items, empty, per_user, cache, evaluating).results(jobs)
 
 
 @dataclass
@@ -139,18 +131,16 @@ class _Run:
     empty: str
     per_user: bool
     folder: str | PathLike[str] | None
-    report: Report | None
+    progress: Progress
 
     def __post_init__(self) -> None:
         self.cache = None if self.folder is None else Cache(self.folder)
         # hashing the data takes a second for tens of millions of entries: only for a cache
         self.fingerprint = None if self.cache is None else self.case.fingerprint()
         self.longest = max((s.k or 0 for s in self.specs if not s.is_item_side), default=0)
-        self.done = self.total = 0
 
     def results(self, jobs: list[Job]) -> Results:
         """Answer from the cache, compute the rest, put everything in the order of the jobs."""
-        self.total = len(jobs) * _STEPS_PER_JOB
         answers: dict[int, Answer] = {}
         complete = True
         try:
@@ -184,7 +174,7 @@ class _Run:
 
     def _computed(self, group: list[tuple[int, Job]]) -> Iterator[tuple[int, Answer]]:
         self._advance(0, f"{group[0][1].name}: fitting")
-        models = _models([job for _, job in group], self.case.fitted)
+        models = _models([job for _, job in group], self.case.fitted, self.progress)
         for (position, job), (model, effort) in zip(group, models, strict=True):
             self._advance(1, f"{job.name}: scoring users")
             answer = [
@@ -214,9 +204,8 @@ class _Run:
         return [(rank, a + b) for rank, a, b in zip(job.ranks, by_rank, item_side, strict=True)]
 
     def _advance(self, steps: int, doing: str) -> None:
-        self.done += steps
-        if self.report is not None:
-            self.report(Progress(self.done, self.total, doing))
+        self.progress.note(doing)
+        self.progress.advance(steps)
 
     def _key(self, job: Job) -> dict[str, Any] | None:
         settings = job.settings()
@@ -244,9 +233,11 @@ class _Run:
             self.cache.store(key, to_json(answer, per_user=self.per_user))
 
 
-def _models(jobs: list[Job], X: Interactions) -> Iterator[tuple[Model, Effort | None]]:
+def _models(
+    jobs: list[Job], X: Interactions, progress: Progress
+) -> Iterator[tuple[Model, Effort | None]]:
     if isinstance(jobs[0].model, Recommender):
-        yield from fitted(jobs, X)
+        yield from fitted(jobs, X, progress)
     else:
         yield from ((job.model, None) for job in jobs)
 

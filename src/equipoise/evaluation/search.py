@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby, product
 from typing import Any
 
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from equipoise.evaluation.goal import Goal
+from equipoise.evaluation.goal import BestSoFar, Goal
 from equipoise.evaluation.grid import default_transforms
 from equipoise.evaluation.jobs import default_ranks, has_rank
 from equipoise.evaluation.results import Results
@@ -18,6 +18,7 @@ from equipoise.exceptions import InvalidParameterError
 from equipoise.models import Recommender
 from equipoise.models.projection import ProjectionModel
 from equipoise.models.registry import BY_CLASS
+from equipoise.progress import Progress, task
 
 Space = dict[str, tuple[Any, ...]]
 
@@ -75,7 +76,11 @@ def _default_space(base: Recommender, train: sp.csr_array) -> Space:
 
 
 def search(
-    base: Recommender, space: Space, goal: Goal, evaluate: Callable[..., Results]
+    base: Recommender,
+    space: Space,
+    goal: Goal,
+    evaluate: Callable[..., Results],
+    progress: Progress | None = None,
 ) -> tuple[list[Trial], bool]:
     """Try every combination; return the trials in the order of the grid, and whether they are all.
 
@@ -88,8 +93,10 @@ def search(
     goal : Goal
         What to read off each trial.
     evaluate : callable
-        `equipoise.evaluation.evaluate` on the validation part: it fits, caches, reports progress
-        and is interrupted; it is called with models, ranks and metrics.
+        `equipoise.evaluation.evaluate` on the validation part: it fits, caches and is
+        interrupted; it is called with models, ranks, metrics and progress.
+    progress : Progress, optional
+        Receives one step per setting, with the best result so far.
     """
     _check_targets(base, goal)
     names = [name for name in space if name != _RANK]
@@ -101,20 +108,36 @@ def search(
         for i, setting in enumerate(settings)
     }
     by_label = dict(zip(models, settings, strict=True))
-    results = evaluate(
-        models,
-        ranks=_ranks(base, space),
-        metrics=[target.spec.label for target in goal.targets],
-    )
-    trials = []
-    for (label, rank), rows in groupby(results, key=lambda row: (row.model, row.rank)):
-        measures = list(rows)
-        scores = {target.label: target.read(measures) for target in goal.targets}
-        tried = {name: rank if name == _RANK else by_label[label][name] for name in space}
-        trials.append(Trial(tried, scores, base))
+    metrics = [target.spec.label for target in goal.targets]
+    trials: list[Trial] = []
+    complete, best = True, BestSoFar(goal)
+    with task(progress, "Tuning", len(models)) as tuning:
+        for label, model in models.items():
+            results = evaluate(
+                {label: model}, ranks=_ranks(base, space), metrics=metrics, progress=tuning
+            )
+            found = list(_trials(results, base, by_label[label], space, goal))
+            trials += found
+            complete = results.complete
+            if not complete:
+                break
+            best.add(trial.scores for trial in found)
+            tuning.note(str(best))
+            tuning.advance()
     if not trials:  # interrupted before the first score
         raise KeyboardInterrupt
-    return trials, results.complete
+    return trials, complete
+
+
+def _trials(
+    results: Results, base: Recommender, setting: Mapping[str, Any], space: Space, goal: Goal
+) -> Iterator[Trial]:
+    """Read one trial per rank off the results of one setting."""
+    for rank, rows in groupby(results, key=lambda row: row.rank):
+        measures = list(rows)
+        scores = {target.label: target.read(measures) for target in goal.targets}
+        tried = {name: rank if name == _RANK else setting[name] for name in space}
+        yield Trial(tried, scores, base)
 
 
 def _ranks(base: Recommender, space: Space) -> tuple[int, ...] | None:

@@ -16,11 +16,11 @@ from equipoise.data.interactions import Interactions
 from equipoise.data.split import Split
 from equipoise.evaluation.cache import FORMAT, Cache, number_or_nan, number_or_none
 from equipoise.evaluation.case import Case, as_split
-from equipoise.evaluation.goal import Goal, Limits
+from equipoise.evaluation.goal import BestSoFar, Goal, Limits
 from equipoise.evaluation.grid import Filter, Grid, Place
 from equipoise.evaluation.measures import measure_items, measure_lists
 from equipoise.evaluation.prefixes import Prefixes, top_items_by_rank
-from equipoise.evaluation.runner import Progress, Report, evaluate
+from equipoise.evaluation.runner import evaluate
 from equipoise.evaluation.search import search, search_space
 from equipoise.evaluation.trials import Trial, Tuning
 from equipoise.exceptions import InvalidParameterError
@@ -29,6 +29,7 @@ from equipoise.models import ItemWeightedPCA, Recommender
 from equipoise.models.item_weighted_pca import SpectralFilter
 from equipoise.models.preference import ValueTransform
 from equipoise.models.registry import find_model
+from equipoise.progress import Progress, task
 
 # Components to this accuracy rank items as exact ones do but for near-ties; the choice is
 # refitted at the model's own tolerance before it is scored on test.
@@ -58,7 +59,7 @@ def tune(
     groups: str | ItemGroups = "mass",
     empty: str = "nan",
     cache: str | PathLike[str] | None = None,
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> Tuning:
     """Search the parameters of a model on the validation part.
 
@@ -119,13 +120,14 @@ def tune(
     if model == OUR_MODEL and grid is None:
         ours = Grid.of(train, gammas, ranks, filters, user_scalings, value_transforms)
         case = Case.of(split, "validation", groups)
-        trials, complete = _Search(case, goal, ours, empty, cache, progress).run()
+        with task(progress, "Tuning", len(ours.places)) as tuning:
+            trials, complete = _Search(case, goal, ours, empty, cache, tuning).run()
     else:
         _refuse_our_axes(gammas, filters, user_scalings, value_transforms)
         base = find_model(model).make() if isinstance(model, str) else model
         space = search_space(base, grid, ranks, train)
-        on_validation = partial(scored, part="validation", progress=progress)
-        trials, complete = search(base, space, goal, on_validation)
+        on_validation = partial(scored, part="validation")
+        trials, complete = search(base, space, goal, on_validation, progress)
     table = [trial.scores for trial in trials]
     choice = trials[goal.best(table)]
     frontier = tuple(trials[i] for i in goal.frontier(table))
@@ -138,6 +140,7 @@ def tune(
             metrics=[*dict.fromkeys([*RANKING_METRICS, *targets, *test_metrics])],
             k=k,
             per_user=True,
+            progress=progress,
         )
     return Tuning(tuple(trials), choice, frontier, goal, test, complete)
 
@@ -159,7 +162,7 @@ class _Search:
     grid: Grid
     empty: str
     folder: str | PathLike[str] | None
-    report: Report | None
+    progress: Progress
 
     def __post_init__(self) -> None:
         self.cache = None if self.folder is None else Cache(self.folder)
@@ -168,7 +171,7 @@ class _Search:
         self.longest = max((s.k or 0 for s in self.specs if not s.is_item_side), default=0)
         # scores in float32: half the memory traffic, and ties that it makes are rare
         self.seen = self.case.seen.astype(np.float32)
-        self.done = 0
+        self.best = BestSoFar(self.goal)
 
     def run(self) -> tuple[list[Trial], bool]:
         """Try everything, or what there is time for; trials in the order of the grid."""
@@ -206,16 +209,21 @@ class _Search:
             if stored is None:
                 pending.append(g)
             else:
-                self._advance(setting)
+                self._tried(stored)
                 yield g, stored
         if not pending:
             return
-        self._advance(setting, steps=0)
-        path = base.fit_path(self.case.fitted.matrix, [self.grid.gammas[g] for g in pending])
+        self._note(f"fitting with {setting}")
+        path = base.fit_path(
+            self.case.fitted.matrix,
+            [self.grid.gammas[g] for g in pending],
+            progress=self.progress,
+        )
         for g, model in zip(pending, path, strict=True):
+            self._note(f"scoring γ = {model.gamma:g}, {setting}")
             found = self._scores(model)
             self._remember(base, g, found)
-            self._advance(setting)
+            self._tried(found)
             yield g, found
 
     def _scores(self, model: ItemWeightedPCA) -> list[Scores]:
@@ -263,7 +271,10 @@ class _Search:
             plain = [{name: number_or_none(v) for name, v in one.items()} for one in found]
             self.cache.store(self._key(base, g), plain)
 
-    def _advance(self, doing: str, steps: int = 1) -> None:
-        self.done += steps
-        if self.report is not None:
-            self.report(Progress(self.done, len(self.grid.places), doing))
+    def _tried(self, found: list[Scores]) -> None:
+        self.best.add(found)
+        self._note("")
+        self.progress.advance()
+
+    def _note(self, doing: str) -> None:
+        self.progress.note("; ".join(filter(None, [str(self.best), doing])))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,6 +19,7 @@ from equipoise.data.structure import refuse_broken_structure
 from equipoise.distributed.blocked import BlockedInteractions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models.preference import Preparation, preparation_of
+from equipoise.progress import NoProgress, Progress, task
 
 
 class Estimator(BaseEstimator, ABC):
@@ -33,13 +36,14 @@ class Estimator(BaseEstimator, ABC):
 
     item_ids_: NDArray[Any] | None
     n_features_in_: int
+    _progress: Progress = NoProgress()
 
     # How the rows of the fit were prepared; None if unknown, and after a warning about it.
     # It is not saved: a loaded model gives no such warning.
     _preparation: Preparation | None = None
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Any, y: Any = None, *, progress: Progress | None = None) -> Self:  # noqa: ARG002
         """Learn from users × items.
 
         Parameters
@@ -49,9 +53,23 @@ class Estimator(BaseEstimator, ABC):
             one memory: `DistributedInteractions`, `StreamedInteractions`.
         y : ignored
             For scikit-learn's pipelines.
+        progress : Progress, optional
+            Receives the progress; silent by default. See `equipoise.progress`.
         """
-        self._fit(self._accept(X))
+        with self._reporting_to(progress, f"Fitting {type(self).__name__}"):
+            self._fit(self._accept(X))
         return self
+
+    @contextmanager
+    def _reporting_to(
+        self, progress: Progress | None, name: str, total: float | None = None
+    ) -> Iterator[Progress]:
+        """Let `_fit` report a task to `_progress`, of which the fitted model keeps no trace."""
+        with task(progress, name, total) as self._progress:
+            try:
+                yield self._progress
+            finally:
+                del self._progress
 
     @abstractmethod
     def _fit(self, user_items: sp.csr_array) -> None:

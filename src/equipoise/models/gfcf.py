@@ -179,6 +179,7 @@ class GFCF(SeesPreferences, Recommender):
             solver=solver,
             tol=self.tol,
             rng=self._generator(),
+            progress=self._progress,
         )
 
     @cached_property

@@ -19,6 +19,7 @@ from equipoise.distributed.blocks import Prepare
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform, preferences
 from equipoise.models.projection import Floats, ProjectionModel, Sweeps
+from equipoise.progress import Progress, task
 from equipoise.spectral.certificate import Certificate
 from equipoise.spectral.gram import DenseGram, Gram
 from equipoise.spectral.solve import Components, Solver, certify_rigorously, solve
@@ -170,7 +171,9 @@ class ItemWeightedPCA(ProjectionModel):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_path(self, X: Any, gammas: Iterable[float]) -> list[Self]:
+    def fit_path(
+        self, X: Any, gammas: Iterable[float], *, progress: Progress | None = None
+    ) -> list[Self]:
         """Fit one model for each γ; they share the data and, where that pays, XᵀX.
 
         Parameters
@@ -179,6 +182,8 @@ class ItemWeightedPCA(ProjectionModel):
             Non-negative.
         gammas : iterable of float
             Any number of them, in any order.
+        progress : Progress, optional
+            Receives the progress; silent by default.
 
         Notes
         -----
@@ -196,10 +201,14 @@ class ItemWeightedPCA(ProjectionModel):
         base = clone(self)
         gram = base._prepare(base._accept(X), fits=max(1, len(exponents)))
         models: list[Self] = []
-        for gamma in exponents:
-            model = copy.copy(base).set_params(gamma=gamma)
-            model._learn(model._solve(gram))
-            models.append(model)
+        with task(progress, f"Fitting {type(self).__name__} along γ", len(exponents)) as fitting:
+            for gamma in exponents:
+                model = copy.copy(base).set_params(gamma=gamma)
+                with model._reporting_to(fitting, f"γ = {gamma:g}"):
+                    components = model._solve(gram)
+                model._learn(components)
+                models.append(model)
+                fitting.advance()
         return models
 
     def certify(self, X: Any) -> Certificate:
@@ -258,7 +267,7 @@ class ItemWeightedPCA(ProjectionModel):
             tol=self.tol,
             rng=self._generator(),
             block=self._block(gram),
-            monitor=self.monitor,
+            progress=self._progress,
         )
         self.error_budget_multiplier_ = found.multiplier
         return found

@@ -32,7 +32,6 @@ from equipoise.spectral.eigen import BoundMethod, Eigenpairs
 from equipoise.spectral.gram import DenseGram, Gram
 from equipoise.spectral.lanczos import (
     LANCZOS_ZERO,
-    Monitor,
     basis_columns,
     block_width,
     wide_block,
@@ -88,10 +87,6 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
     solver_: Solver
     _dtype: np.dtype[Any]
 
-    # Told (sweeps, largest relative residual) as a fit goes on; set it before fitting. Neither a
-    # parameter nor learned: clones and saved models are without it.
-    monitor: Monitor | None = None
-
     def __init__(
         self,
         n_components: int = 32,
@@ -117,7 +112,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
             tol=self.tol,
             rng=self._generator(),
             block=self._block(gram),
-            monitor=self.monitor,
+            progress=self._progress,
         )
 
     def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:

@@ -67,6 +67,7 @@ class _ReweightedMF(WeightedFactorModel):
             iterations=self.iterations,
             tol=self.tol,
             rng=self._generator(),
+            progress=self._progress,
         )
         self.item_factors_ = found.item_factors.astype(user_items.dtype, copy=False)
         self.n_iter_ = len(found.objectives) // 2

@@ -187,6 +187,7 @@ class TraceNormMF(SeesPreferences, FactorModel):
                 solver=self.solver_,
                 tol=max(_SMALLEST_TOL, self.tol * self.penalty**2),
                 rng=self._generator(),
+                progress=self._progress,
             )
             values = np.sqrt(found.eigenvalues)
             below = len(values) < rank or values[-1] <= self.penalty * values[0]

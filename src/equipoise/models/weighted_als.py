@@ -22,6 +22,7 @@ from scipy.linalg.lapack import dposv
 
 from equipoise.exceptions import InvalidDataError, SolverError
 from equipoise.parallel import compile_loop, in_threads, one_blas_thread, thread_count
+from equipoise.progress import Progress, task
 from equipoise.spectral.kernels import user_ranges
 
 Floats = NDArray[np.float64]
@@ -111,7 +112,7 @@ def factorize(
     iterations: int,
     tol: float = 0.0,
     rng: np.random.Generator,
-    progress: Callable[[int, float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Factorization:
     """Alternate between users and items, from random items on.
 
@@ -129,8 +130,8 @@ def factorize(
         Stop when an iteration lowers the objective by this share of it or less.
     rng : Generator
         Draws the first V.
-    progress : callable, optional
-        Called after each iteration with its number, from 1 on, and the objective.
+    progress : Progress, optional
+        Receives one step per iteration, with the objective.
     """
     by_item, total = cells.transposed(), weighted_squares(cells)
     compiled = _compiling_pays((cells, by_item), n_components, iterations)
@@ -139,15 +140,16 @@ def factorize(
     # with items of opposite sign that no user connects.
     V = rng.random((n_items, n_components)) / np.sqrt(n_components)
     objectives: list[float] = []
-    for iteration in range(1, iterations + 1):
-        U, explained = solve_rows(cells, V, regularization, compiled=compiled)
-        objectives.append(total - explained + regularization * float(np.vdot(V, V)))
-        V, explained = solve_rows(by_item, U, regularization, compiled=compiled)
-        objectives.append(total - explained + regularization * float(np.vdot(U, U)))
-        if progress is not None:
-            progress(iteration, objectives[-1])
-        if iteration > 1 and objectives[-3] - objectives[-1] <= tol * objectives[-1]:
-            break
+    with task(progress, "Alternating least squares", iterations) as alternating:
+        for iteration in range(1, iterations + 1):
+            U, explained = solve_rows(cells, V, regularization, compiled=compiled)
+            objectives.append(total - explained + regularization * float(np.vdot(V, V)))
+            V, explained = solve_rows(by_item, U, regularization, compiled=compiled)
+            objectives.append(total - explained + regularization * float(np.vdot(U, U)))
+            alternating.note(f"objective {objectives[-1]:.6g}")
+            alternating.advance()
+            if iteration > 1 and objectives[-3] - objectives[-1] <= tol * objectives[-1]:
+                break
     return Factorization(U, V, np.array(objectives))
 
 

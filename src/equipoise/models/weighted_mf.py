@@ -14,6 +14,7 @@ from equipoise.exceptions import InvalidDataError, InvalidParameterError, requir
 from equipoise.models.weighted_als import Cells
 from equipoise.models.weighted_factors import WeightedFactorModel
 from equipoise.parallel import one_blas_thread
+from equipoise.progress import task
 
 Confidence = Literal["one_plus", "proportional"]
 CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)
@@ -180,6 +181,11 @@ class WeightedMF(WeightedFactorModel):
                 iterations=self.iterations,
                 random_state=self._generator(),
             )
-            model.fit(sp.csr_matrix(parts, user_items.shape), show_progress=False)
+            with task(self._progress, "Alternating least squares", self.iterations) as alternating:
+                model.fit(
+                    sp.csr_matrix(parts, user_items.shape),
+                    show_progress=False,
+                    callback=lambda *_: alternating.advance(),
+                )
         factors: NDArray[np.float32] = model.item_factors
         return factors

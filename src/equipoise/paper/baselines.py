@@ -7,7 +7,7 @@ approximate; here they are solved for exactly, which moves a metric in the third
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from equipoise.paper.judging import Outcome, tally
 from equipoise.paper.measurements import Evaluation
 from equipoise.paper.protocol import DATASETS, ITEM_WEIGHTED, USER_METRICS
 from equipoise.paper.verdicts import Claim, Finding, Verdict
+from equipoise.progress import Progress, task
 
 WEIGHTED_MF = "Weighted MF"
 MISSING = (
@@ -47,7 +48,7 @@ def measure_weighted_mf(
     cache: Path | None = None,
     *,
     quick: bool = False,
-    say: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> Curves:
     """Metric -> rank -> value on the paper's hold-out."""
     split, store = holdout(data), None if cache is None else Cache(cache)
@@ -62,10 +63,10 @@ def measure_weighted_mf(
         }
         values = None if store is None else store.load(settings)
         if values is None:
-            if say is not None:
-                say(f"{WEIGHTED_MF}, rank {rank}")
             R = split.train_validation.matrix
-            values = _scored(split, model.fit(R).recommend(R, N=_K).ids)
+            with task(progress, f"{WEIGHTED_MF}, rank {rank}") as measuring:
+                lists = model.fit(R, progress=measuring).recommend(R, N=_K).ids
+                values = _scored(split, lists)
             if store is not None:
                 store.store(settings, values)
         for metric in USER_METRICS:

@@ -14,7 +14,7 @@ import numpy as np
 
 from equipoise.data.interactions import Interactions
 from equipoise.data.split import holdout
-from equipoise.evaluation import Progress, Results, default_models, evaluate
+from equipoise.evaluation import Results, default_models, evaluate
 from equipoise.exceptions import SolverWarning
 from equipoise.metrics import popularity_groups
 from equipoise.paper.protocol import (
@@ -33,11 +33,11 @@ from equipoise.paper.protocol import (
     user_ranks,
 )
 from equipoise.paper.teaser import Teaser, measure_teaser
+from equipoise.progress import Progress, task
 
 # A projection with a mean diagonal entry of 1 is the identity.
 _IDENTITY = 1 - 1e-9
 
-Say = Callable[[str], None]
 Load = Callable[[str], Interactions]
 
 
@@ -147,8 +147,8 @@ class Laboratory:
         A folder for `equipoise.evaluation.evaluate` to resume from.
     quick : bool
         Fewer ranks in the in-sample figures; every number that a claim needs is measured.
-    say : callable, optional
-        Told what is being done.
+    progress : Progress, optional
+        Receives the tasks; silent by default.
     load : callable, optional
         From a name in the catalogue to the paper's matrix.
     """
@@ -158,12 +158,12 @@ class Laboratory:
         cache: Path | None = None,
         *,
         quick: bool = False,
-        say: Say | None = None,
+        progress: Progress | None = None,
         load: Load | None = None,
     ) -> None:
         self.cache = cache
         self.quick = quick
-        self._say = say or (lambda _: None)
+        self._progress = progress
         self._load = load or load_papers_matrix
         self._data: dict[str, Interactions] = {}
         self._evaluations: dict[str, Evaluation] = {}
@@ -171,8 +171,8 @@ class Laboratory:
     def data(self, dataset: str) -> Interactions:
         """The paper's matrix."""
         if dataset not in self._data:
-            self._say(f"{DATASETS[dataset].title}: reading")
-            self._data[dataset] = self._load(DATASETS[dataset].catalogue)
+            with task(self._progress, f"Reading {DATASETS[dataset].title}"):
+                self._data[dataset] = self._load(DATASETS[dataset].catalogue)
         return self._data[dataset]
 
     def fingerprints(self) -> dict[str, str]:
@@ -183,8 +183,8 @@ class Laboratory:
     def teaser(self) -> Teaser:
         """What Figure 1 shows."""
         data = self.data("lastfm")
-        self._say("LastFM: PCA at every rank")
-        return measure_teaser(data)
+        with task(self._progress, "LastFM: PCA at every rank"):
+            return measure_teaser(data)
 
     def evaluation(self, dataset: str) -> Evaluation:
         """What Figures 2, 3, 4 and 6 show."""
@@ -197,7 +197,7 @@ class Laboratory:
         """What Figure 8 shows."""
         split = holdout(self.data("movielens"))
         models = {ITEM_WEIGHTED: default_models()[ITEM_WEIGHTED]}
-        with _expected_warnings():
+        with _expected_warnings(), task(self._progress, "MovieLens, γ from −2 to 0") as measuring:
             found = evaluate(
                 split,
                 models,
@@ -206,7 +206,7 @@ class Laboratory:
                 metrics=GAMMA_METRICS,
                 empty="zero",
                 cache=self.cache,
-                progress=self._progress("MovieLens, γ from −2 to 0"),
+                progress=measuring,
             )
         _whole(found)
         return {
@@ -224,7 +224,7 @@ class Laboratory:
         split = holdout(data)
         ranks = {*user_ranks(data.n_items), *item_ranks(data.n_items, quick=self.quick)}
         title = DATASETS[dataset].title
-        with _expected_warnings():
+        with _expected_warnings(), task(self._progress, title, 2) as measuring:
             by_mass = evaluate(
                 split,
                 ranks=sorted(ranks),
@@ -232,15 +232,16 @@ class Laboratory:
                 groups="mass",
                 empty="zero",
                 cache=self.cache,
-                progress=self._progress(title),
+                progress=measuring,
             )
+            measuring.advance()
             by_items = evaluate(
                 split,
                 ranks=[ITEM_RANK],
                 metrics=ITEM_METRICS,
                 groups="items",
                 cache=self.cache,
-                progress=self._progress(f"{title}, groups of the text"),
+                progress=measuring,
             )
         return Evaluation(
             dataset=dataset,
@@ -253,9 +254,6 @@ class Laboratory:
             values=_with_ties_settled(_points(by_mass), split.train_validation),
             by_items=_points(by_items),
         )
-
-    def _progress(self, title: str) -> Callable[[Progress], None]:
-        return lambda progress: self._say(f"{title}: {progress.doing}")
 
 
 def load_papers_matrix(name: str) -> Interactions:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from equipoise.data.catalog import DatasetNotFoundError
-from equipoise.evaluation import Progress
 from equipoise.exceptions import InvalidParameterError, require_extra
 from equipoise.files import write_whole
 from equipoise.paper import baselines, claims, figures, more_figures, tables
@@ -22,6 +21,7 @@ from equipoise.paper.report import Reproduction
 from equipoise.paper.tables import PaperTable
 from equipoise.paper.theory import Experiment, run_theory
 from equipoise.paper.theory.bernoulli import bernoulli
+from equipoise.progress import Progress, task
 
 _FIGURES = tuple(f"fig{i}" for i in range(1, 9))
 _PARTS = ("theory", *_FIGURES, "tables", "claims")
@@ -40,7 +40,7 @@ def run(
     out: Path,
     *,
     quick: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Progress | None = None,
     load: Load | None = None,
 ) -> Reproduction:
     """Reproduce the paper, or parts of it.
@@ -54,13 +54,14 @@ def run(
         ``cache/``. A second run goes on from the cache.
     quick : bool
         Fewer ranks and smaller experiments; the claims are the same.
-    progress : callable, optional
-        Called with a `Progress` before and within each part.
+    progress : Progress, optional
+        Receives one step per part; silent by default.
     load : callable, optional
         From a name in the catalogue to the paper's matrix; `load_dataset` by default.
     """
     parts = _parts(targets)
-    done = _Run(out, quick, progress, load, len(parts)).run(parts)
+    with task(progress, "Reproducing the paper", len(parts)) as reproducing:
+        done = _Run(out, quick, reproducing, load).run(parts)
     undrawn = [hung.figure.name for hung in done.figures if not hung.svg]
     if undrawn and set(targets) - _WITHOUT_FIGURES:
         done.missing.append(f"figures ({', '.join(undrawn)}): {_NO_PICTURES}")
@@ -96,36 +97,29 @@ class _Run:
         self,
         out: Path,
         quick: bool,
-        progress: Callable[[Progress], None] | None,
+        progress: Progress,
         load: Load | None,
-        total: int,
     ) -> None:
-        self.out, self.quick, self.total, self.done = out, quick, total, 0
-        self._progress = progress
+        self.out, self.quick, self.progress = out, quick, progress
         cache = out / "cache"
         self.cache = cache / "evaluation"
-        self.lab = Laboratory(self.cache, quick=quick, say=self._say, load=load)
+        self.lab = Laboratory(self.cache, quick=quick, progress=progress, load=load)
         pictures = importlib.util.find_spec("matplotlib") is not None
         self.gallery = Gallery(out / "figures", cache / "figures.json", pictures=pictures)
         self.found = Reproduction(quick)
 
     def run(self, parts: Sequence[str]) -> Reproduction:
         for part in parts:
-            self._say(part)
+            self.progress.note(part)
             try:
                 getattr(self, f"_{part}")()
             except DatasetNotFoundError as error:
                 self.found.missing.append(f"{part}: {error}")
-            self.done += 1
-        self._say("done")
+            self.progress.advance()
         order = (*_FIGURES, *(hung.figure.name for hung in self.found.figures))
         self.found.figures.sort(key=lambda hung: order.index(hung.figure.name))
         self.found.data = self.lab.fingerprints()
         return self.found
-
-    def _say(self, doing: str) -> None:
-        if self._progress is not None:
-            self._progress(Progress(self.done, self.total, doing))
 
     def _hang(self, figure: Figure) -> None:
         self.found.figures.append(self.gallery.hang(figure))
@@ -135,7 +129,7 @@ class _Run:
         return tuple(self.lab.evaluation(dataset) for dataset in DATASETS)
 
     def _theory(self) -> None:
-        for experiment in run_theory(self.quick, progress=self._say):
+        for experiment in run_theory(self.quick, progress=self.progress):
             self._take(experiment)
 
     def _take(self, experiment: Experiment) -> None:
@@ -171,7 +165,7 @@ class _Run:
             return
         curves = {
             dataset: baselines.measure_weighted_mf(
-                self.lab.data(dataset), self.cache, quick=self.quick, say=self._say
+                self.lab.data(dataset), self.cache, quick=self.quick, progress=self.progress
             )
             for dataset in DATASETS
         }

@@ -7,13 +7,13 @@ are true ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from equipoise.exceptions import SolverError
+from equipoise.progress import Progress
 from equipoise.spectral.eigen import Eigenpairs, Operator, keep_positive, rayleigh_ritz
 from equipoise.spectral.krylov import KrylovBasis
 from equipoise.spectral.tall import Block, Floats
@@ -30,9 +30,6 @@ _FLOAT32_FLOOR = 8e-7
 _PROBE_WIDTH, _PROBE_SWEEPS = 8, 6
 
 
-Monitor = Callable[[int, float], None]
-
-
 def lanczos_eigenpairs(
     operator: Operator,
     rank: int,
@@ -42,7 +39,7 @@ def lanczos_eigenpairs(
     start: Block | None = None,
     block: int | None = None,
     max_sweeps: int = 500,
-    monitor: Monitor | None = None,
+    progress: Progress | None = None,
 ) -> Eigenpairs:
     """Leading eigenpairs by thick-restart block Lanczos.
 
@@ -62,8 +59,8 @@ def lanczos_eigenpairs(
         Vectors a sweep; wider blocks need fewer sweeps and more arithmetic.
     max_sweeps : int
         After so many reads of the data, give up.
-    monitor : callable, optional
-        Called with (sweeps, residual) after each convergence check.
+    progress : Progress, optional
+        Gets a note after each convergence check.
 
     Raises
     ------
@@ -73,7 +70,7 @@ def lanczos_eigenpairs(
     first = operator.sweeps
     width = block or block_width(rank)
     dtype = operator.working_dtype if tol >= _FLOAT32_FLOOR else np.dtype(np.float64)
-    search = _Search(operator, rank, rng, width, first + max_sweeps, monitor)
+    search = _Search(operator, rank, rng, width, first + max_sweeps, progress)
     ritz = search.run(dtype, tol, start)
     ritz = search.complete(ritz, dtype, tol, always=start is not None)
     found = rayleigh_ritz(operator, ritz.vectors, ritz.next_value)
@@ -127,14 +124,14 @@ class _Search:
         rng: np.random.Generator,
         width: int,
         last_sweep: int,
-        monitor: Monitor | None,
+        progress: Progress | None,
     ) -> None:
         self.operator = operator
         self.rank = rank
         self.rng = rng
         self.width = width
         self.last_sweep = last_sweep
-        self.monitor = monitor
+        self.progress = progress
 
     def run(self, dtype: np.dtype[Any], tol: float, start: Block | None) -> _Ritz:
         """Expand, look, restart, until the wanted pairs have converged or sweeps run out."""
@@ -154,8 +151,11 @@ class _Search:
             residuals = basis.residuals(S)
             wanted = residuals[: min(rank, len(values))]
             relative = float(wanted.max() / basis.scale)
-            if self.monitor is not None:
-                self.monitor(self.operator.sweeps, relative)
+            if self.progress is not None:
+                passes = self.operator.sweeps
+                self.progress.note(
+                    f"{passes} passes over the data, residual {relative:.1e} (target {tol:.0e})"
+                )
             if relative <= tol or basis.complete or exhausted:
                 vectors = basis.vectors(S[:, :rank])
                 return _Ritz(values[:rank], vectors, _beyond(values, residuals, rank), basis.scale)
@@ -197,7 +197,7 @@ class _Search:
                 return replace(ritz, next_value=max(ritz.next_value, known))
             missed = min(max(_PROBE_WIDTH, self.rank // 2), room)
             hidden = _Search(
-                deflated, missed, self.rng, _PROBE_WIDTH, self.last_sweep, self.monitor
+                deflated, missed, self.rng, _PROBE_WIDTH, self.last_sweep, self.progress
             ).run(dtype, tol, self._random(deflated, room, dtype))
             ritz = self._merge(ritz, hidden)
         return ritz

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from equipoise.parallel import one_blas_thread
+from equipoise.progress import Progress
 from equipoise.spectral.budget import solve_within_budget
 from equipoise.spectral.certificate import (
     Certificate,
@@ -19,7 +20,7 @@ from equipoise.spectral.certificate import (
 )
 from equipoise.spectral.eigen import Eigenpairs, dense_eigenpairs, rayleigh_ritz
 from equipoise.spectral.gram import COMPILED_FROM, DenseGram, Gram, SparseGram
-from equipoise.spectral.lanczos import Monitor, block_width, lanczos_eigenpairs
+from equipoise.spectral.lanczos import block_width, lanczos_eigenpairs
 from equipoise.spectral.tall import Floats
 from equipoise.spectral.weighted import WeightedGram
 
@@ -117,7 +118,7 @@ def solve(
     tol: float = 1e-6,
     rng: np.random.Generator,
     block: int | None = None,
-    monitor: Monitor | None = None,
+    progress: Progress | None = None,
 ) -> Components:
     """Maximise Σ_j w_j ⟨X_·j, X̂_·j⟩ over projections of rank ≤ r, exactly.
 
@@ -141,8 +142,8 @@ def solve(
         Draws the first Krylov block.
     block : int, optional
         Vectors a sweep; `wide_block` where reading the data is what costs.
-    monitor : callable, optional
-        Called with (sweeps, residual) as the iteration goes on.
+    progress : Progress, optional
+        Gets notes on passes over the data and the residual.
     """
 
     def eigenpairs(w: Floats, near: Floats | None, components: int = rank) -> Eigenpairs:
@@ -152,7 +153,7 @@ def solve(
             found = dense_eigenpairs(operator.dense(), components)
         else:
             found = lanczos_eigenpairs(
-                operator, components, tol=tol, rng=rng, start=near, block=block, monitor=monitor
+                operator, components, tol=tol, rng=rng, start=near, block=block, progress=progress
             )
         return _in_units(found, operator.scale / gram.scale)
 

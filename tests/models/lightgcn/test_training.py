@@ -147,7 +147,8 @@ class TestTraining:
 
     def test_asked_for_the_bar_shows_loss_and_ndcg(self, X, capfd, monkeypatch):
         monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes stderr for a terminal
-        monkeypatch.setenv("COLUMNS", "120")
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("COLUMNS", "160")
         quick(max_epochs=2, verbose=True).fit(X)
         printed = capfd.readouterr()
         assert printed.out == ""

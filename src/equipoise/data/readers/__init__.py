@@ -24,8 +24,17 @@ from equipoise.data.readers.vocabulary import (
     Vocabulary,
 )
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, first_line
+from equipoise.progress import Progress, task
 
-__all__ = ["Columns", "Opened", "Options", "open_files", "read", "words_without_header"]
+__all__ = [
+    "Columns",
+    "Opened",
+    "Options",
+    "counted",
+    "open_files",
+    "read",
+    "words_without_header",
+]
 
 
 class Options(NamedTuple):
@@ -38,7 +47,7 @@ class Options(NamedTuple):
     query: str | None = None
 
 
-def read(source: Any, options: Options) -> Interactions:
+def read(source: Any, options: Options, progress: Progress | None = None) -> Interactions:
     """Read from whatever `source` is."""
     if sparse.issparse(source):
         _refuse_idle_options(options, "a sparse matrix", has_columns=False)
@@ -53,26 +62,30 @@ def read(source: Any, options: Options) -> Interactions:
         return tables.from_pandas(source, options.columns, options.duplicates)
     if tables.is_table(source):
         batches = tables.batches(source, options.columns)
-        return _encode(batches, ColumnVocabulary, options, tables.called(source))
+        with task(progress, f"Reading {tables.called(source)}") as reading:
+            return _encode(batches, ColumnVocabulary, options, tables.called(source), reading)
     if isinstance(source, str) and databases.is_url(source):
-        return _read_database(source, options)
+        return _read_database(source, options, progress)
     if isinstance(source, str | os.PathLike):
-        return _read_files(source, options)
+        return _read_files(source, options, progress)
     raise InvalidDataError(
         f"cannot read from {type(source).__name__}. Give a path, a folder, a glob, a pandas, "
         "polars or Arrow table, a SciPy sparse matrix, or a database URL with query=."
     )
 
 
-def _read_files(source: str | os.PathLike[str], options: Options) -> Interactions:
+def _read_files(
+    source: str | os.PathLike[str], options: Options, progress: Progress | None
+) -> Interactions:
     found = files.find(source, options.format)
     if found.format == "sqlite":
         if len(found.paths) > 1:
             raise InvalidDataError(f"{source} matches several databases; name one.")
-        return _read_database(str(found.paths[0]), options)
+        return _read_database(str(found.paths[0]), options, progress)
     _refuse_query(options, source)
     opened = _open(found, options)
-    loaded = _encode(opened.batches, opened.vocabulary, options, str(source))
+    with task(progress, f"Reading {source}", opened.n_rows) as reading:
+        loaded = _encode(opened.batches, opened.vocabulary, options, str(source), reading)
     return loaded if found.names is None else loaded.with_names(found.names)
 
 
@@ -149,9 +162,11 @@ def _text_batches(path: Path, kind: str, options: Options) -> Iterable[Batch]:
     return delimited.batches(path, form, options.columns)
 
 
-def _read_database(source: str, options: Options) -> Interactions:
+def _read_database(source: str, options: Options, progress: Progress | None) -> Interactions:
     batches = databases.batches(source, options.query, options.columns)
-    return _encode(batches, ObjectVocabulary, options, "the query")
+    shown = databases.without_credentials(source)
+    with task(progress, f"Reading {shown}") as reading:
+        return _encode(batches, ObjectVocabulary, options, "the query", reading)
 
 
 def _refuse_idle_options(options: Options, source: str, *, has_columns: bool) -> None:
@@ -173,12 +188,26 @@ def _refuse_query(options: Options, source: Any) -> None:
         )
 
 
+def counted(batches: Iterable[Batch], reading: Progress) -> Iterator[Batch]:
+    """Pass batches on, each of which advances the task by its rows."""
+    rows = 0
+    for batch in batches:
+        yield batch
+        rows += len(batch.rows)
+        reading.note(f"{rows:,} rows")
+        reading.advance(len(batch.rows))
+
+
 def _encode(
-    batches: Iterable[Batch], vocabulary: Callable[[str], Vocabulary], options: Options, source: str
+    batches: Iterable[Batch],
+    vocabulary: Callable[[str], Vocabulary],
+    options: Options,
+    source: str,
+    reading: Progress,
 ) -> Interactions:
     encoder = Encoder(vocabulary("user"), vocabulary("item"))
     try:
-        for batch in batches:
+        for batch in counted(batches, reading):
             encoder.add(batch)
         return encoder.finish(options.duplicates, source)
     except POLARS_ERRORS as error:

@@ -25,7 +25,6 @@ from equipoise.models.lightgcn.graph import (
     propagate_items,
     user_shares,
 )
-from equipoise.models.lightgcn.progress import epoch_bar
 from equipoise.models.lightgcn.rows import digest_rows, find, know
 from equipoise.models.lightgcn.training import (
     Epoch,
@@ -37,6 +36,9 @@ from equipoise.models.lightgcn.training import (
     initial_state,
     train,
 )
+from equipoise.progress import Progress
+from equipoise.progress import task as reported_task
+from equipoise.progress.display import terminal_bar
 
 # A checkpoint holds four arrays of the model's size: seldom enough to cost next to nothing.
 _EPOCHS_PER_CHECKPOINT = 10
@@ -96,7 +98,8 @@ class LightGCN(FactorModel):
         Seeds hold-out, first embeddings, order and negatives. None is a fixed seed. Same seed,
         same bits (same machine, same number of threads).
     verbose : bool, default False
-        Show a progress bar with loss and NDCG on stderr, if that is a terminal.
+        Show a progress bar with loss and NDCG on stderr, if that is a terminal and `fit` gets no
+        other `progress`.
 
     Attributes
     ----------
@@ -207,6 +210,7 @@ class LightGCN(FactorModel):
         X: Any,
         y: Any = None,  # noqa: ARG002
         *,
+        progress: Progress | None = None,
         on_epoch: Callable[[Epoch], None] | None = None,
         checkpoint: str | PathLike[str] | None = None,
     ) -> Self:
@@ -218,6 +222,8 @@ class LightGCN(FactorModel):
             Non-negative; whatever is above 0 is an interaction.
         y : ignored
             For scikit-learn's pipelines.
+        progress : Progress, optional
+            Receives one step per epoch, with loss and NDCG. See `equipoise.progress`.
         on_epoch : callable, optional
             Gets an `Epoch` (number, loss, ndcg, best) after each; while refitting numbers begin
             anew and ndcg is NaN. What it raises ends training.
@@ -228,7 +234,9 @@ class LightGCN(FactorModel):
         """
         for module in ("torch", "torch_geometric"):
             require_extra(module, "lightgcn", "Fitting LightGCN")
-        self._fit(self._accept(X), on_epoch, checkpoint)
+        shown = terminal_bar() if progress is None and self.verbose else progress
+        with self._reporting_to(shown, "Fitting LightGCN"):
+            self._fit(self._accept(X), on_epoch, checkpoint)
         return self
 
     def _fit(
@@ -273,10 +281,14 @@ class LightGCN(FactorModel):
         state = initial_state(task, recipe, rng)
         file = None if checkpoint is None else Checkpoint(Path(checkpoint), task, recipe, state)
         state = (None if file is None else file.load()) or state
-        with epoch_bar(max_epochs, shown=self.verbose) as show:
+        # early stopping ends at an epoch that nobody can predict
+        total = None if validation else max_epochs
+        with reported_task(self._progress, "Training", total) as training:
+            training.advance(len(state.epochs))
 
             def after(epoch: Epoch, make_state: Callable[[], State]) -> None:
-                show(epoch)
+                training.note(f"epoch {epoch.number} of at most {max_epochs}, {epoch}")
+                training.advance()
                 if file is not None and epoch.number % _EPOCHS_PER_CHECKPOINT == 0:
                     file.save(make_state())
                 if on_epoch is not None:

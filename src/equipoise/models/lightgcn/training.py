@@ -58,12 +58,23 @@ class Epoch(NamedTuple):
         NDCG@20 on the inner hold-out; NaN without one.
     best : bool
         Whether no epoch before was as good.
+
+    Examples
+    --------
+    >>> print(Epoch(number=3, loss=0.51234, ndcg=0.2, best=True))
+    loss 0.5123, NDCG@20 0.2000
+    >>> print(Epoch(number=3, loss=0.5, ndcg=float("nan"), best=True))
+    loss 0.5000
     """
 
     number: int
     loss: float
     ndcg: float
     best: bool
+
+    def __str__(self) -> str:
+        judged = self.ndcg == self.ndcg
+        return f"loss {self.loss:.4f}" + (f", NDCG@20 {self.ndcg:.4f}" if judged else "")
 
 
 @dataclass

@@ -15,6 +15,7 @@ from equipoise.paper.theory import (
 )
 from equipoise.paper.theory.experiment import Experiment
 from equipoise.parallel import one_blas_thread
+from equipoise.progress import Progress, task
 
 __all__ = ["Experiment", "run_theory"]
 
@@ -29,23 +30,21 @@ _EXPERIMENTS: dict[str, Callable[[bool], Experiment]] = {
 }
 
 
-def run_theory(
-    quick: bool = False, progress: Callable[[str], None] | None = None
-) -> tuple[Experiment, ...]:
+def run_theory(quick: bool = False, progress: Progress | None = None) -> tuple[Experiment, ...]:
     """Run every experiment on the paper's theory; no data set is needed.
 
     Parameters
     ----------
     quick : bool, default=False
         Fewer and smaller matrices: a few seconds instead of about half a minute.
-    progress : callable, optional
-        Told the title of each experiment as it starts.
+    progress : Progress, optional
+        Receives one step per experiment; silent by default.
     """
     done = []
     # One thread: the matrices are small, and sums in another order would change the last digits.
-    with one_blas_thread():
+    with one_blas_thread(), task(progress, "Theory", len(_EXPERIMENTS)) as experimenting:
         for title, run in _EXPERIMENTS.items():
-            if progress is not None:
-                progress(title)
+            experimenting.note(title)
             done.append(run(quick))
+            experimenting.advance()
     return tuple(done)
