@@ -129,9 +129,9 @@ def test_weighted_mf_is_measured_once_and_judged(tmp_path, small_data, laborator
     pytest.importorskip("implicit")
     curves = baselines.measure_weighted_mf(small_data, tmp_path, quick=True)
     assert sorted(curves["recall@20"]) == [16, 32, 64]
-    said = []
-    again = baselines.measure_weighted_mf(small_data, tmp_path, quick=True, say=said.append)
-    assert (again, said) == (curves, [])
+    seen = Recorded()
+    again = baselines.measure_weighted_mf(small_data, tmp_path, quick=True, progress=seen)
+    assert (again, seen.tasks) == (curves, [])
     planted = {metric: {4: 0.9, 8: 0.1} for metric in curves}
     [on_par, falls] = baselines.judge_weighted_mf(
         [laboratory.evaluation("lastfm")], {"lastfm": planted}

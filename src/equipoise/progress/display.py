@@ -49,7 +49,7 @@ class ProgressLog:
 
     Examples
     --------
-    >>> seconds = iter([0, 90, 90, 120])
+    >>> seconds = iter([0, 90, 120])
     >>> log = ProgressLog(print, clock=lambda: next(seconds), seconds_between_checks=None)
     >>> log.start("Tuning", total=4)
     Tuning …

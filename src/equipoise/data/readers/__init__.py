@@ -163,9 +163,8 @@ def _text_batches(path: Path, kind: str, options: Options) -> Iterable[Batch]:
 
 
 def _read_database(source: str, options: Options, progress: Progress | None) -> Interactions:
-    batches = databases.batches(source, options.query, options.columns)
-    shown = databases.without_credentials(source)
-    with task(progress, f"Reading {shown}") as reading:
+    with task(progress, f"Reading {databases.without_credentials(source)}") as reading:
+        batches = databases.batches(source, options.query, options.columns)
         return _encode(batches, ObjectVocabulary, options, "the query", reading)
 
 
