@@ -11,7 +11,9 @@ from equipoise.cli.app import run
 from equipoise.cli.streams import without_passwords
 from equipoise.data import Interactions
 from equipoise.data.readers.databases import without_credentials
+from equipoise.exceptions import EquipoiseError
 from tests.cli.conftest import call
+from tests.recorded_progress import Recorded
 
 USER, PASSWORD = "alice", "hunter2"
 FAILING = {
@@ -177,7 +179,15 @@ def test_no_fitted_model_shows_it(plays, tmp_path, monkeypatch, capsys):
     assert run([*words, "--out", str(model)]) == 0
     said = capsys.readouterr()
     assert_secret(said.out, said.err, model.read_bytes().decode("latin1"))
-    assert "Reading postgresql+psycopg://***@127.0.0.1:1/shop" in said.err
+    assert "postgresql+psycopg://***@127.0.0.1:1/shop" in said.out
+
+
+def test_progress_names_a_database_without_its_password():
+    seen = Recorded()
+    with pytest.raises(EquipoiseError):
+        Interactions.read(FAILING["nobody answers"], query="SELECT 1", progress=seen)
+    assert seen.first["name"] == "Reading postgresql+psycopg://***@127.0.0.1:1/shop"
+    assert seen.is_over
 
 
 def test_where_a_password_may_begin_and_end_in_two_ways_only_the_scheme_is_shown():
