@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from equipoise.progress import NoProgress
+
 
 class Recorded:
     """Keeps every call, and for each task its name, total, amount done and notes."""
@@ -41,3 +43,13 @@ class Recorded:
     def notes(self):
         """All notes of all tasks."""
         return [note for one in self.tasks for note in one["notes"]]
+
+
+class OnNote(NoProgress):
+    """Calls a function at every note, which is in the middle of the work."""
+
+    def __init__(self, act):
+        self.act = act
+
+    def note(self, text):  # noqa: ARG002
+        self.act()

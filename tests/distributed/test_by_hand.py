@@ -18,6 +18,7 @@ from tests.distributed.by_hand import HANGS, ByHand
 from tests.distributed.object_store import object_store
 from tests.distributed.subspaces import assert_same_model
 from tests.distributed.test_faults import during_a_pass, gate  # noqa: F401 (a fixture)
+from tests.recorded_progress import OnNote
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
@@ -64,14 +65,12 @@ def test_a_worker_that_joins_in_the_middle_of_a_fit_does_its_share(
     assert_same_model(expected, ItemWeightedPCA(8, tol=1e-9).fit(local))
     known, before = set(client.nthreads()), {future.key for future in spread.blocks.futures}
 
-    def join(_passes, _residual) -> None:
+    def join() -> None:
         if set(client.nthreads()) == known:
             cluster_by_hand.start_worker()
             client.wait_for_workers(len(known) + 1, timeout=HANGS)
 
-    model = ItemWeightedPCA(8, tol=1e-9)
-    model.monitor = join
-    fitted = model.fit(spread)
+    fitted = ItemWeightedPCA(8, tol=1e-9).fit(spread, progress=OnNote(join))
     (newcomer,) = set(client.nthreads()) - known
     holders = client.who_has(spread.blocks.futures)
     moved = set(holders) - before
@@ -120,9 +119,9 @@ def test_a_scheduler_lost_in_the_middle_of_a_pass_is_named(
     gate,  # noqa: F811
 ):
     spread = spread_by_hand(cluster_by_hand, table_folder)
-    model = during_a_pass(monkeypatch, gate, lambda _: cluster_by_hand.scheduler.kill())
+    fit = during_a_pass(monkeypatch, gate, lambda _: cluster_by_hand.scheduler.kill())
     with pytest.raises(ClusterError, match="scheduler is lost"):
-        model.fit(spread)
+        fit(spread)
 
 
 def test_an_address_where_no_scheduler_is_is_named():

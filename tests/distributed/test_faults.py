@@ -26,6 +26,7 @@ from tests.distributed.slow_models import (
     out_of_memory,
     wait_until,
 )
+from tests.recorded_progress import OnNote
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
@@ -38,8 +39,8 @@ def gate(tmp_path_factory):
     made.open()
 
 
-def during_a_pass(monkeypatch, gate: Gate, act: Callable[[int], None]) -> ItemWeightedPCA:
-    """Return a model whose fit on a cluster calls `act` in the middle of a pass over the blocks.
+def during_a_pass(monkeypatch, gate: Gate, act: Callable[[int], None]):
+    """Return a fit that, on a cluster, calls `act` in the middle of a pass over the blocks.
 
     `act` is given the process of a worker that has begun to multiply a block and not finished.
     """
@@ -52,16 +53,14 @@ def during_a_pass(monkeypatch, gate: Gate, act: Callable[[int], None]) -> ItemWe
         act(gate.waiting())
         gate.open()
 
-    def start_once(_passes, _residual) -> None:
+    def start_once() -> None:
         if not acting:
             gate.close()
             acting.append(threading.Thread(target=meddle, daemon=True))
             acting[0].start()
 
     monkeypatch.setattr(DistributedInteractions, "gram", gated_gram)
-    model = ItemWeightedPCA(6)
-    model.monitor = start_once
-    return model
+    return partial(ItemWeightedPCA(6).fit, progress=OnNote(start_once))
 
 
 def pids(client) -> dict[str, int]:
@@ -77,7 +76,7 @@ def test_a_worker_killed_in_the_middle_of_a_pass_changes_no_bit(client, spread, 
         killed.append(workers[victim])
         os.kill(victim, signal.SIGKILL)
 
-    fitted = during_a_pass(monkeypatch, gate, kill).fit(spread)
+    fitted = during_a_pass(monkeypatch, gate, kill)(spread)
     (address,) = killed
     assert address not in pids(client)
     assert fitted.components_.tobytes() == expected.components_.tobytes()
@@ -96,7 +95,7 @@ def test_a_worker_that_stops_for_a_while_changes_no_bit(client, spread, monkeypa
         os.kill(victim, signal.SIGCONT)
         stopped.append(victim)
 
-    fitted = during_a_pass(monkeypatch, gate, pause).fit(spread)
+    fitted = during_a_pass(monkeypatch, gate, pause)(spread)
     assert fitted.components_.tobytes() == expected
     (victim,) = stopped
     assert pids(client)[workers[victim]] == victim
