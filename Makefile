@@ -14,12 +14,11 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # One worker per core, one file per worker: tests of a file share what is slow to set up
 PYTEST := python -m pytest -n auto --dist loadfile
 # Needs no PyTorch, browser, data set or server, even where they are there
-PORTABLE := not slow and not data and not postgres and not browser
+PORTABLE := not slow and not data and not postgres and not browser and not torch
 # In one process of Python: no cluster, no commands in processes of their own
 QUICK := $(PORTABLE) and not medium and not distributed
-NO_TORCH := --ignore=tests/models/lightgcn
 # The pages show what the newest NumPy prints
-OLDEST_SCOPE := tests $(NO_TORCH) --ignore=tests/docs -m "$(PORTABLE)"
+OLDEST_SCOPE := tests --ignore=tests/docs -m "$(PORTABLE)"
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -31,10 +30,10 @@ demo: .venv/.core  ## audit the built-in example data: a table, a verdict and a 
 	@echo "or, to type just equipoise:  source $(BIN)/activate"
 
 quick: .venv/.dev  ## run the fast tests: at every save, under a minute
-	$(BIN)/$(PYTEST) -q -m "$(QUICK)" $(NO_TORCH)
+	$(BIN)/$(PYTEST) -q -m "$(QUICK)"
 
 test: .venv/.dev  ## run the tests that need nothing but Python: before every change, some minutes
-	$(BIN)/$(PYTEST) -m "$(PORTABLE)" $(NO_TORCH)
+	$(BIN)/$(PYTEST) -m "$(PORTABLE)"
 
 test-all: .venv/.dev  ## run every test; EQUIPOISE_DATA and the like add to them (CONTRIBUTING.md)
 	$(BIN)/$(PYTEST)

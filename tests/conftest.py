@@ -36,13 +36,14 @@ MEDIUM_FOLDERS = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of these folders as medium."""
+    """Mark tests by their folder: medium ones, and those of LightGCN."""
     here = Path(__file__).parent
     for item in items:
-        if item.path.is_relative_to(here) and MEDIUM_FOLDERS & set(
-            item.path.parts[len(here.parts) :]
-        ):
+        folders = item.path.relative_to(here).parts if item.path.is_relative_to(here) else ()
+        if MEDIUM_FOLDERS.intersection(folders):
             item.add_marker(pytest.mark.medium)
+        if "lightgcn" in folders:
+            item.add_marker(pytest.mark.torch)
 
 
 @pytest.fixture(scope="session")

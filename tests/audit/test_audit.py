@@ -187,6 +187,7 @@ def test_portrait_tells_size_inequality_and_groups(found, plays):
     assert sizes.tolist() == [group.n_items for group in portrait.groups]
 
 
+@pytest.mark.medium
 def test_equal_input_gives_equal_bytes(found, plays):
     again = audit(plays, rank=RANK, k=K, seed=SEED, normalize=True)
     assert to_json(again) == to_json(found)
@@ -257,6 +258,7 @@ def test_without_anything_to_hold_out_that_is_said_and_accuracy_is_unknown():
     assert planted(rank="auto").settings.rank_chosen_by.startswith("no validation part")
 
 
+@pytest.mark.medium
 def test_items_that_nobody_touched_in_training_do_not_break_it():
     X = listening(n_users=300, n_items=60, seed=2).matrix.tolil()
     X[:, 5] = 0

@@ -53,6 +53,7 @@ def test_a_header_that_claims_more_than_follows_is_refused_without_allocating(
             read_subjects([tmp_path / name], PLAYS)
 
 
+@pytest.mark.medium
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     big = np.zeros((M, 40_000_000 // M))  # 320 MB of zeros in a file of 311 kB
     path = archive(tmp_path / "y.npz", {"item_factors": npy(big)})

@@ -258,6 +258,7 @@ def large() -> Findings:
     return dataclasses.replace(findings, variants=variants)
 
 
+@pytest.mark.medium
 def test_twenty_thousand_items_stay_below_eight_megabytes():
     page = render(large())
     assert 4_000_000 < len(page.encode("utf-8")) < 8_000_000

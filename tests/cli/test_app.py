@@ -10,6 +10,8 @@ from equipoise import __version__
 from equipoise.cli.app import run
 from tests.cli.conftest import call
 
+pytestmark = pytest.mark.medium
+
 
 def test_demo_ends_with_a_table_words_and_the_path_of_a_report(tmp_path):
     done = call("demo", "--rank", "8", cwd=tmp_path)

@@ -18,6 +18,8 @@ from equipoise.cli import console
 from equipoise.cli.app import run
 from equipoise.cli.summary import lines
 
+pytestmark = pytest.mark.medium
+
 
 @pytest.fixture(scope="module")
 def factors(tmp_path_factory):

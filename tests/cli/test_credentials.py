@@ -15,6 +15,8 @@ from equipoise.exceptions import EquipoiseError
 from tests.cli.conftest import call
 from tests.recorded_progress import Recorded
 
+pytestmark = pytest.mark.medium
+
 USER, PASSWORD = "alice", "hunter2"
 FAILING = {
     "nobody answers": "postgresql+psycopg://alice:hunter2@127.0.0.1:1/shop",

@@ -64,16 +64,16 @@ FLOORS = {"popularity", "random"}
 def named(*keys: str) -> list[Any]:
     """Variants of some models, loudly skipped where an extra is missing; of all by default."""
     return [
-        pytest.param(
-            name,
-            marks=pytest.mark.skipif(
-                not MODELS[key].installed,
-                reason=f"{name} was NOT tested: {MODELS[key].install_command}",
-            ),
-        )
+        pytest.param(name, marks=_marks(name, key))
         for name, (key, _) in VARIANTS.items()
         if not keys or key in keys
     ]
+
+
+def _marks(name: str, key: str) -> list[pytest.MarkDecorator]:
+    reason = f"{name} was NOT tested: {MODELS[key].install_command}"
+    skipped = pytest.mark.skipif(not MODELS[key].installed, reason=reason)
+    return [skipped, pytest.mark.torch] if key == "lightgcn" else [skipped]
 
 
 def build(name: str, **changes: Any) -> Recommender:

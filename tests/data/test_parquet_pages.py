@@ -91,6 +91,7 @@ def test_a_page_of_fewer_than_no_values_is_refused_at_every_door(damaged, read):
         read(damaged)
 
 
+@pytest.mark.medium
 def test_damaged_headers_are_refused_and_nothing_else_comes_of_them(frame, tmp_path):
     path = tmp_path / "plays.parquet"
     frame.head(30).write_parquet(path, compression="uncompressed")

@@ -16,6 +16,8 @@ from scipy import sparse
 
 from equipoise.data import Interactions
 
+pytestmark = pytest.mark.medium
+
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
 

@@ -161,6 +161,7 @@ def test_a_model_with_nothing_to_choose_is_one_trial(split):
     assert tuning.constructor() == "Popularity()"
 
 
+@pytest.mark.medium
 def test_value_transforms_are_searched_where_values_differ(world):
     counts = world.matrix.copy()
     counts.data = 1.0 + np.arange(counts.nnz) % 3

@@ -32,6 +32,7 @@ def tuning(split):
 @pytest.mark.parametrize(
     ("suffix", "magic"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")]
 )
+@pytest.mark.medium
 def test_results_are_drawn_in_every_format_with_equal_bytes(results, tmp_path, suffix, magic):
     one, other = tmp_path / f"one{suffix}", tmp_path / f"other{suffix}"
     plot_results(results, one)

@@ -44,6 +44,7 @@ def test_block_size_starting_lists_and_precision_of_counting_do_not_change_the_l
         np.testing.assert_array_equal(other, whole)
 
 
+@pytest.mark.medium
 def test_compiled_selection_gives_the_same_lists(world, monkeypatch):
     X = world.matrix.astype(np.float64)
     prefixes = Prefixes.of(ItemWeightedPCA(8).fit(X))
@@ -82,6 +83,7 @@ def scored_rows(draw):
 
 
 @given(scored_rows())
+@pytest.mark.medium
 def test_compiled_and_plain_selection_agree_whatever_the_guess_and_the_ties(case):
     scores, seen, k, rng = case
     plain = top_items(scores, seen, k)

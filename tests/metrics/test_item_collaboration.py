@@ -52,6 +52,7 @@ def precision_by_sorting(X, scores, k):
 
 
 @on_both_paths
+@pytest.mark.medium
 def test_item_auc_equals_sklearn_item_by_item(X, U):
     expected = auc_by_sklearn(X, off_diagonal_scores(X, U @ U.T))
     np.testing.assert_allclose(item_auc(X, U), expected, rtol=1e-13)

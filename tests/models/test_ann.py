@@ -208,6 +208,7 @@ class TestRealIndexes:
     @pytest.mark.parametrize(
         ("module", "build"), [("usearch.index", "usearch"), ("faiss", "faiss")]
     )
+    @pytest.mark.medium
     def test_without_the_extra_the_error_names_it(self, module, build):
         code = (
             f"import sys; sys.modules[{module!r}] = None\n"

@@ -150,6 +150,7 @@ values = st.recursive(
 
 @deterministic
 @given(value=values, ids=st.lists(scalars, max_size=6))
+@pytest.mark.medium
 def test_values_and_mixed_ids_come_back_with_their_types(
     tmp_path_factory: pytest.TempPathFactory, value: Any, ids: list[Any]
 ) -> None:
@@ -328,6 +329,7 @@ def outcome(path: Path) -> str:
         return f"refused: {error}"
 
 
+@pytest.mark.medium
 def test_a_flipped_bit_is_refused_or_changes_nothing(model: Path) -> None:
     whole, expected = model.read_bytes(), fingerprint(read_model(model))
     outcomes = []

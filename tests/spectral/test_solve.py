@@ -121,6 +121,7 @@ def test_gram_matrix_is_the_same_whichever_way_it_is_formed():
     np.testing.assert_allclose(DenseGram.of(X).C * DenseGram.of(X).scale, expected, rtol=1e-12)
 
 
+@pytest.mark.medium
 def test_blas_threads_are_restored_after_fits_in_several_threads():
     X = matrix(300, 80, 0.1)
 
