@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from equipoise.audit import audit
 from equipoise.audit.advice import advise
@@ -13,6 +14,7 @@ from equipoise.audit.fitting import Steps
 from equipoise.audit.phrases import Pair, moves
 from equipoise.audit.verdict import judge
 from equipoise.cli.summary import portrait
+from equipoise.data import Interactions
 from equipoise.data.synthetic import listening
 from equipoise.progress import NoProgress
 
@@ -234,3 +236,25 @@ def test_of_equal_settings_the_smaller_rank_then_the_gamma_nearer_to_zero_is_tak
     assert found.ndcg[0, 0] == found.ndcg[1, 0]
     assert found.gamma == 0.0
     assert np.isnan(found.at(-5.0, 3))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_models_that_are_the_same_at_full_rank_are_not_compared(dtype):
+    likes = (np.random.default_rng(0).random((40, 12)) < 0.4).astype(dtype)
+    found = audit(Interactions.from_sparse(sp.csr_array(likes)), rank=12)
+    by_key = {variant.key: variant for variant in found.variants}
+    for key in ("pca", "item-weighted:-1"):
+        assert by_key[key].auc["all"][-1] == 0.5
+    for metric, values in by_key["pca"].accuracy.items():
+        assert values[-1] == by_key["item-weighted:-1"].accuracy[metric][-1]
+    text = said(found.verdict)
+    assert "are the same model" in text
+    assert "raises" not in text
+    assert "lowers" not in text
+    assert found.verdict.headlines[2].number == "none"
+
+
+def test_models_one_component_short_of_full_rank_are_compared():
+    likes = (np.random.default_rng(0).random((40, 12)) < 0.4) * 1.0
+    found = audit(Interactions.from_sparse(sp.csr_array(likes)), rank=11)
+    assert "are the same model" not in said(found.verdict)

@@ -393,3 +393,13 @@ def test_memory_stays_under_the_limit(tmp_path):
     blocks, megabytes = map(float, done.stdout.split())
     assert blocks > 4
     assert megabytes < 250
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_at_full_rank_every_user_ties_in_every_block(tmp_path, dtype):
+    likes = (np.random.default_rng(0).random((40, 12)) < 0.4).astype(dtype)
+    users, items = np.nonzero(likes)
+    pl.DataFrame({"user": users, "item": items}).write_parquet(tmp_path / "likes.parquet")
+    data = StreamedInteractions.read(tmp_path / "likes.parquet", n_blocks=3)
+    U = VanillaPCA(12).fit(data).components_.T.astype(dtype)
+    np.testing.assert_array_equal(data.item_auc(U), np.full(12, 0.5))

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
+from equipoise import VanillaPCA
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics import _offdiagonal, item_auc, item_collaboration, item_precision
 
@@ -232,12 +233,13 @@ def test_the_compiled_loop_equals_the_plain_one_with_ties(n, m, seed):
     S = rng.integers(-1, 2, size=(m, m)).astype(float)
     k = int(rng.integers(1, n + 1))
     scorer = _offdiagonal.SimilarityScorer(X, S)
+    rule = _offdiagonal.TieRule(np.ones(n), 1.0)
     columns = X.tocsc()
     for part in scorer.blocks(np.arange(m)):
         results = []
         for count in (_offdiagonal._count_plain, _offdiagonal._count_compiled):
             auc, precision = np.empty(m), np.empty(m)
-            count(part, np.arange(m), columns, columns, k, auc, precision)
+            count(part, np.arange(m), rule, columns, columns, k, auc, precision)
             results.append((auc, precision))
         np.testing.assert_array_equal(results[0], results[1])
 
@@ -312,3 +314,67 @@ def test_counting_is_exact_with_outliers_ties_and_any_scale(scale, levels):
     room = np.empty(500, np.int32), np.empty(500, np.int32)
     assert _offdiagonal._auc(scores, sorted_positives) == pytest.approx(expected, abs=1e-14)
     assert auc_of(scores, sorted_positives, *room) == pytest.approx(expected, abs=1e-14)
+
+
+SOLVERS = ("dense", "gram", "matrix_free")
+likes = (np.random.default_rng(0).random((40, 12)) < 0.4) * 1.0
+
+
+@on_both_paths
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("scale", [1.0, 1e6, 1e-6])
+def test_at_full_rank_every_user_ties(solver, dtype, scale):
+    # P is the identity, so every score without the diagonal is exactly zero
+    data = (likes * scale).astype(dtype)
+    U = VanillaPCA(12, solver=solver).fit(data).components_.T
+    both = item_collaboration(data, U, k=5)
+    np.testing.assert_array_equal(both.auc, np.full(12, 0.5))
+    np.testing.assert_array_equal(both.precision, (likes[:5] > 0).mean(axis=0))
+
+
+@on_both_paths
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("r", [5, 20, 35])
+def test_an_item_whose_users_touch_nothing_else_ties_everybody(solver, r, dtype):
+    # its row of P is zero off the diagonal, whether or not a component belongs to it
+    rng = np.random.default_rng(3)
+    counts = rng.geometric(0.01, (200, 40)) * (rng.random((200, 40)) < 0.2)
+    for value in (1, 10_000):
+        data = counts.astype(dtype)
+        data[:, 7], data[190:] = 0, 0
+        data[190:, 7] = value
+        U = VanillaPCA(r, solver=solver).fit(data).components_.T
+        assert item_auc(data, U, items=[7])[0] == 0.5
+
+
+@on_both_paths
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_users_who_differ_in_the_item_alone_tie(solver):
+    # each user with item 0 has a double without it, at the same score off the diagonal
+    with_item = (np.random.default_rng(4).random((60, 9)) < 0.5) * np.linspace(1, 3, 9)
+    with_item[:, 0] = 0.7
+    data = np.vstack([with_item, with_item])
+    data[60:, 0] = 0
+    U = VanillaPCA(4, solver=solver).fit(data).components_.T
+    assert item_auc(data, U, items=[0])[0] == 0.5
+
+
+@on_both_paths
+def test_scores_that_differ_by_more_than_rounding_do_not_tie():
+    steps = 1 + 1e-10 * np.arange(20)
+    X = np.column_stack([np.repeat([0.0, 1.0], 10), steps])
+    S = np.array([[0.0, 0.0], [1.0, 0.0]])  # the score for item 0 is the entry at item 1
+    assert item_auc(X, similarity=S, items=[0])[0] == 1.0
+    X[:, 1] = steps[::-1]
+    assert item_auc(X, similarity=S, items=[0])[0] == 0.0
+
+
+@on_both_paths
+def test_small_users_are_ranked_beside_large_ones():
+    # a limit taken from the largest user would merge all others
+    X = np.zeros((21, 2))
+    X[:10, 0], X[:20, 1], X[20, 1] = 1, np.linspace(2, 1, 20), 1e14
+    S = np.array([[0.0, 0.0], [1.0, 0.0]])
+    assert item_auc(X, similarity=S, items=[0])[0] == pytest.approx(100 / 110)

@@ -16,9 +16,11 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from equipoise import VanillaPCA
+from equipoise.evaluation.prefixes import Prefixes, top_items_by_rank
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models import ranking
-from equipoise.models.ranking import Ranking, best_of_rows, rank_items, top_items
+from equipoise.models.ranking import Ranking, Scored, best_of_rows, rank_items, top_items
 
 Path = Callable[..., Ranking]
 deterministic = settings(derandomize=True, max_examples=150, deadline=None, database=None)
@@ -80,7 +82,7 @@ def test_both_paths_agree_with_a_full_sort(
     scores, seen, excluded, N = problem
     kept = min(N, scores.shape[1])
     mask = ranking._mask(csr_array(seen), excluded, *scores.shape)
-    found = select(scores, mask, kept, 0)
+    found = select(scores, mask, kept, 0, ranking._ties(scores, None))
     expected = by_full_sort(scores, seen | excluded, kept)
     np.testing.assert_array_equal(found.ids, expected.ids)
     np.testing.assert_array_equal(found.scores, expected.scores)
@@ -319,3 +321,78 @@ def test_a_guess_of_excluded_or_seen_items_changes_nothing() -> None:
     seen = csr_array(np.array([[1, 0, 0, 0], [0, 0, 1, 0]]))
     guess = np.array([[0, 3], [3, 2]], dtype=np.int32)
     assert best_of_rows(scores, seen, 2, guess).ids.tolist() == [[1, 2], [0, 1]]
+
+
+# Few levels, each with rounding noise around it, so that most scores tie within a level.
+@st.composite
+def noisy_problems(draw: st.DrawFn) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], int]:
+    n, m = draw(st.integers(1, 4)), draw(st.integers(1, 150))
+    dtype = draw(st.sampled_from([np.float32, np.float64]))
+    levels = draw(hnp.arrays(dtype, (n, m), elements=st.sampled_from([-1.5, 0.0, 0.5, 3.0])))
+    noise = draw(hnp.arrays(np.int8, (n, m), elements=st.integers(-4, 4)))
+    scores = (levels + noise * np.finfo(dtype).eps).astype(dtype)
+    seen = draw(hnp.arrays(bool, (n, m)))
+    return levels, scores, seen, draw(st.integers(1, m))
+
+
+@pytest.mark.parametrize("path", ["numpy", "compiled", "guessed"])
+@deterministic
+@given(problem=noisy_problems())
+def test_scores_that_differ_by_rounding_are_ranked_as_the_exact_ones(
+    path: str, problem: tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], int]
+) -> None:
+    levels, scores, seen, N = problem
+    limits = np.full(len(scores), 16 * np.finfo(scores.dtype).eps)
+    if path == "numpy":
+        given_scores = Scored(scores, limits)
+        found = rank_items(
+            lambda _: given_scores, *scores.shape, N, seen=csr_array(seen), excluded=None
+        )
+    else:
+        order = np.random.default_rng(N).permuted(np.tile(np.arange(N), (len(scores), 1)), axis=1)
+        guess = order.astype(np.int32) if path == "guessed" else None
+        found = best_of_rows(scores, csr_array(seen), N, guess, limits)
+    expected = by_full_sort(levels, seen, N)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
+    listed = np.where(found.ids < 0, -np.inf, found.scores)
+    assert np.all(listed[:, 1:] <= listed[:, :-1])
+
+
+@on_both_paths
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("solver", ["dense", "gram", "matrix_free"])
+def test_at_full_rank_unseen_items_tie_and_are_listed_by_index(solver: str, dtype: type) -> None:
+    likes = np.random.default_rng(0).random((40, 12)) < 0.4
+    model = VanillaPCA(12, solver=solver).fit(likes.astype(dtype))
+    expected = by_full_sort(np.zeros((40, 12)), likes, 12).ids
+    np.testing.assert_array_equal(model.recommend(likes.astype(dtype), 12).ids, expected)
+    lists = top_items_by_rank(Prefixes.of(model), csr_array(likes.astype(dtype)), [3, 12], 12)
+    np.testing.assert_array_equal(lists[1], expected)
+
+
+@on_both_paths
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("solver", ["dense", "gram", "matrix_free"])
+def test_a_user_of_an_item_that_nobody_combines_has_a_list_by_index(
+    solver: str, dtype: type
+) -> None:
+    likes = (np.random.default_rng(1).random((200, 40)) < 0.2).astype(dtype)
+    likes[:, 7], likes[190:] = 0, 0
+    likes[190:, 7] = 1
+    model = VanillaPCA(20, solver=solver).fit(likes)
+    others = [item for item in range(40) if item != 7]
+    assert model.recommend(likes[190:], 39).ids.tolist() == [others] * 10
+
+
+@on_both_paths
+@pytest.mark.parametrize("solver", ["dense", "gram", "matrix_free"])
+def test_items_with_the_same_users_are_listed_by_index(solver: str) -> None:
+    once = (np.random.default_rng(2).random((80, 6)) < 0.4) * 1.0
+    model = VanillaPCA(4, solver=solver).fit(np.hstack([once, once]))
+    both = np.hstack([once, once])
+    ids, scores = model.recommend(both, 12, filter_already_liked_items=False)
+    place = np.argsort(ids, axis=1)
+    large = np.abs(np.take_along_axis(scores, place, axis=1))[:, :6] > 0.01  # no cancellation
+    assert large.mean() > 0.8
+    assert (place[:, 6:] == place[:, :6] + 1)[large].all()

@@ -206,7 +206,8 @@ class Projection(Subject):
         return np.minimum(ranks, self.depth).astype(np.intp)
 
     def _basis(self, rank: int) -> Floats:
-        return np.ascontiguousarray(self.prefixes.components[:rank].T, dtype=np.float64)
+        # in their own precision, by which the metrics decide ties
+        return np.ascontiguousarray(self.prefixes.components[:rank].T)
 
     def _spectrum(self, rank: int) -> NDArray[Any] | None:
         strengths = self.prefixes.strengths[:rank]

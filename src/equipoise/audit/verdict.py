@@ -26,6 +26,10 @@ from equipoise.audit.phrases import Pair, count, goes, listed, moves, signed, th
 # Changes of less than this, relatively, are called "about the same".
 _SAME_WITHIN = 0.01
 
+# The trace of a projector is its rank, so a mean diagonal of 1 is the identity. Components stored
+# as float32 reach it to about 1e-7; one component less takes off 1 / items.
+_IDENTITY_WITHIN = 1e-6
+
 
 def judge(
     portrait: Portrait,
@@ -60,10 +64,7 @@ def judge(
         told.failing(),
         told.memorising(),
         told.owning(),
-        told.changing(),
-        told.collaborating(),
-        told.waiting(),
-        told.accuracy(),
+        *told.comparing(),
         told.each_at_its_best(choice),
         *(told.beside(variant) for variant in others),
     )
@@ -95,6 +96,20 @@ class _Told:
             return float(variant.accuracy[of][at])
         means: dict[str, Floats] = getattr(variant, of)
         return float(means[group][at])
+
+    def same(self) -> bool:
+        """Whether both models reproduce their input, which leaves nothing to compare."""
+        return min(self.pair("diagonal")) > 1 - _IDENTITY_WITHIN
+
+    def comparing(self) -> tuple[str, ...]:
+        """What Item-Weighted PCA changes; one sentence where both are the same model."""
+        if not self.same():
+            return self.changing(), self.collaborating(), self.waiting(), self.accuracy()
+        return (
+            f"With {self.settings.rank} components for {self.portrait.n_items} items PCA and "
+            "Item-Weighted PCA are the same model: both return their input, and every item that a "
+            "user has not touched scores zero. Choose a smaller rank to compare them.",
+        )
 
     def first(self) -> Headline:
         """Mechanism 1: who waits."""
@@ -137,6 +152,12 @@ class _Told:
                 f"NDCG@{self.settings.k} on held-out items with Item-Weighted PCA instead of PCA "
                 f"({three(before)} to {three(after)}), each at the rank that validation prefers: "
                 f"{ranks.before} for PCA, {ranks.after} for Item-Weighted PCA",
+            )
+        if self.same():
+            return Headline(
+                "none",
+                f"difference between PCA and Item-Weighted PCA at rank {self.settings.rank}: with "
+                "as many components as items both return their input",
             )
         before, after = self.pair("ndcg", "accuracy")
         if np.isnan(before):

@@ -16,7 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.distributed.blocks import Floats, Prepare, RowBlock, shape_of, signal
 from equipoise.exceptions import InvalidDataError
-from equipoise.metrics._offdiagonal import without_own
+from equipoise.metrics._ties import (
+    factor_limits,
+    row_norms,
+    settled,
+    significant_bits,
+    splitter,
+)
 from equipoise.metrics.projection import weighted_basis
 
 if TYPE_CHECKING:
@@ -33,6 +39,8 @@ class _Ask(NamedTuple):
     right: Floats  # of the items asked for
     items: NDArray[np.intp]
     prepare: Prepare | None
+    limits: Floats  # of the items asked for, per ‖x_i‖
+    factor: Any  # keeps the bits of a score that count
 
 
 class _Sorted(NamedTuple):
@@ -73,7 +81,8 @@ def item_auc(
     ndarray of shape (items,)
         nan for an item that nobody or everybody touched.
     """
-    basis = weighted_basis(item_factors, spectrum)
+    factors = np.asarray(item_factors)
+    basis = weighted_basis(factors, spectrum)
     if len(basis.left) != data.n_items:
         raise InvalidDataError(
             f"the data have {data.n_items} items, item_factors has {len(basis.left)} rows."
@@ -83,8 +92,11 @@ def item_auc(
         raise InvalidDataError(f"items must be columns, 0 to {data.n_items - 1}.")
     largest = max(shape.users for shape in data.blocks.collect(shape_of))
     step = max(1, _SCORES_AT_ONCE // max(1, largest))
+    rank = np.array([basis.left.shape[1]])
+    limits = factor_limits(basis.right, rank, factors.dtype)[0]
+    factor = splitter(significant_bits(factors.dtype), np.float64)
     parts = [
-        _few(data, _Ask(basis.left, basis.right[some], some, prepare))
+        _few(data, _Ask(basis.left, basis.right[some], some, prepare, limits[some], factor))
         for some in np.split(chosen, range(step, len(chosen), step))
     ]
     return np.concatenate(parts)
@@ -114,10 +126,11 @@ def _scores(block: RowBlock, ask: _Ask) -> Iterator[tuple[Floats, NDArray[Any]]]
     scores = ask.right @ (X @ ask.left).T
     columns = X[:, ask.items].tocsc()
     diagonal = np.einsum("ij,ij->i", ask.left[ask.items], ask.right)
-    for row, own, (first, last) in zip(scores, diagonal, pairwise(columns.indptr), strict=True):
-        users = columns.indices[first:last]
-        row[users] = without_own(row[users], own * columns.data[first:last])
-        yield row, users
+    sizes = row_norms(X)
+    for item, (first, last) in enumerate(pairwise(columns.indptr)):
+        row, users = scores[item], columns.indices[first:last]
+        row[users] -= diagonal[item] * columns.data[first:last]
+        yield settled(row, ask.limits[item] * sizes, ask.factor), users
 
 
 def _positive_scores(block: RowBlock, ask: _Ask) -> list[Floats]:

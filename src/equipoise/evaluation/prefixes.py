@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from equipoise.evaluation.selection import Lists, top_items
+from equipoise.metrics._ties import row_norms, user_limits
 from equipoise.models.projection import ProjectionModel
 from equipoise.parallel import map_in_threads, thread_count
 
@@ -122,10 +123,11 @@ def top_items_by_rank(
     def work(rows: slice) -> int:
         seen = user_items[rows]
         E = prefixes.coordinates(seen) if coordinates is None else coordinates[rows]
+        limits = user_limits(row_norms(prefixes.signal(seen)), E, prefixes.strengths)
         last = None
         for position, scores in enumerate(growing_scores(E, weighted, ranks)):
             guess = last if near is None else near[position, rows]
-            last = top_items(scores, seen, k, guess, compiled=compiled)
+            last = top_items(scores, seen, k, guess, limits=limits, compiled=compiled)
             lists[position, rows] = last
         return len(E)
 

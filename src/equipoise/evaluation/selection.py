@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.models.ranking import best_of_rows, rank_items
+from equipoise.models.ranking import Scored, best_of_rows, rank_items
 
 Lists = NDArray[np.int32]
 
@@ -24,6 +24,7 @@ def top_items(
     k: int,
     guess: Lists | None = None,
     *,
+    limits: NDArray[Any] | None = None,
     compiled: bool = False,
 ) -> Lists:
     """Return the k best unseen items of each row of scores, -1 where fewer are left.
@@ -38,6 +39,8 @@ def top_items(
         Length of the lists.
     guess : ndarray of shape (n, k), optional
         Lists of unseen items from similar scores; the result does not depend on them.
+    limits : ndarray of shape (n,), optional
+        How far the scores of a row are rounded; see `equipoise.models.ranking.Scored`.
     compiled : bool
         Pays from some million scores on; the result does not depend on it.
 
@@ -47,20 +50,31 @@ def top_items(
     >>> top_items(scores, sp.csr_array([[0, 1.0, 0, 0]]), 2).tolist()
     [[2, 3]]
     """
-    return _top_compiled(scores, seen, k, guess) if compiled else _top_plain(scores, seen, k)
+    if compiled:
+        return _top_compiled(scores, seen, k, guess, limits)
+    return _top_plain(scores, seen, k, limits)
 
 
-def _top_plain(scores: NDArray[Any], seen: sp.csr_array, k: int) -> Lists:
+def _top_plain(
+    scores: NDArray[Any], seen: sp.csr_array, k: int, limits: NDArray[Any] | None
+) -> Lists:
     whole = max(1, scores.size * 8)  # one block, as rank_items counts its bytes
     n_users, n_items = scores.shape
+    given = scores if limits is None else Scored(scores, limits)
     ranked = rank_items(
-        lambda _: scores, n_users, n_items, k, seen=seen, excluded=None, block_bytes=whole
+        lambda _: given, n_users, n_items, k, seen=seen, excluded=None, block_bytes=whole
     )
     return ranked.ids.astype(np.int32)
 
 
-def _top_compiled(scores: NDArray[Any], seen: sp.csr_array, k: int, guess: Lists | None) -> Lists:
+def _top_compiled(
+    scores: NDArray[Any],
+    seen: sp.csr_array,
+    k: int,
+    guess: Lists | None,
+    limits: NDArray[Any] | None,
+) -> Lists:
     lists = np.full((len(scores), k), -1, np.int32)
     kept = min(k, scores.shape[1])
-    lists[:, :kept] = best_of_rows(scores, seen, kept, guess).ids
+    lists[:, :kept] = best_of_rows(scores, seen, kept, guess, limits).ids
     return lists

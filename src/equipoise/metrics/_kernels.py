@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.metrics._ties import settle as _settle
 from equipoise.parallel import compile_loop, in_threads, thread_count
 
 # Bins in which scores are counted: many to a positive, so that few scores share one with it, and
@@ -152,17 +153,22 @@ def _auc_of(scores: Any, positives: Any, bins: Any, close: Any) -> Any:
 auc_of = compile_loop(_auc_of)
 
 
+settle = compile_loop(_settle)
+
+
 def _score_items(
     scores: Any,
     diagonal: Any,
+    limits: Any,
     items: Any,
+    sizes: Any,
+    factor: float,
     input_ptr: Any,
     input_users: Any,
     input_values: Any,
     label_ptr: Any,
     label_users: Any,
     k: int,
-    cancelled: float,
     auc: Any,
     precision: Any,
 ) -> None:
@@ -174,9 +180,9 @@ def _score_items(
         j = items[b]
         row[:] = scores[b]
         for p in range(input_ptr[j], input_ptr[j + 1]):
-            own = diagonal[b] * input_values[p]
-            rest = row[input_users[p]] - own
-            row[input_users[p]] = 0.0 if abs(rest) <= cancelled * abs(own) else rest
+            row[input_users[p]] -= diagonal[b] * input_values[p]
+        for user in range(n_users):
+            row[user] = settle(row[user], limits[b] * sizes[user], factor)
         users = label_users[label_ptr[j] : label_ptr[j + 1]]
         auc[b] = auc_of(row, np.sort(row[users]), bins, close)
         precision[b] = np.nan
@@ -192,7 +198,7 @@ _score = compile_loop(_score_items)
 
 
 def score_items(
-    scores: Any, diagonal: Any, items: Any, *data: Any, auc: Any, precision: Any
+    scores: Any, diagonal: Any, limits: Any, items: Any, *data: Any, auc: Any, precision: Any
 ) -> None:
     """Fill AUC and precision for a block of items, shared among threads."""
     threads = min(len(items), thread_count())
@@ -200,7 +206,7 @@ def score_items(
 
     def run(thread: int) -> None:
         part = slice(edges[thread], edges[thread + 1])
-        own = (scores[part], diagonal[part], items[part])
+        own = (scores[part], diagonal[part], limits[part], items[part])
         _score(*own, *data, auc[part], precision[part])
 
     in_threads(run, threads)

@@ -12,6 +12,14 @@ from numpy.typing import ArrayLike
 
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics._checks import check_matrix, check_ranks
+from equipoise.metrics._ties import (
+    factor_limits,
+    row_norms,
+    settled,
+    significant_bits,
+    smallest_share,
+    splitter,
+)
 from equipoise.metrics.projection import Basis, weighted_basis
 from equipoise.metrics.results import FloatArray, IntArray
 from equipoise.parallel import one_blas_thread
@@ -26,11 +34,6 @@ _FEWEST_ITEMS = 32
 # Where numba is there already, far fewer are worth a compiled loop. No result depends on it.
 _COMPILED_FROM, _COMPILED_FROM_WHEN_LOADED = 2**22, 2**18
 
-# A user's score less their own entry's part is a difference. What is left of it below this
-# share is the rounding of its two terms (some tens of eps), and stands for an exact zero:
-# a user of one item only, whom the rest of the catalogue says nothing about.
-_CANCELLED_BELOW = 1e-12
-
 
 class ScoreBlock(NamedTuple):
     """Scores of a block of items at one rank, the diagonal still in them."""
@@ -39,12 +42,14 @@ class ScoreBlock(NamedTuple):
     rank: int  # which of the ranks asked for, by position
     scores: FloatArray  # items × users
     diagonal: FloatArray  # P_jj, to be taken off where the user has an entry
+    limits: FloatArray  # times ‖x_i‖: below it a score without the diagonal is rounding
 
 
 class Scorer(Protocol):
     """Anything that scores all users for a block of items."""
 
     n_ranks: int
+    bits: int  # of a score that count
 
     def blocks(self, items: IntArray) -> Iterator[ScoreBlock]:
         """Yield every block of items at every rank."""
@@ -54,13 +59,15 @@ class Scorer(Protocol):
 class FactorScorer:
     """Scores X U diag(f) u_j at several ranks, each from the one before."""
 
-    def __init__(self, X: sp.csr_array, basis: Basis, ranks: IntArray) -> None:
+    def __init__(self, X: sp.csr_array, basis: Basis, ranks: IntArray, dtype: Any) -> None:
         self.n_ranks = len(ranks)
         self._order = np.argsort(ranks, kind="stable")
         self._ranks = ranks
         self._users = np.asarray(X @ basis.left[:, : ranks.max()])
         self._items = basis.right
         self._diagonal = basis.diagonal(ranks)
+        self._limits = factor_limits(basis.right, ranks, dtype)
+        self.bits = significant_bits(dtype)
 
     def blocks(self, items: IntArray) -> Iterator[ScoreBlock]:
         """Yield every block of items, ranks ascending within it."""
@@ -76,13 +83,15 @@ class FactorScorer:
                     added = self._items[chosen, done:rank] @ self._users[:, done:rank].T
                     scores = added if done == 0 else np.add(scores, added, out=scores)
                     done = rank
-                yield ScoreBlock(block, int(position), scores, self._diagonal[position, chosen])
+                diagonal, limits = (t[position, chosen] for t in (self._diagonal, self._limits))
+                yield ScoreBlock(block, int(position), scores, diagonal, limits)
 
 
 class SimilarityScorer:
     """Scores X S_·j of a full item-item matrix, EASE's for one."""
 
     n_ranks = 1
+    bits = significant_bits(np.float64)  # the matrix counts as exact, whatever its type
 
     def __init__(self, X: sp.csr_array, similarity: FloatArray) -> None:
         self._X = X
@@ -95,7 +104,8 @@ class SimilarityScorer:
             columns = self._similarity[:, chosen]
             columns[chosen, np.arange(len(chosen))] = 0.0
             scores = np.ascontiguousarray((self._X @ columns).T)
-            yield ScoreBlock(block, 0, scores, np.zeros(len(chosen)))
+            limits = smallest_share(np.float64) * np.linalg.norm(columns, axis=0)
+            yield ScoreBlock(block, 0, scores, np.zeros(len(chosen)), limits)
 
 
 def make_scorer(
@@ -121,11 +131,13 @@ def make_scorer(
                 f"similarity must be items × items, {X.shape[1]} × {X.shape[1]}, got {S.shape}."
             )
         return SimilarityScorer(X, S)
-    basis = weighted_basis(np.asarray(item_factors), spectrum)
+    factors = np.asarray(item_factors)
+    basis = weighted_basis(factors, spectrum)
     n_items, r = basis.left.shape
     if n_items != X.shape[1]:
         raise InvalidDataError(f"X has {X.shape[1]} items, item_factors has {n_items} rows.")
-    return FactorScorer(X, basis, check_ranks([r] if ranks is None else ranks, r))
+    chosen = check_ranks([r] if ranks is None else ranks, r)
+    return FactorScorer(X, basis, chosen, factors.dtype)
 
 
 class ItemScores(NamedTuple):
@@ -133,6 +145,13 @@ class ItemScores(NamedTuple):
 
     auc: FloatArray
     precision: FloatArray
+
+
+class TieRule(NamedTuple):
+    """What decides ties besides the limits of the items; see `equipoise.metrics._ties`."""
+
+    sizes: FloatArray  # ‖x_i‖ of every user
+    factor: Any  # keeps the bits that count
 
 
 class _Tally:
@@ -159,19 +178,21 @@ def score_labels(
     label_columns = labels.tocsc()
     columns = label_columns if inputs is labels else inputs.tocsc()
     result = ItemScores(*(np.empty((scorer.n_ranks, len(items))) for _ in range(2)))
+    rule = TieRule(row_norms(inputs), splitter(scorer.bits, np.float64))
     n_scores = labels.shape[0] * len(items) * scorer.n_ranks
     count = _count_compiled if _tally.is_large(n_scores) else _count_plain
     # the items are shared among our own threads: those of BLAS would spin in between
     with one_blas_thread():
         for part in scorer.blocks(items):
             auc, precision = (table[part.rank, part.block] for table in result)
-            count(part, items[part.block], columns, label_columns, k, auc, precision)
+            count(part, items[part.block], rule, columns, label_columns, k, auc, precision)
     return result
 
 
 def _count_compiled(
     part: ScoreBlock,
     items: IntArray,
+    rule: TieRule,
     inputs: Any,
     labels: Any,
     k: int,
@@ -183,14 +204,16 @@ def _count_compiled(
     score_items(
         part.scores,
         part.diagonal,
+        part.limits,
         items,
+        rule.sizes,
+        rule.factor,
         inputs.indptr,
         inputs.indices,
         inputs.data,
         labels.indptr,
         labels.indices,
         k,
-        _CANCELLED_BELOW,
         auc=auc,
         precision=precision,
     )
@@ -199,6 +222,7 @@ def _count_compiled(
 def _count_plain(
     part: ScoreBlock,
     items: IntArray,
+    rule: TieRule,
     inputs: Any,
     labels: Any,
     k: int,
@@ -206,28 +230,15 @@ def _count_plain(
     precision: FloatArray,
 ) -> None:
     own = inputs[:, items]
-    rest = _without_own(part, own)
     row = np.empty(part.scores.shape[1])
     for b, j in enumerate(items):
         row[:] = part.scores[b]
         entries = slice(own.indptr[b], own.indptr[b + 1])
-        row[own.indices[entries]] = rest[entries]
+        row[own.indices[entries]] -= part.diagonal[b] * own.data[entries]
+        ranked = settled(row, part.limits[b] * rule.sizes, rule.factor)
         positives = labels.indices[labels.indptr[j] : labels.indptr[j + 1]]
-        auc[b] = _auc(row, np.sort(row[positives]))
-        precision[b] = _precision(row, positives, k) if k and len(positives) else np.nan
-
-
-def _without_own(part: ScoreBlock, own: Any) -> FloatArray:
-    """Scores at the entries of the items' columns, less what each entry says for itself."""
-    item = np.repeat(np.arange(len(part.diagonal)), np.diff(own.indptr))
-    itself = part.diagonal[item] * own.data
-    return without_own(part.scores[item, own.indices], itself)
-
-
-def without_own(scores: FloatArray, own: FloatArray) -> FloatArray:
-    """Scores less the part of the user's own entry; what is left of it by rounding alone is 0."""
-    rest = scores - own
-    return np.where(np.abs(rest) <= _CANCELLED_BELOW * np.abs(own), 0.0, rest)
+        auc[b] = _auc(ranked, np.sort(ranked[positives]))
+        precision[b] = _precision(ranked, positives, k) if k and len(positives) else np.nan
 
 
 def _auc(scores: FloatArray, positives: FloatArray) -> float:

@@ -53,7 +53,9 @@ def item_auc(
     - a runs over the n⁺ users with X_aj > 0 and b over the n⁻ others;
     - P′ is P = U Uᵀ (or the similarity matrix) with its diagonal set to zero.
 
-    Equal to `sklearn.metrics.roc_auc_score` item by item, at O(n log n⁺) each; memory is one
+    Scores that differ by rounding alone count as equal: a score is compared to 39 significant bits
+    (19 for float32 factors), and is zero below 2^-39 of the length of the user's row. Otherwise
+    equal to `sklearn.metrics.roc_auc_score` item by item, at O(n log n⁺) each; memory is one
     block of scores beside X and the n × r user factors, never n × m.
 
     Parameters

@@ -10,10 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.metrics._ties import settle as _settle
 from equipoise.parallel import compile_loop
 
 # Scores looked at together: enough for SIMD, few enough to go through one by one.
 _STRETCH = 64
+
+
+settle = compile_loop(_settle)
 
 
 def _replace_root(ids: Any, scores: Any, size: int, item: int, score: float) -> None:
@@ -36,12 +40,24 @@ def _replace_root(ids: Any, scores: Any, size: int, item: int, score: float) -> 
 replace_root = compile_loop(_replace_root)
 
 
-def _any_candidate(stretch: Any, worst: float, ties: bool) -> Any:
-    """Tell whether one of the scores may enter or is NaN; no branch in the loops, for SIMD."""
+def _lowest_tie(worst: Any, limit: Any, margin: Any) -> Any:
+    """Return a number that no score which settles to `worst` is below."""
+    return worst - max(abs(worst) * margin, limit)
+
+
+lowest_tie = compile_loop(_lowest_tie)
+
+
+def _any_candidate(stretch: Any, worst: float, lowest: float, ties: bool) -> Any:
+    """Tell whether one of the scores may enter or is NaN; no branch in the loops, for SIMD.
+
+    A score that is not above the worst kept, which is settled, is not above it when settled. One
+    that is below it may still tie with it, down to `lowest`.
+    """
     found = False
     if ties:
         for j in range(stretch.size):
-            found |= not (stretch[j] < worst)
+            found |= not (stretch[j] < lowest)
     else:
         for j in range(stretch.size):
             found |= not (stretch[j] <= worst)
@@ -51,26 +67,43 @@ def _any_candidate(stretch: Any, worst: float, ties: bool) -> Any:
 any_candidate = compile_loop(_any_candidate)
 
 
-def _keep_best(row: Any, masked: Any, ids: Any, scores: Any) -> Any:
+def _keep_best(
+    row: Any, masked: Any, limit: Any, factor: Any, margin: Any, ids: Any, scores: Any
+) -> Any:
     """Pass over the row once, keeping its best in the heap; return where NaN is, or -1."""
     m, kept = row.shape[0], ids.shape[0]
+    lowest = lowest_tie(scores[0], limit, margin)
     for start in range(0, m, _STRETCH):
         stop = min(start + _STRETCH, m)
         # An item that only equals the worst kept wins the tie against a later one alone: in a
         # heap that is not yet full, or against a guess.
-        if not any_candidate(row[start:stop], scores[0], ids[0] > start):
+        if not any_candidate(row[start:stop], scores[0], lowest, ids[0] > start):
             continue
         for item in range(start, stop):
             score = row[item]
             if score != score:
                 return item
-            better = score > scores[0] or (score == scores[0] and item < ids[0])
-            if better and not masked[item]:
+            if score < lowest or masked[item]:
+                continue
+            score = settle(score, limit, factor)
+            if score > scores[0] or (score == scores[0] and item < ids[0]):
                 replace_root(ids, scores, kept, item, score)
+                lowest = lowest_tie(scores[0], limit, margin)
     return -1
 
 
 keep_best = compile_loop(_keep_best)
+
+
+def _own_scores(row: Any, ids: Any, scores: Any) -> None:
+    """Put back the model's scores; of those that tie, none is above one before it."""
+    for place in range(ids.shape[0]):
+        if ids[place] >= 0:
+            score = row[ids[place]]
+            scores[place] = scores[place - 1] if place and score > scores[place - 1] else score
+
+
+own_scores = compile_loop(_own_scores)
 
 
 def _sort_heap(ids: Any, scores: Any, nothing: int) -> None:
@@ -88,7 +121,16 @@ sort_heap = compile_loop(_sort_heap)
 
 
 def _select_rows(
-    block: Any, indptr: Any, indices: Any, excluded: Any, guess: Any, ids: Any, scores: Any
+    block: Any,
+    indptr: Any,
+    indices: Any,
+    excluded: Any,
+    limits: Any,
+    factor: Any,
+    margin: Any,
+    guess: Any,
+    ids: Any,
+    scores: Any,
 ) -> Any:
     """Write the best of each row to `ids` and `scores`; return the flat index of a NaN, or -1.
 
@@ -107,8 +149,9 @@ def _select_rows(
         for item in guess[i]:
             if item >= 0 and not masked[item]:
                 masked[item] = True
-                replace_root(heap, values, kept, item, row[item])
-        nan = keep_best(row, masked, heap, values)
+                value = settle(row[item], limits[i], factor)
+                replace_root(heap, values, kept, item, value)
+        nan = keep_best(row, masked, limits[i], factor, margin, heap, values)
         if nan >= 0:
             return i * m + nan
         for e in range(indptr[i], indptr[i + 1]):
@@ -117,6 +160,7 @@ def _select_rows(
             if item >= 0:
                 masked[item] = excluded[item]
         sort_heap(heap, values, m)
+        own_scores(row, heap, values)
     return -1
 
 

@@ -22,9 +22,11 @@ from equipoise.distributed.blocked import BlockedInteractions
 from equipoise.distributed.blocks import Prepare
 from equipoise.distributed.gram import BlockedGram
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
+from equipoise.metrics._ties import row_norms, user_limits
 from equipoise.models.ann import FactorForm
 from equipoise.models.item_norms import block_popularity, popularity_of
 from equipoise.models.persistence import SavedModel, check_scalars
+from equipoise.models.ranking import Scored
 from equipoise.models.recommender import Recommender
 from equipoise.models.similarity import cosines_to
 from equipoise.spectral.certificate import Certificate, certify, suboptimality
@@ -290,18 +292,19 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         return dense if self.solver_ == "dense" else LANCZOS_ZERO
 
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
-        return self._scorer(user_items)(slice(None))
+        return self._scorer(user_items)(slice(None)).scores
 
-    def _scorer(self, user_items: sp.csr_array) -> Callable[[slice], NDArray[Any]]:
+    def _scorer(self, user_items: sp.csr_array) -> Callable[[slice], Scored]:
         # in the order that SciPy multiplies with: it would copy them anew for every block
         loadings = np.ascontiguousarray(self.components_.T)
         strengths = self.strengths()
 
-        def score(block: slice) -> NDArray[Any]:
-            coordinates = self.preprocess(user_items[block]) @ loadings
+        def score(block: slice) -> Scored:
+            signal = self.preprocess(user_items[block])
+            coordinates = signal @ loadings
             with np.errstate(over="ignore", invalid="ignore"):  # refused by who ranks them
                 scores: NDArray[Any] = (coordinates * strengths) @ self.components_
-            return scores
+            return Scored(scores, user_limits(row_norms(signal), coordinates, strengths))
 
         return score
 

@@ -1,6 +1,8 @@
 """Top-N selection: scores in blocks, seen items masked, one stated tie rule.
 
 A higher score comes first; among equal scores the lower item index does, and -0.0 equals 0.0.
+Where a model states how far its scores are rounded, scores that differ by rounding are equal too
+(`equipoise.metrics._ties`).
 Small problems are selected by NumPy, large ones by a compiled kernel in as many threads as there
 are cores, each with a block of scores of its own; the result is the same.
 """
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.metrics._ties import settled, significant_bits, splitter
 from equipoise.parallel import map_in_threads, thread_count
 
 if TYPE_CHECKING:
@@ -54,6 +57,21 @@ class Ranking(NamedTuple):
     scores: NDArray[Any]
 
 
+class Scored(NamedTuple):
+    """Scores of some users and how far they are rounded.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n, n_items)
+        float32 or float64.
+    limits : ndarray of shape (n,)
+        A score of the row is zero if its magnitude is at most this.
+    """
+
+    scores: NDArray[Any]
+    limits: NDArray[Any]
+
+
 class _Mask(NamedTuple):
     """What must not be recommended: a CSR pattern for each user, a flag for each item."""
 
@@ -70,7 +88,7 @@ class _Mask(NamedTuple):
 
 
 def rank_items(
-    score_rows: Callable[[slice], NDArray[Any]],
+    score_rows: Callable[[slice], NDArray[Any] | Scored],
     n_users: int,
     n_items: int,
     N: int,
@@ -84,7 +102,8 @@ def rank_items(
     Parameters
     ----------
     score_rows : callable
-        Gives the float32 or float64 scores of a slice of users, shape (users in it, `n_items`).
+        Gives the float32 or float64 scores of a slice of users, shape (users in it, `n_items`),
+        or `Scored`; without limits only identical scores are equal.
         It is called once per block, from the first user to the last; where there are many
         scores, from several threads at once.
     n_users, n_items : int
@@ -121,8 +140,10 @@ def rank_items(
     kept = min(N, n_items)
 
     def rank(rows: slice) -> Ranking:
-        block = _checked_block(score_rows(rows), rows, n_items)
-        return select(block, mask.rows(rows), kept, rows.start)
+        given = score_rows(rows)
+        scores, limits = given if isinstance(given, Scored) else (given, None)
+        block = _checked_block(scores, rows, n_items)
+        return select(block, mask.rows(rows), kept, rows.start, _ties(block, limits))
 
     ids = np.full((n_users, N), -1, dtype=np.int64)
     scores = np.full((n_users, N), np.nan)
@@ -150,7 +171,8 @@ def top_items(
     _check_length(N, len(scores))
     row = _checked_block(scores[None, :], slice(0, 1), len(scores))
     kept = min(N, len(scores))
-    top = _select_numpy(row, _mask(None, excluded, 1, len(scores)), kept, 0)
+    mask = _mask(None, excluded, 1, len(scores))
+    top = _select_numpy(row, mask, kept, 0, _ties(row, None))
     padding = (0, N - kept)
     return Ranking(
         np.pad(top.ids[0], padding, constant_values=-1),
@@ -159,7 +181,11 @@ def top_items(
 
 
 def best_of_rows(
-    scores: NDArray[Any], seen: csr_array, N: int, guess: NDArray[np.int32] | None = None
+    scores: NDArray[Any],
+    seen: csr_array,
+    N: int,
+    guess: NDArray[np.int32] | None = None,
+    limits: NDArray[Any] | None = None,
 ) -> Ranking:
     """Rank by the compiled kernel and in this thread, from lists that may be near already.
 
@@ -176,11 +202,13 @@ def best_of_rows(
         Items to give each row, at most `n_items`.
     guess : ndarray of int32, shape (n, N or more), optional
         Different items of each row, -1 for none; the result does not depend on them.
+    limits : ndarray of shape (n,), optional
+        As in `Scored`.
     """
     mask = _mask(seen, None, *scores.shape).rows(slice(0, len(scores)))
     # contiguous, or else each layout would compile its own kernel
     start = None if guess is None else np.ascontiguousarray(guess[:, :N], dtype=np.int32)
-    return _select_compiled(scores, mask, N, 0, start)
+    return _select_compiled(scores, mask, N, 0, _ties(scores, limits), start)
 
 
 def check_count(value: object, name: str) -> None:
@@ -260,7 +288,26 @@ def _refuse_nan(user: int, item: int) -> None:
     raise InvalidDataError(message)
 
 
-def _select_numpy(block: NDArray[Any], mask: _Mask, kept: int, first_user: int) -> Ranking:
+class _Ties(NamedTuple):
+    """What `settle` takes, in the type of the scores: another one would slow the loops down."""
+
+    limits: NDArray[Any]
+    factor: Any
+    margin: Any  # settling changes a score by less, relatively
+
+
+def _ties(block: NDArray[Any], limits: NDArray[Any] | None) -> _Ties:
+    number = block.dtype.type
+    if limits is None:  # settling changes nothing
+        return _Ties(np.full(len(block), -1, block.dtype), number(1), number(0))
+    bits = significant_bits(block.dtype)
+    rounded = limits.astype(block.dtype, copy=False)
+    return _Ties(rounded, splitter(bits, block.dtype), number(2.0 ** (1 - bits)))
+
+
+def _select_numpy(
+    block: NDArray[Any], mask: _Mask, kept: int, first_user: int, ties: _Ties
+) -> Ranking:
     """Partition out the scores not below the N-th best of their row, then sort only those."""
     n, m = block.shape
     ids = np.full((n, kept), -1, dtype=np.int64)
@@ -273,17 +320,19 @@ def _select_numpy(block: NDArray[Any], mask: _Mask, kept: int, first_user: int) 
     allowed = np.tile(~mask.excluded, (n, 1))
     users = np.repeat(np.arange(n), np.diff(mask.indptr))
     allowed[users, mask.indices[mask.indptr[0] : mask.indptr[-1]]] = False
-    masked = np.where(allowed, block, -np.inf)
+    values = settled(block, ties.limits[:, None], ties.factor)
+    masked = np.where(allowed, values, -np.inf)
     threshold = np.partition(masked, m - kept, axis=1)[:, m - kept, None]
-    rows, items = np.nonzero(allowed & (block >= threshold))
-    order = np.lexsort((items, -block[rows, items], rows))
+    rows, items = np.nonzero(allowed & (values >= threshold))
+    order = np.lexsort((items, -values[rows, items], rows))
     rows, items = rows[order], items[order]
     place = np.arange(len(rows)) - np.searchsorted(rows, rows)
     best = place < kept
     rows, items, place = rows[best], items[best], place[best]
     ids[rows, place] = items
     scores[rows, place] = block[rows, items]
-    return Ranking(ids, scores)
+    # of those that tie none is above one before it; a padded place stays NaN
+    return Ranking(ids, np.minimum.accumulate(scores, axis=1))
 
 
 def _select_compiled(
@@ -291,6 +340,7 @@ def _select_compiled(
     mask: _Mask,
     kept: int,
     first_user: int,
+    ties: _Ties,
     guess: NDArray[np.int32] | None = None,
 ) -> Ranking:
     """Select in one pass over the scores; a guess of each row's best makes it a faster one."""
@@ -299,7 +349,7 @@ def _select_compiled(
     scores = np.empty((n, kept), dtype=block.dtype)
     if guess is None:
         guess = np.empty((n, 0), dtype=np.int32)
-    failure = int(_kernel()(block, *mask, guess, ids, scores))
+    failure = int(_kernel()(block, *mask, *ties, guess, ids, scores))
     if failure >= 0:
         _refuse_nan(first_user + failure // m, failure % m)
     return Ranking(ids, scores)

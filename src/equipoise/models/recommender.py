@@ -38,7 +38,7 @@ from equipoise.models.persistence import (
     write_model,
 )
 from equipoise.models.preference import first_unprepared, prepared_row
-from equipoise.models.ranking import Ranking, rank_items, top_items
+from equipoise.models.ranking import Ranking, Scored, rank_items, top_items
 
 
 class Explanation(NamedTuple):
@@ -74,10 +74,11 @@ class Recommender(Estimator):
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
         """Dense scores of a block of users for all items."""
 
-    def _scorer(self, user_items: sp.csr_array) -> Callable[[slice], NDArray[Any]]:
+    def _scorer(self, user_items: sp.csr_array) -> Callable[[slice], NDArray[Any] | Scored]:
         """From a slice of these users to their scores; for models that can prepare for many.
 
-        It may be called from several threads at once.
+        It may be called from several threads at once. With `Scored` it states how far the scores
+        are rounded.
         """
         return lambda block: self._scores(user_items[block])
 
@@ -118,7 +119,8 @@ class Recommender(Estimator):
         -------
         Ranking
             `(ids, scores)`, best first, 1-D for one dense row and 2-D otherwise. Equal scores
-            are ranked by position in the catalogue. Where fewer than N items are left, ids are
+            are ranked by position in the catalogue; the PCAs treat scores that differ by
+            rounding alone as equal. Where fewer than N items are left, ids are
             −1 (None where an id cannot be negative: text, dates) and scores NaN.
         """
         check_is_fitted(self)
