@@ -21,6 +21,7 @@ from equipoise.metrics import (
     projection_diagonal,
 )
 from equipoise.models.ranking import rank_items
+from equipoise.models.similarity import is_present
 from equipoise.spectral.norms import squared_column_norms
 
 # An item owns a component if more than half of the component's squared length is its own. Of two
@@ -171,8 +172,7 @@ class Projection(Subject):
             strengths = np.sqrt(self.prefixes.strengths[:kept])
             factors = self.prefixes.components[:kept].T * strengths
         norms = np.linalg.norm(factors, axis=1)
-        # a row this short is rounding: the item takes part in no component
-        present = norms > np.finfo(factors.dtype).eps * norms.max(initial=0.0)
+        present = is_present(norms)
         unit = factors[columns] / np.where(present, norms, 1.0)[columns, None]
         absent = ~present[columns]
 
