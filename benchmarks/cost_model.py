@@ -25,7 +25,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from equipoise.distributed.blocks import RowBlock, Sweep, block_product
+from equipoise.data.block_ops import block_product
+from equipoise.data.rows import RowBlock
+from equipoise.spectral.gram import Sweep
 
 
 class Job(NamedTuple):
@@ -102,8 +104,8 @@ def calibrate(small: Small, width: int, rounds: int, wait: Callable[[], None]) -
     """Measure the six numbers: medians over rounds in which all probes take turns."""
     seconds = _medians(
         {
-            "no task": lambda: small.products.blocks.total(_nothing),
-            "tasks": lambda: small.vectors.blocks.total(_nothing),
+            "no task": lambda: small.products.total(_nothing),
+            "tasks": lambda: small.vectors.total(_nothing),
             "vectors": _sweep(small.vectors, width),
             "products": _sweep(small.products, width),
             "crowded": _sweep(small.crowded, width),
@@ -112,7 +114,7 @@ def calibrate(small: Small, width: int, rounds: int, wait: Callable[[], None]) -
         wait,
     )
     empty, one, two = (
-        Job(each.nnz, each.n_items, width, workers, len(each.blocks))
+        Job(each.nnz, each.n_items, width, workers, len(each.rows))
         for each, workers in ((small.vectors, 1), (small.products, 1), (small.crowded, 2))
     )
     per_task = max(0.0, seconds["tasks"] - seconds["no task"]) / (empty.blocks - one.blocks)
@@ -151,5 +153,5 @@ def _nothing(_block: RowBlock) -> float:
 
 def _sweep(data: Any, width: int) -> Callable[[], Any]:
     V = np.random.default_rng(0).standard_normal((data.n_items, width)).astype(np.float32)
-    ask = Sweep(V, np.ones(data.n_items, np.float32), 1.0, None, True, 1)
-    return lambda: data.blocks.total(block_product, ask)
+    ask = Sweep(V, np.ones(data.n_items, np.float32), 1.0, True, 1)
+    return lambda: data.total(block_product, ask)

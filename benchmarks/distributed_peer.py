@@ -36,8 +36,8 @@ def missing() -> str:
 def beside(size: Size, rank: int) -> list[Peer]:
     """Ours, dask-ml's exact and its randomized algorithm, on the same two workers in turn."""
     from distributed import Client, LocalCluster
+
     from equipoise import Interactions, VanillaPCA
-    from equipoise.distributed import DistributedInteractions
 
     with (
         TemporaryDirectory() as place,
@@ -46,7 +46,7 @@ def beside(size: Size, rank: int) -> list[Peer]:
     ):
         write_table(size, Path(place))
         X = Interactions.read(place).matrix.astype(np.float64)
-        spread = DistributedInteractions.from_parquet(place, client=client)
+        spread = Interactions.read(place, client=client)
         dense = _chunks(X)
         ways: dict[str, Callable[[], Any]] = {
             "VanillaPCA, tol=1e-6": lambda: VanillaPCA(rank).fit(spread),

@@ -133,10 +133,10 @@ def _seconds_below() -> float:
 @contextmanager
 def timed_sweeps() -> Iterator[list[float]]:
     """Yield a list that fills with the seconds of each pass."""
-    from equipoise.distributed.gram import BlockedGram
+    from equipoise.spectral.gram import BlockGram
 
     seconds: list[float] = []
-    sweep = BlockedGram._sweep
+    sweep = BlockGram._sweep
 
     def timed(self: Any, V: Any, weights: Any) -> Any:
         started = time.perf_counter()
@@ -144,11 +144,11 @@ def timed_sweeps() -> Iterator[list[float]]:
         seconds.append(time.perf_counter() - started)
         return answer
 
-    BlockedGram._sweep = timed
+    BlockGram._sweep = timed
     try:
         yield seconds
     finally:
-        BlockedGram._sweep = sweep
+        BlockGram._sweep = sweep
 
 
 def _peak_mb() -> float:
@@ -192,12 +192,12 @@ def local(folder: Path, rank: int, threads: int) -> Run:
 
 def streamed(folder: Path, rank: int, threads: int, memory: str) -> Run:
     """From disk in blocks."""
-    from equipoise.distributed import StreamedInteractions
+    from equipoise import Interactions
     from equipoise.memory import parse_bytes
 
     started = time.perf_counter()
-    data = StreamedInteractions.read(folder, memory=memory)
-    way = f"streamed, memory={memory}, {len(data.blocks)} blocks, {threads} thread(s)"
+    data = Interactions.read(folder, memory=memory)
+    way = f"streamed, memory={memory}, {len(data.rows)} blocks, {threads} thread(s)"
     spent = time.perf_counter() - started
     return _fit(way, threads, data, spent, rank, parse_bytes(memory) / 1e6)
 
@@ -205,7 +205,8 @@ def streamed(folder: Path, rank: int, threads: int, memory: str) -> Run:
 def on_cluster(folder: Path, rank: int, workers: int, limit: str) -> Run:
     """On worker processes of one thread each."""
     from distributed import Client, LocalCluster
-    from equipoise.distributed import DistributedInteractions
+
+    from equipoise import Interactions
     from equipoise.memory import parse_bytes
     from equipoise.spectral.lanczos import wide_block
 
@@ -214,7 +215,7 @@ def on_cluster(folder: Path, rank: int, workers: int, limit: str) -> Run:
         Client(cluster) as client,
     ):
         started = time.perf_counter()
-        data = DistributedInteractions.from_parquet(str(folder), client=client)
+        data = Interactions.read(str(folder), client=client)
         load_s = time.perf_counter() - started
         client.run(warm_up)
         before, bytes_mb = _sent(client), parse_bytes(limit) / 1e6
@@ -226,7 +227,8 @@ def on_cluster(folder: Path, rank: int, workers: int, limit: str) -> Run:
 def calibration(small: Size, rank: int, wait_s: float) -> CostModel:
     """The numbers of the cost model, from little data on one worker and on two."""
     from distributed import Client, LocalCluster
-    from equipoise.distributed import DistributedInteractions
+
+    from equipoise import Interactions
     from equipoise.spectral.lanczos import wide_block
 
     hardly_any = small._replace(name="vectors", users=1_000, nnz=20_000)
@@ -238,7 +240,7 @@ def calibration(small: Size, rank: int, wait_s: float) -> CostModel:
         Client(pair, set_as_default=False) as two,
     ):
         empty, table = (_written(size, Path(place)) for size in (hardly_any, small))
-        read = DistributedInteractions.from_parquet
+        read = Interactions.read
         vectors = read(empty, client=one, n_blocks=_FEWEST_BLOCKS)
         products = read(table, client=one, n_blocks=2)
         crowded = read(table, client=two, n_blocks=2)
@@ -264,12 +266,14 @@ def job(size: Size, rank: int, workers: int) -> Job:
 
 def warm_up() -> None:
     """Load the compiled loops: what a process does once is no part of a fit."""
-    from equipoise.distributed.blocks import RowBlock, Sweep, block_product
+    from equipoise.data.block_ops import block_product
+    from equipoise.data.rows import RowBlock
+    from equipoise.spectral.gram import Sweep
 
     X = sp.csr_array(np.eye(4))
     for dtype in (np.float32, np.float64):
         V, weights = np.ones((4, 32), dtype), np.ones(4, dtype)
-        ask = Sweep(V, weights, 1.0, None, True, 1)
+        ask = Sweep(V, weights, 1.0, True, 1)
         block_product(RowBlock(X, np.arange(4), np.arange(4)), ask)
 
 

@@ -1,7 +1,7 @@
 """Fit on a Dask cluster: two worker processes on this machine, the same code on a hundred.
 
-Parquet files are read by the workers, users are dealt out to blocks, and a fit asks the blocks for
-nothing but sums. The result is that of a fit in memory, which is computed here as well to compare.
+The workers read Parquet files and hold the users in blocks; a fit needs only sums over the blocks.
+The result is that of a fit in memory, which is computed here as well to compare.
 
 Needs: pip install "equipoise[dask]"
 """
@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from distributed import Client, LocalCluster
 from scipy.linalg import subspace_angles
 
-from distributed import Client, LocalCluster
 from equipoise import Interactions, ItemWeightedPCA
 from equipoise.data.synthetic import listening
-from equipoise.distributed import DistributedInteractions
+from equipoise.models import write_lists
 
 CLUSTER = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
 
@@ -32,9 +32,9 @@ def main() -> None:
     alone = ItemWeightedPCA(n_components=16, tol=1e-8).fit(local)
 
     with LocalCluster(**CLUSTER) as cluster, Client(cluster) as client:
-        plays = DistributedInteractions.from_parquet(str(folder), client=client).normalize_rows()
+        plays = Interactions.read(folder, client=client).normalize_rows()
         together = ItemWeightedPCA(n_components=16, tol=1e-8).fit(plays)
-        written = plays.recommend(together, folder.parent / "lists", N=10)
+        written = write_lists(together, plays, folder.parent / "lists", N=10)
 
     angle = subspace_angles(alone.components_.T, together.components_.T).max()
     table = {

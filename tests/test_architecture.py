@@ -20,7 +20,6 @@ LAYERS = [
     {"spectral"},
     {"metrics"},
     {"data"},
-    {"distributed"},
     {"models"},
     {"evaluation", "adapters"},
     {"audit", "paper"},
@@ -79,6 +78,16 @@ def test_imports_go_down_only(path):
             continue
         allowed = parts[1] == here or HEIGHT[parts[1]] < HEIGHT[here]
         assert allowed, f"{here} imports {parts[1]}, which does not lie below it"
+
+
+MODELS_AND_ABOVE = [path for path in FILES if HEIGHT.get(layer_of(path), 0) >= HEIGHT["models"]]
+
+
+@pytest.mark.parametrize("path", MODELS_AND_ABOVE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_only_the_data_package_knows_where_rows_are_stored(path):
+    assert not {name for name in imports_of(path) if name.startswith("equipoise.data.backends")}
+    text = path.read_text(encoding="utf-8")
+    assert not [name for name in ("MemoryRows", "DiskRows", "DaskRows") if name in text]
 
 
 def test_every_folder_has_its_place():

@@ -47,6 +47,10 @@ class ForkedProcessError(EquipoiseError, RuntimeError):
     """A table is read in a forked process, which lacks the threads that would do it."""
 
 
+class ClusterError(EquipoiseError, RuntimeError):
+    """A Dask cluster failed: workers died, the scheduler is gone, memory ran out."""
+
+
 class SolverError(EquipoiseError, RuntimeError):
     """The eigen-solver stopped before it reached its tolerance."""
 

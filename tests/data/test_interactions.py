@@ -525,8 +525,8 @@ class TestReading:
 
     def test_popularity_kinds(self):
         data = plays()
-        assert data.popularity().tolist() == [5.0, np.sqrt(5.0), 5.0, 1.0]
-        assert data.popularity("count").tolist() == [2, 2, 1, 1]
+        assert data.popularity("norm").tolist() == [5.0, np.sqrt(5.0), 5.0, 1.0]
+        assert data.popularity().tolist() == data.popularity("count").tolist() == [2, 2, 1, 1]
         assert data.popularity("sum").tolist() == [7, 3, 5, 1]
         with pytest.raises(InvalidParameterError, match="kind='likes'"):
             data.popularity("likes")
@@ -536,7 +536,7 @@ class TestReading:
         """3, 4 and a factor of 2**k: the norm is 5·2**k, whatever its square is."""
         values = [3 * 2.0**exponent, 4 * 2.0**exponent, 3.0, 4.0]
         data = Interactions.from_pairs([1, 2, 1, 2], ["x", "x", "y", "y"], values)
-        assert data.popularity().tolist() == [5 * 2.0**exponent, 5.0]
+        assert data.popularity("norm").tolist() == [5 * 2.0**exponent, 5.0]
 
     def test_describe_counts_by_hand(self):
         summary = plays().describe()

@@ -24,7 +24,6 @@ PUBLIC = [
     "equipoise.evaluation",
     "equipoise.audit",
     "equipoise.audit.report",
-    "equipoise.distributed",
 ]
 TEXT = "\n".join(page.read_text(encoding="utf-8") for page in sorted((DOCS / "api").glob("*.md")))
 DOCUMENTED = re.findall(r"^::: ([\w.]+)$", TEXT, flags=re.M)

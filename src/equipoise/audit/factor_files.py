@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from equipoise.array_files import ArrayArchive, read_array, refuse_damage
 from equipoise.data.interactions import Interactions
-from equipoise.data.structure import refuse_broken_structure
+from equipoise.data.sparse_checks import refuse_broken_structure
 from equipoise.exceptions import InvalidDataError
 from equipoise.memory import require
 

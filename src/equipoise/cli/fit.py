@@ -15,7 +15,6 @@ from equipoise.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
     from equipoise.data import Interactions
-    from equipoise.distributed import BlockedInteractions
     from equipoise.models import Recommender
     from equipoise.models.registry import ModelEntry
 
@@ -98,7 +97,6 @@ def fit(
     entry = find_model(model)
     unfitted = entry.make(**_parameters(entry, rank, gamma, spectral_filter, settings))
     paths.check(outputs={"--out": out}, data=data, file_format=file_format, printed=as_json)
-    interactions: Any
     if memory is None and scheduler is None:
         interactions = shared.read(
             data, user, item, value, timestamp, file_format, query, delimiter
@@ -128,9 +126,9 @@ def _read_blocks(
     scheduler: str | None,
     columns: dict[str, Any],
     layout: dict[str, Any],
-) -> BlockedInteractions:
+) -> Interactions:
     """Read data past one memory; refuses what only a whole read can do."""
-    from equipoise.distributed import open_interactions
+    from equipoise.data import Interactions
 
     usable = ("delimiter", "format") if memory is not None else ()
     idle = [name for name, value in layout.items() if value is not None and name not in usable]
@@ -140,13 +138,8 @@ def _read_blocks(
             "out, or turn the data into Parquet first."
         )
     given = {name: layout[name] for name in usable}
-    return open_interactions(
-        data,
-        memory=memory,
-        scheduler=scheduler,
-        progress=console.progress(),
-        **columns,
-        **given,
+    return Interactions.read(
+        data, memory=memory, client=scheduler, progress=console.progress(), **columns, **given
     )
 
 
@@ -183,7 +176,7 @@ def _setting(text: str) -> tuple[str, Any]:
 def _facts(
     model: Recommender,
     entry: ModelEntry,
-    interactions: Interactions | BlockedInteractions,
+    interactions: Interactions,
     seconds: float,
 ) -> dict[str, Any]:
     """What is worth knowing about the fit; models without a certificate have fewer facts."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,11 +13,7 @@ from equipoise.exceptions import InvalidDataError, InvalidParameterError
 if TYPE_CHECKING:
     from equipoise.data import Interactions, Split
     from equipoise.data.readers import Columns
-    from equipoise.distributed import BlockedInteractions
     from equipoise.evaluation import Filter
-
-# In memory, or in blocks on disk or on a cluster: prepared by the same words
-Table = TypeVar("Table", "Interactions", "BlockedInteractions")
 
 INTERRUPTED = 130
 
@@ -219,12 +215,12 @@ def _note_words_read_as_ids(
 
 
 def prepare(
-    interactions: Table,
+    interactions: Interactions,
     min_items_per_user: int,
     min_users_per_item: int,
     binarize: bool,
     normalize_rows: bool,
-) -> Table:
+) -> Interactions:
     """Filter, binarize, normalize, in this order."""
     if min_items_per_user or min_users_per_item:
         interactions = interactions.filter(min_users_per_item, min_items_per_user)

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 
-class Spread(NamedTuple):
+class MinMedianMax(NamedTuple):
     """Smallest, middle and largest of some counts."""
 
     min: int
@@ -31,7 +30,7 @@ class Description:
     n_users, n_items, n_interactions : int
     density : float
         n_interactions / (n_users · n_items).
-    items_per_user, users_per_item : Spread
+    items_per_user, users_per_item : MinMedianMax
         Minimum, median and maximum.
     popularity_deciles : tuple of 10 floats
         Share of all interactions held by each tenth of the items, most popular first.
@@ -42,8 +41,8 @@ class Description:
     n_items: int
     n_interactions: int
     density: float
-    items_per_user: Spread
-    users_per_item: Spread
+    items_per_user: MinMedianMax
+    users_per_item: MinMedianMax
     popularity_deciles: tuple[float, ...]
     has_timestamps: bool
     has_names: bool
@@ -69,33 +68,38 @@ class Description:
         )
 
 
-def describe(matrix: sparse.csr_array, *, has_timestamps: bool, has_names: bool) -> Description:
-    """Summarise a canonical CSR matrix.
+def describe(
+    items_per_user: NDArray[np.integer],
+    users_per_item: NDArray[np.integer],
+    *,
+    has_timestamps: bool,
+    has_names: bool,
+) -> Description:
+    """Summarize a table by the counts of its rows and columns.
 
     Examples
     --------
-    >>> X = sparse.csr_array([[1.0, 1.0], [1.0, 0.0]])
-    >>> summary = describe(X, has_timestamps=False, has_names=False)
+    >>> counts = np.array([2, 1])
+    >>> summary = describe(counts, counts, has_timestamps=False, has_names=False)
     >>> summary.users_per_item, summary.popularity_deciles[0]
-    (Spread(min=1, median=1.5, max=2), 0.6666666666666666)
+    (MinMedianMax(min=1, median=1.5, max=2), 0.6666666666666666)
     """
-    n, m = matrix.shape
-    users_per_item = np.bincount(matrix.indices, minlength=m)
+    n, m, nnz = len(items_per_user), len(users_per_item), int(users_per_item.sum())
     return Description(
         n_users=n,
         n_items=m,
-        n_interactions=int(matrix.nnz),
-        density=matrix.nnz / (n * m),
-        items_per_user=_spread(np.diff(matrix.indptr)),
-        users_per_item=_spread(users_per_item),
+        n_interactions=nnz,
+        density=nnz / (n * m),
+        items_per_user=_min_median_max(items_per_user),
+        users_per_item=_min_median_max(users_per_item),
         popularity_deciles=_shares_by_tenth(users_per_item),
         has_timestamps=has_timestamps,
         has_names=has_names,
     )
 
 
-def _spread(counts: NDArray[np.integer]) -> Spread:
-    return Spread(int(counts.min()), float(np.median(counts)), int(counts.max()))
+def _min_median_max(counts: NDArray[np.integer]) -> MinMedianMax:
+    return MinMedianMax(int(counts.min()), float(np.median(counts)), int(counts.max()))
 
 
 def _shares_by_tenth(counts: NDArray[np.integer]) -> tuple[float, ...]:

@@ -1,46 +1,60 @@
-"""`Interactions`: who touched what. The one door through which data enters equipoise."""
+"""`Interactions`: which user interacted with which item, in memory, on disk or on a cluster."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+import copyreg
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from equipoise.data import selection, validation
+from equipoise.data import block_ops, selection, validation
 from equipoise.data.assembly import CodedPairs, Duplicates, assemble, check_duplicates_policy
-from equipoise.data.identifiers import as_id_array, factorize, name_a_few
-from equipoise.data.table import InteractionTable
+from equipoise.data.backends.memory import MemoryRows
+from equipoise.data.description import Description, describe
+from equipoise.data.fingerprint import fingerprint, same_optional
+from equipoise.data.identifiers import Lookup, as_id_array, factorize, name_a_few
+from equipoise.data.rows import Each, Prepare, RowBlock, Rows
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
+from equipoise.memory import format_bytes, require
+from equipoise.parallel import one_blas_thread
 from equipoise.progress import Progress
+from equipoise.spectral.gram import BlockGram, DenseGram, Gram
+from equipoise.spectral.norms import squares_are_inexact
+from equipoise.spectral.solve import Solver, build_gram, choose_solver
 
 if TYPE_CHECKING:
     from equipoise.data.split import Split
 
+Floats = NDArray[np.float64]
 _ALL = slice(None)
+_POWERS = {"norm": 2, "count": 0, "sum": 1}
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Interactions(InteractionTable):
-    """A users × items matrix of positive values, with the ids of its rows and columns.
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class Interactions:
+    """Users × items with positive values, and the ids of rows and columns.
 
-    Rows are users, everywhere. Build it with `read`, `from_pairs` or `from_sparse`, which also
-    refuse data without any interaction; the bare constructor takes the parts as they are and does
-    not, because one part of a split may be empty. Every method returns a new object, and the
-    arrays cannot be written to: those that the caller still could change are copied.
+    Rows are users. They are in memory, in blocks on disk or in blocks on a Dask cluster; every
+    method works on all three and gives the same results. Build it with `read`, `from_pairs`,
+    `from_sparse` or `from_dask`, which refuse data without any interaction. The constructor takes
+    the parts of data in memory and does not, because one part of a split may be empty. Every
+    method returns a new object. Arrays are read-only; those that the caller can still change are
+    copied.
 
     Attributes
     ----------
-    matrix : scipy.sparse.csr_array
-        Positive and finite entries, sorted, no duplicates, no stored zeros.
-    user_ids, item_ids : ndarray
-        One id per row and per column: any scalar type, all different.
+    rows : Rows
+        The blocks of users; one block in memory.
+    item_ids : ndarray
+        One id per column: any scalar type, all different.
     item_names : ndarray of str or None
-        What to call each item in a report.
-    timestamps : ndarray or None
-        When each entry happened, aligned with ``matrix.data``.
+        Names of the items for reports.
 
     Examples
     --------
@@ -50,6 +64,50 @@ class Interactions(InteractionTable):
     >>> plays.matrix.toarray().tolist()
     [[3.0, 1.0], [0.0, 2.0]]
     """
+
+    rows: Rows
+    item_ids: NDArray[Any]
+    item_names: NDArray[Any] | None
+
+    def __init__(
+        self,
+        matrix: Any,
+        user_ids: Any,
+        item_ids: Any,
+        item_names: Any = None,
+        timestamps: Any = None,
+    ) -> None:
+        parts = validation.checked_parts(matrix, user_ids, item_ids, item_names, timestamps)
+        order = np.arange(len(parts.user_ids))
+        block = RowBlock(parts.matrix, parts.user_ids, order, parts.timestamps)
+        self._set(MemoryRows(block), parts.item_ids, parts.item_names)
+
+    def _set(self, rows: Rows, item_ids: NDArray[Any], item_names: NDArray[Any] | None) -> None:
+        for ids in (item_ids, item_names):
+            if ids is not None:
+                ids.flags.writeable = False
+        for name, part in (("rows", rows), ("item_ids", item_ids), ("item_names", item_names)):
+            object.__setattr__(self, name, part)
+
+    @classmethod
+    def from_rows(
+        cls, rows: Rows, item_ids: NDArray[Any], item_names: NDArray[Any] | None = None
+    ) -> Self:
+        """Build from blocks that are valid already; for backends."""
+        made = cls.__new__(cls)
+        made._set(rows, item_ids, item_names)
+        return made
+
+    @classmethod
+    def wrap(cls, matrix: sparse.csr_array) -> Self:
+        """Build from a canonical, positive matrix, unchecked and not copied; ids are positions."""
+        n_users, n_items = matrix.shape
+        view = sparse.csr_array(matrix.shape, dtype=matrix.dtype)
+        view.data, view.indices = matrix.data.view(), matrix.indices.view()
+        view.indptr = matrix.indptr.view()
+        view.has_canonical_format = True
+        users = np.arange(n_users)
+        return cls.from_rows(MemoryRows(RowBlock(view, users, users)), np.arange(n_items))
 
     @classmethod
     def read(
@@ -65,44 +123,98 @@ class Interactions(InteractionTable):
         format: str | None = None,  # noqa: A002 - the word every reader uses
         query: str | None = None,
         names: Any = None,
+        memory: str | int | None = None,
+        client: Any = None,
+        n_blocks: int | None = None,
+        scratch: Any = None,
+        storage_options: Mapping[str, Any] | None = None,
+        rows_per_task: int | None = None,
+        retry: Any = None,
         progress: Progress | None = None,
     ) -> Interactions:
-        """Read interactions from a file, a folder, a table in memory, a matrix or a database.
+        """Read interactions into memory, into blocks on disk, or onto a Dask cluster.
 
         Parameters
         ----------
         source : path, folder, glob, table, sparse matrix or database URL
             CSV or TSV (also .gz, .zst), Parquet, LightGCN text, MovieLens ``::`` and Last.fm files;
-            pandas, polars, Arrow; SciPy sparse; a SQLite file or database URL with `query`.
+            pandas, polars, Arrow; SciPy sparse; a SQLite file or database URL with `query`. With
+            `memory`: text or Parquet files, or Parquet at a URL of fsspec (``s3://bucket/plays``).
+            With `client`: Parquet that every worker can read.
         user, item, value, timestamp : str or int, optional
             Name (or position from 0) of a column; found by common names when not given, by
-            position in a file without header. An empty name ``""`` says that there is no such
+            position in a file without header. An empty name ``""`` means that there is no such
             column. Without a value column every row counts 1; if there are other columns of
-            numbers, one of them must be named, or ``value=""`` said.
+            numbers, name one of them, or pass ``value=""``.
         delimiter : str, optional
-            Told from the first lines of a text file when not given.
+            Detected from the first lines of a text file by default.
         duplicates : {"sum", "last", "max", "error"}
-            What to do when a user and an item come together more than once.
+            What to do when a pair of user and item occurs more than once.
         format : str, optional
             Overrides the guess: "csv", "parquet", "lightgcn", "movielens", "lastfm" or "sqlite".
         query : str, optional
             The SQL whose rows are the interactions.
         names : mapping, table or path, optional
             Passed on to `with_names`.
+        memory : str or int, optional
+            Keep the rows in blocks on disk, with about this much memory for this process, for
+            example "2GB". It decides how large a block is.
+        client : distributed.Client or str, optional
+            Keep the rows in the memory of this Dask cluster; a str is a scheduler's address.
+        n_blocks : int, optional
+            With `memory` or `client`: the number of blocks of users. On a cluster by default one
+            per 4 million rows, at least 8.
+        scratch : path, optional
+            With `memory`: the folder for the blocks, about 16 bytes per interaction. By default
+            the system's folder for temporary files. Emptied when the data are no longer used.
+        storage_options : mapping, optional
+            With `memory` or `client`: fsspec's options for a URL (endpoint, credentials).
+        rows_per_task : int, optional
+            With `client`: rows that one task reads, at least a row group.
+        retry : RetryPolicy, optional
+            With `client`: how long to wait for a cluster without scheduler or workers.
         progress : Progress, optional
             Receives the number of rows read so far; silent by default.
 
         Notes
         -----
-        A row of value 0 says "no interaction" and counts as if it were not there. Negative,
-        missing and infinite values and missing ids are refused with their place.
+        A row of value 0 means "no interaction" and is left out. Negative, missing and infinite
+        values and missing ids are refused with their place.
+
+        The same table in the same blocks gives the same bits, whatever the number of workers and
+        whatever happens to them.
         """
         from equipoise.data import readers
 
         check_duplicates_policy(duplicates)
         columns = readers.Columns(user, item, value, timestamp)
         options = readers.Options(columns, delimiter, duplicates, format, query)
-        loaded = readers.read(source, options, progress)
+        blocks: dict[str, Any] = {"n_blocks": n_blocks, "storage_options": storage_options}
+        on_disk: dict[str, Any] = {"scratch": scratch}
+        on_cluster: dict[str, Any] = {"rows_per_task": rows_per_task, "retry": retry}
+        if memory is not None and client is not None:
+            raise InvalidParameterError(
+                "give either memory= (blocks on disk) or client= (a Dask cluster), not both."
+            )
+        if n_blocks is not None:
+            validation.check_whole_number("n_blocks", n_blocks, 1)
+        if memory is not None:
+            from equipoise.data.backends import disk_shuffle
+
+            _refuse_idle(on_cluster, "client=")
+            on_disk["progress"] = progress
+            found = disk_shuffle.read(source, options, memory, **blocks, **on_disk)
+            loaded = cls.from_rows(*found)._not_empty()
+        elif client is not None:
+            from equipoise.data.backends import dask_shuffle
+
+            _refuse_idle(on_disk, "memory=")
+            on_cluster["progress"] = progress
+            rows, item_ids = dask_shuffle.read(source, options, client, **blocks, **on_cluster)
+            loaded = cls.from_rows(rows, item_ids)._not_empty()
+        else:
+            _refuse_idle(blocks | on_disk | on_cluster, "memory= or client=")
+            loaded = readers.read(source, options, progress)
         return loaded if names is None else loaded.with_names(names)
 
     @classmethod
@@ -139,7 +251,7 @@ class Interactions(InteractionTable):
 
     @classmethod
     def from_codes(cls, pairs: CodedPairs, duplicates: Duplicates = "sum") -> Interactions:
-        """Build from pairs that are already coded; where every reader ends."""
+        """Build from pairs that are already coded; the last step of every reader."""
         built = assemble(pairs, duplicates)
         return cls(
             built.matrix, pairs.user_ids, pairs.item_ids, None, built.timestamps
@@ -171,6 +283,58 @@ class Interactions(InteractionTable):
             None if item_names is None else validation.as_names(item_names),
         )._not_empty()
 
+    @classmethod
+    def from_dask(
+        cls,
+        frame: Any,
+        *,
+        client: Any = None,
+        user: str | int | None = None,
+        item: str | int | None = None,
+        value: str | int | None = None,
+        timestamp: str | int | None = None,
+        duplicates: Duplicates = "sum",
+        n_blocks: int | None = None,
+        retry: Any = None,
+    ) -> Interactions:
+        """Take the rows of a Dask DataFrame; arguments as in `read`.
+
+        `client` is the current client of the process by default.
+        """
+        from equipoise.data import readers
+        from equipoise.data.backends import dask_shuffle
+
+        check_duplicates_policy(duplicates)
+        if n_blocks is not None:
+            validation.check_whole_number("n_blocks", n_blocks, 1)
+        options = readers.Options(readers.Columns(user, item, value, timestamp), None, duplicates)
+        rows, item_ids = dask_shuffle.read_frame(frame, options, client, n_blocks, retry)
+        return cls.from_rows(rows, item_ids)._not_empty()
+
+    def distribute(self, client: Any = None, n_blocks: int = 8, *, retry: Any = None) -> Self:
+        """Send data in memory to a Dask cluster, in blocks of neighboring users.
+
+        The scheduler keeps a copy, from which lost blocks are restored: for data of moderate size.
+        """
+        from equipoise.data.backends.dask import DaskRows
+
+        validation.check_whole_number("n_blocks", n_blocks, 1)
+        self.require_matrix("distribute")
+        (block,) = self.collect().rows.map(block_ops.whole)
+        edges = np.linspace(0, self.n_users, n_blocks + 1).astype(int)
+        parts = [block_ops.rows_between(block, first, last) for first, last in pairwise(edges)]
+        rows = DaskRows.scattered(client, parts, retry)
+        return self.from_rows(rows, self.item_ids, self.item_names)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        block = self.rows.whole()
+        if block is None:
+            state = {name: getattr(self, name) for name in ("rows", "item_ids", "item_names")}
+            return copyreg.__newobj__, (type(self),), state  # type: ignore[attr-defined]
+        # through the constructor: arrays from a pickle or a deep copy are writeable
+        parts = (block.matrix, block.user_ids, self.item_ids, self.item_names, block.timestamps)
+        return type(self), parts
+
     def _not_empty(self) -> Self:
         """Return self, or refuse if there is not a single interaction."""
         if self.nnz == 0:
@@ -180,6 +344,310 @@ class Interactions(InteractionTable):
             )
         return self
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(number of users, number of items)."""
+        return self.n_users, self.n_items
+
+    @property
+    def n_users(self) -> int:
+        """Number of rows."""
+        return sum(size.users for size in self.rows.sizes())
+
+    @property
+    def n_items(self) -> int:
+        """Number of columns."""
+        return len(self.item_ids)
+
+    @property
+    def nnz(self) -> int:
+        """Number of interactions."""
+        return sum(size.nnz for size in self.rows.sizes())
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the matrix and the timestamps."""
+        return sum(size.n_bytes for size in self.rows.sizes())
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values."""
+        return np.result_type(*(size.dtype for size in self.rows.sizes()))
+
+    @property
+    def density(self) -> float:
+        """Share of all user-item pairs that interacted."""
+        return self.nnz / (self.n_users * self.n_items)
+
+    @property
+    def has_timestamps(self) -> bool:
+        """Whether every interaction has a time."""
+        return all(size.has_timestamps for size in self.rows.sizes())
+
+    @property
+    def matrix(self) -> sparse.csr_array:
+        """The users × items matrix: positive entries, sorted, no duplicates, no stored zeros.
+
+        Only of data in memory. Refused for blocks; `collect` loads them.
+        """
+        return self._block("matrix").matrix
+
+    @property
+    def timestamps(self) -> NDArray[Any] | None:
+        """When each entry happened, aligned with ``matrix.data``; of data in memory, or None."""
+        return self._block("timestamps").timestamps if self.has_timestamps else None
+
+    def _block(self, what: str) -> RowBlock:
+        block = self.rows.whole()
+        if block is None:
+            raise InvalidDataError(
+                f"these data are in {len(self.rows)} blocks outside of this process's memory, so "
+                f"they have no {what}. collect() loads them: {format_bytes(self.n_bytes)}."
+            )
+        return block
+
+    @property
+    def user_ids(self) -> NDArray[Any]:
+        """One id per row, in the order of the data."""
+        return self._users.ids
+
+    @property
+    def user_order(self) -> NDArray[np.intp]:
+        """Positions that bring users from the order of the blocks into the order of the data.
+
+        ``np.concatenate(data.map(f))[data.user_order]`` has one result per user in data order.
+        """
+        return self._users.order
+
+    @cached_property
+    def _users(self) -> _Users:
+        return _Users(self.rows)
+
+    def has_users_of(self, other: Interactions) -> bool:
+        """Whether both were derived from the same data without selecting users."""
+        return self._users is other._users
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        *shared: Any,
+        beside: Sequence[Interactions] = (),
+        each: Each | None = None,
+    ) -> list[Any]:
+        """Return ``function(block, *beside_blocks, *shared, *each[i])`` for every block.
+
+        Parameters
+        ----------
+        function : callable
+            Of a `RowBlock`; importable, as it may run in other processes.
+        shared
+            Arguments for all blocks.
+        beside : sequence of Interactions
+            With the same users in the same blocks: parts of one `Split`.
+        each : sequence of tuples, optional
+            Arguments for one block each.
+        """
+        call = self._call(function, shared, beside, each)
+        return self.rows.map(call.function, *call.shared, each=call.each)
+
+    def total(
+        self,
+        function: Callable[..., Any],
+        *shared: Any,
+        beside: Sequence[Interactions] = (),
+        each: Each | None = None,
+    ) -> Any:
+        """Return the sum of what `map` returns, added in one fixed order."""
+        call = self._call(function, shared, beside, each)
+        return self.rows.total(call.function, *call.shared, each=call.each)
+
+    def transform(
+        self,
+        function: Callable[..., RowBlock],
+        *shared: Any,
+        beside: Sequence[Interactions] = (),
+        each: Each | None = None,
+    ) -> Self:
+        """Return data of the same items whose blocks are what the function returns."""
+        call = self._call(function, shared, beside, each)
+        return self._with_rows(self.rows.transform(call.function, *call.shared, each=call.each))
+
+    def prepared(self, prepare: Prepare | None) -> Self:
+        """Return the data with a function of a CSR matrix applied to the rows as they are read."""
+        return self if prepare is None else self._with_rows(self.rows.prepared(prepare))
+
+    def _call(
+        self,
+        function: Callable[..., Any],
+        shared: tuple[Any, ...],
+        beside: Sequence[Interactions],
+        each: Each | None,
+    ) -> _Call:
+        if not beside:
+            return _Call(function, shared, each)
+        for other in beside:
+            if len(other.rows) != len(self.rows) or other.shape != self.shape:
+                raise InvalidDataError(
+                    f"data of {self.shape} in {len(self.rows)} blocks and of {other.shape} in "
+                    f"{len(other.rows)} do not belong together. Use the parts of one holdout."
+                )
+        blocks = zip(*(other.rows.handles() for other in beside), strict=True)
+        own = each or [()] * len(self.rows)
+        beside_each = [(*handles, *one) for handles, one in zip(blocks, own, strict=True)]
+        return _Call(_with_beside, (function, len(beside), shared), beside_each)
+
+    def gram(self, prepare: Prepare | None = None, *, kind: Solver = "matrix_free") -> Gram:
+        """Return the products V ↦ XᵀXV: what the solver needs to know about the data.
+
+        Parameters
+        ----------
+        prepare : callable, optional
+            Applied to the rows as they are read.
+        kind : {"matrix_free", "gram", "dense"}
+            "matrix_free" never forms XᵀX; the other two form it as a dense array.
+        """
+        data = self.prepared(prepare)
+        block = data.rows.whole()
+        if block is not None:
+            return build_gram(block.matrix, kind)
+        if kind != "matrix_free":
+            return data.dense_gram()
+        total = partial(data.rows.total, block_ops.block_product)
+        threads = data.rows.threads_per_block
+        return BlockGram(total, data._column_squares, data.nnz, threads=threads)
+
+    def dense_gram(self) -> DenseGram:
+        """Return XᵀX as a dense array of items × items."""
+        with one_blas_thread():
+            return DenseGram(self.rows.total(block_ops.block_gram))
+
+    def fastest_solver(self, rank: int, *, fits: int = 1) -> Solver:
+        """Return the kind of `gram` that is estimated to be fastest for so many components."""
+        block = self.rows.whole()
+        return "matrix_free" if block is None else choose_solver(block.matrix, rank, fits=fits)
+
+    def check_memory(self, width: int, columns: int) -> None:
+        """Refuse a fit whose vectors do not fit: `width` per pass, `columns` in the basis."""
+        self.rows.check_memory(self.n_items, width, columns)
+
+    def require_matrix(self, who: str) -> sparse.csr_array:
+        """Return the whole matrix for a computation that needs it, loaded if memory allows.
+
+        Raises
+        ------
+        InvalidDataError
+            If it does not fit; the message contains the number of bytes.
+        """
+        block = self.rows.whole()
+        if block is not None:
+            return block.matrix
+        require(
+            2 * self.n_bytes,  # the blocks, and the matrix put together from them
+            f"{who} needs the whole matrix in memory, which",
+            "Use a model that reads data in blocks, such as ItemWeightedPCA, or filter the data.",
+            available=self.rows.memory_limit(),
+        )
+        return self.collect().matrix
+
+    def collect(self) -> Interactions:
+        """Load all rows into memory, in the order in which a read into memory has them."""
+        if self.rows.whole() is not None:
+            return self
+        parts = self.rows.map(block_ops.whole)
+        matrix = sparse.vstack([part.matrix for part in parts], format="csr")
+        times = None
+        if self.has_timestamps:
+            times = np.concatenate([part.timestamps for part in parts])
+        user_ids = np.concatenate([part.user_ids for part in parts])
+        whole = RowBlock(sparse.csr_array(matrix), user_ids, np.arange(len(user_ids)), times)
+        ranks = np.arange(len(user_ids))
+        rows = MemoryRows(block_ops.taken(whole, _ALL, self.user_order, ranks))
+        return self.from_rows(rows, self.item_ids, self.item_names)
+
+    def popularity(self, kind: Literal["count", "sum", "norm"] = "count") -> Floats:
+        """Return how popular each item is.
+
+        ``"count"`` is the number of its users, ``"sum"`` the total of its values, ``"norm"`` the
+        paper's p_j = ‖X_·j‖₂. On 0/1 data count = sum = norm².
+        """
+        if kind not in _POWERS:
+            raise InvalidParameterError(f"kind={kind!r}; use 'count', 'sum' or 'norm'.")
+        if kind != "norm":
+            totals: Floats = self.rows.total(block_ops.column_powers, _POWERS[kind])
+            return totals
+        norms: Floats = np.sqrt(self._column_squares)
+        inexact = squares_are_inexact(self._column_squares)
+        if inexact.any():  # a second pass: hypot adds squares without forming them
+            parts = self.rows.map(block_ops.norms_of_columns)
+            norms[inexact] = reduce(np.hypot, parts)[inexact]
+        return norms
+
+    @cached_property
+    def _column_squares(self) -> Floats:
+        squares: Floats = self.rows.total(block_ops.column_powers, 2)
+        return squares
+
+    def largest_value(self) -> float:
+        """Return the largest entry."""
+        return float(max(self.rows.map(block_ops.largest_value)))
+
+    def items_per_user(self) -> NDArray[np.int64]:
+        """Return how many interactions each user has, in the order of the data."""
+        counts: NDArray[np.int64] = np.concatenate(self.rows.map(block_ops.entries_per_user))
+        return counts[self.user_order] if len(self.rows) > 1 else counts
+
+    def describe(self) -> Description:
+        """Return counts, density and how concentrated popularity is; print it to read it."""
+        return describe(
+            self.items_per_user(),
+            self.popularity("count").astype(np.int64),
+            has_timestamps=self.has_timestamps,
+            has_names=self.item_names is not None,
+        )
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of entries and ids: equal data, equal text, on every machine."""
+        digests = np.concatenate(self.rows.map(block_ops.row_digests))[self.user_order]
+        return fingerprint(self.shape, self.dtype, digests, self.user_ids, self.item_ids)
+
+    def __repr__(self) -> str:
+        blocks = "" if self.rows.whole() is not None else f" in {len(self.rows)} blocks"
+        return (
+            f"{type(self).__name__}({self.n_users:,} users x {self.n_items:,} items, "
+            f"{self.nnz:,} interactions{blocks}, density {self.density:.3%})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Interactions):
+            return NotImplemented
+        return (
+            self.fingerprint() == other.fingerprint()
+            and same_optional(self.item_names, other.item_names)
+            and same_optional(self.collect().timestamps, other.collect().timestamps)
+        )
+
+    @cached_property
+    def _user_lookup(self) -> Lookup:
+        return Lookup(self.user_ids, "user")
+
+    @cached_property
+    def _item_lookup(self) -> Lookup:
+        return Lookup(self.item_ids, "item")
+
+    def user_index(self, ids: ArrayLike) -> NDArray[np.intp]:
+        """Return the row of each user id; refuse unknown ones."""
+        return self._user_lookup.require(ids)
+
+    def item_index(self, ids: ArrayLike) -> NDArray[np.intp]:
+        """Return the column of each item id; refuse unknown ones."""
+        return self._item_lookup.require(ids)
+
+    def row(self, user_id: Any) -> sparse.csr_array:
+        """Return the 1 × n_items row of one user."""
+        each = [(found.users,) for found in self._locate(self.user_index([user_id]))]
+        found = [part for part in self.rows.map(block_ops.rows_at, each=each) if part.shape[0]]
+        return sparse.csr_array(found[0])
+
     def filter(
         self,
         min_users_per_item: int = 0,
@@ -187,38 +655,32 @@ class Interactions(InteractionTable):
         *,
         order: selection.FilterOrder = "users_first",
         until_stable: bool = False,
-    ) -> Interactions:
-        """Keep active users and popular items; drop whoever has nothing left.
+    ) -> Self:
+        """Keep active users and popular items; drop those left without interactions.
 
         Once, in the paper's order: users with at least `min_items_per_user` items, then items with
         at least `min_users_per_item` of *those* users. So a user may end up below the minimum;
         ``until_stable=True`` repeats until every user and item meets it.
         """
         kept = selection.keep_active(
-            self.matrix, min_items_per_user, min_users_per_item, order, until_stable
+            self.rows, self.n_items, min_items_per_user, min_users_per_item, order, until_stable
         )
-        if not len(kept.users):
+        if not len(kept.items):
             raise InvalidDataError(
                 f"no interaction survives min_users_per_item={min_users_per_item}, "
                 f"min_items_per_user={min_items_per_user}. Lower the thresholds."
             )
-        return self._take(kept.users, kept.items)
+        return self._take(kept.items, [(users,) for users in kept.users])
 
-    def binarize(self) -> Interactions:
+    def binarize(self) -> Self:
         """Set every value to 1."""
-        return self._with_data(np.ones_like(self.matrix.data))
+        return self.transform(block_ops.binarized)
 
-    def normalize_rows(self) -> Interactions:
-        """Divide each row by its sum, so that every user weighs the same."""
-        # a power of two brings each row's maximum to about 1: exact, and no sum can overflow
-        _, exponents = np.frexp(self.matrix.max(axis=1).toarray().ravel())
-        counts = np.diff(self.matrix.indptr)
-        scaled = np.ldexp(self.matrix.data, -np.repeat(exponents, counts))
-        totals = np.asarray(self._pattern(scaled).sum(axis=1)).ravel()
-        per_entry = np.repeat(totals, counts).astype(self.matrix.dtype)
-        return self._with_data(scaled / per_entry)
+    def normalize_rows(self) -> Self:
+        """Divide each row by its sum: every user then has the same weight."""
+        return self.transform(block_ops.normalized)
 
-    def sample_items(self, n: int, seed: int) -> Interactions:
+    def sample_items(self, n: int, seed: int) -> Self:
         """Keep `n` items drawn without replacement, in the order drawn.
 
         The columns are ``numpy.random.default_rng(seed).choice(n_items, n, replace=False)``.
@@ -229,20 +691,24 @@ class Interactions(InteractionTable):
         if n > self.n_items:
             raise InvalidParameterError(f"n={n} must be from 1 to the {self.n_items} items here.")
         drawn = np.random.default_rng(seed).choice(self.n_items, n, replace=False)
-        return self._take(items=drawn)._not_empty()
+        return self._take(drawn)._not_empty()
 
-    def select_users(self, ids: ArrayLike) -> Interactions:
+    def select_users(self, ids: ArrayLike) -> Self:
         """Keep these users, in this order."""
-        return self._take(users=self.user_index(ids))
+        positions = self.user_index(ids)
+        validation.check_ids(self.user_ids[positions], "user")
+        return self._take(_ALL, self._locate(positions))
 
-    def select_items(self, ids: ArrayLike) -> Interactions:
+    def select_items(self, ids: ArrayLike) -> Self:
         """Keep these items, in this order; users left with nothing stay as empty rows."""
-        return self._take(items=self.item_index(ids))
+        columns = self.item_index(ids)
+        validation.check_ids(self.item_ids[columns], "item")
+        return self._take(columns)
 
     def align_items(
         self, item_ids: ArrayLike, *, unknown: Literal["error", "drop"] = "error"
-    ) -> Interactions:
-        """Reorder and extend the columns to a vocabulary, e.g. that of a fitted model.
+    ) -> Self:
+        """Reorder and extend the columns to a vocabulary, for example that of a fitted model.
 
         Items of the vocabulary that are not here become empty columns; items here that the
         vocabulary lacks are refused, or left out with ``unknown="drop"``. All users stay.
@@ -250,22 +716,25 @@ class Interactions(InteractionTable):
         if unknown not in ("error", "drop"):
             raise InvalidParameterError(f"unknown={unknown!r}; use 'error' or 'drop'.")
         vocabulary = as_id_array(item_ids, "item")
-        column = self._item_lookup.find(vocabulary)
-        strangers = np.delete(self.item_ids, column[column >= 0])
-        if unknown == "error" and len(strangers):
+        if vocabulary.dtype == self.item_ids.dtype and np.array_equal(vocabulary, self.item_ids):
+            return self
+        validation.check_ids(vocabulary, "item")
+        columns = self._item_lookup.find(vocabulary)
+        missing = np.delete(self.item_ids, columns[columns >= 0])
+        if unknown == "error" and len(missing):
             raise UnknownIdError(
-                f"{len(strangers)} item id(s) are not in the vocabulary of {len(vocabulary)}: "
-                f"{name_a_few(strangers)}. Leave them out first, with "
+                f"{len(missing)} item id(s) are not in the vocabulary of {len(vocabulary)}: "
+                f"{name_a_few(missing)}. Leave them out first, with "
                 'interactions.align_items(model.item_ids_, unknown="drop").'
             )
-        taken = selection.take_or_leave_empty(self.matrix, items=column)
         names = None
         if self.item_names is not None:
-            names = np.where(column < 0, validation.as_names(vocabulary), self.item_names[column])
-        times = None if self.timestamps is None else self.timestamps[taken.positions]
-        return Interactions(taken.matrix, self.user_ids, vocabulary, names, times)
+            names = np.where(columns < 0, validation.as_names(vocabulary), self.item_names[columns])
+        found = self.transform(block_ops.aligned, columns)
+        found._set(found.rows, validation.frozen(vocabulary), names)
+        return found
 
-    def with_names(self, names: Any) -> Interactions:
+    def with_names(self, names: Any) -> Self:
         """Name the items; one without a name is called by its id.
 
         Parameters
@@ -276,7 +745,13 @@ class Interactions(InteractionTable):
         """
         from equipoise.data.names import names_for
 
-        return replace(self, item_names=names_for(self.item_ids, names))
+        named = self._with_rows(self.rows)
+        named._set(self.rows, self.item_ids, names_for(self.item_ids, names))
+        return named
+
+    def without_timestamps(self) -> Self:
+        """Drop the times of the interactions."""
+        return self.transform(block_ops.without_timestamps)
 
     def holdout(self, **options: Any) -> Split:
         """Split into train, validation and test: see `equipoise.data.holdout`."""
@@ -284,30 +759,113 @@ class Interactions(InteractionTable):
 
         return holdout(self, **options)
 
-    def keep_entries(self, mask: NDArray[np.bool_]) -> Interactions:
-        """Keep the entries of ``matrix.data`` where `mask` is true; all users and items stay."""
-        ends = np.append(0, np.cumsum(mask))[self.matrix.indptr]
-        kept = (self.matrix.data[mask], self.matrix.indices[mask], ends)
-        times = None if self.timestamps is None else self.timestamps[mask]
-        matrix = sparse.csr_array(kept, shape=self.matrix.shape)
-        return replace(self, matrix=matrix, timestamps=times)
+    def keep_entries(self, mask: NDArray[np.bool_]) -> Self:
+        """Keep the interactions where `mask` is true; all users and items stay.
 
-    def _take(
-        self, users: NDArray[np.intp] | slice = _ALL, items: NDArray[np.intp] | slice = _ALL
-    ) -> Interactions:
-        taken = selection.take(self.matrix, users, items)
-        return Interactions(
-            taken.matrix,
-            self.user_ids[users],
-            self.item_ids[items],
-            None if self.item_names is None else self.item_names[items],
-            None if self.timestamps is None else self.timestamps[taken.positions],
-        )
+        The mask has one value per interaction: users in the order of the data, items by column.
+        """
+        each = [(part,) for part in self.entries_by_block(mask)]
+        return self.transform(block_ops.kept, each=each)
 
-    def _with_data(self, data: NDArray[np.floating[Any]]) -> Interactions:
-        return replace(self, matrix=self._pattern(data))
+    def entries_by_block(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        """Divide values of all interactions, in the order of the data, among the blocks."""
+        if len(self.rows) == 1:
+            return [values]
+        counts = self.rows.map(block_ops.entries_per_user)
+        entries = np.concatenate(counts)
+        starts = np.empty(len(entries), np.int64)
+        starts[self.user_order] = np.append(0, np.cumsum(entries[self.user_order]))[:-1]
+        bounds = np.append(0, np.cumsum([len(part) for part in counts]))
+        return [
+            values[_ranges(starts[first:last], entries[first:last])]
+            for first, last in pairwise(bounds)
+        ]
 
-    def _pattern(self, data: NDArray[np.floating[Any]]) -> sparse.csr_array:
-        """Return the matrix with other numbers in its entries."""
-        parts = (data, self.matrix.indices, self.matrix.indptr)
-        return sparse.csr_array(parts, shape=self.matrix.shape)
+    def _locate(self, positions: NDArray[np.intp]) -> list[_Located]:
+        """Find users by their position in the data: their rows in each block, and their ranks."""
+        ranks = np.arange(len(positions))
+        if len(self.rows) == 1:
+            return [_Located(positions, ranks)]
+        at = self.user_order[positions]
+        bounds = np.append(0, np.cumsum([size.users for size in self.rows.sizes()]))
+        block = np.searchsorted(bounds, at, side="right") - 1
+        return [
+            _Located(at[block == number] - bounds[number], ranks[block == number])
+            for number in range(len(self.rows))
+        ]
+
+    def _take(self, items: NDArray[np.intp] | slice, users: Each | None = None) -> Self:
+        """Keep some columns, and of each block some rows."""
+        rows = self.rows.transform(block_ops.taken, items, each=users)
+        names = None if self.item_names is None else self.item_names[items]
+        found = self._with_rows(rows) if users is None else self.from_rows(rows, self.item_ids)
+        found._set(rows, self.item_ids[items], names)
+        return found
+
+    def _with_rows(self, rows: Rows) -> Self:
+        """Return data of the same users and items."""
+        made = self.from_rows(rows, self.item_ids, self.item_names)
+        made.__dict__["_users"] = self._users
+        return made
+
+
+class _Users:
+    """The users of data, collected once for all data derived from them with the same blocks."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    @cached_property
+    def ids(self) -> NDArray[Any]:
+        block = self._rows.whole()
+        if block is not None:
+            return block.user_ids
+        ids: NDArray[Any] = np.concatenate(self._rows.map(block_ops.user_ids_of))[self.order]
+        ids.flags.writeable = False
+        return ids
+
+    @cached_property
+    def order(self) -> NDArray[np.intp]:
+        if len(self._rows) == 1:
+            return np.arange(self._rows.sizes()[0].users)
+        ranks = np.concatenate(self._rows.map(block_ops.order_of))
+        return np.argsort(ranks, kind="stable")
+
+
+class _Located(NamedTuple):
+    """Rows within a block, and the new ranks of these users in the data."""
+
+    users: NDArray[np.intp]
+    ranks: NDArray[np.intp]
+
+
+class _Call(NamedTuple):
+    """What to ask the rows for."""
+
+    function: Callable[..., Any]
+    shared: tuple[Any, ...]
+    each: Each | None
+
+
+def _with_beside(
+    block: RowBlock,
+    function: Callable[..., Any],
+    n_beside: int,
+    shared: tuple[Any, ...],
+    *own: Any,
+) -> Any:
+    return function(block, *own[:n_beside], *shared, *own[n_beside:])
+
+
+def _ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return start, start + 1, … of every range, one after the other."""
+    ends = np.cumsum(lengths)
+    moved: NDArray[np.int64] = np.repeat(starts - (ends - lengths), lengths)
+    return moved + np.arange(ends[-1] if len(ends) else 0)
+
+
+def _refuse_idle(options: dict[str, Any], needed: str) -> None:
+    """Refuse options without effect: the caller expects one."""
+    idle = [f"{name}=" for name, value in options.items() if value is not None]
+    if idle:
+        raise InvalidParameterError(f"{', '.join(idle)} has no effect without {needed}.")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.data.assembly import CodedPairs, assemble
+from equipoise.data import block_ops
 from equipoise.data.identifiers import Lookup, name_a_few
 from equipoise.data.interactions import Interactions
-from equipoise.data.selection import take_or_leave_empty
+from equipoise.data.rows import RowBlock, Rows
 from equipoise.data.validation import check_whole_number
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
@@ -25,12 +26,12 @@ _TRAIN, _VALIDATION, _TEST, _HISTORY = range(4)
 PARTS = ("train", "validation", "test", "history")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Split:
     """Parts of one table over the same users and items; a part may have empty rows and columns.
 
     Parts are matched by id: rows and columns of the others are put in the order of `train`, which
-    must contain all their users and items.
+    must contain all their users and items. Parts in blocks must come from one `holdout`.
 
     Attributes
     ----------
@@ -52,17 +53,15 @@ class Split:
             if part is not None:
                 object.__setattr__(self, name, _aligned(part, self.train, name))
 
-    @property
+    @cached_property
     def train_validation(self) -> Interactions:
         """What a final fit may use: train and validation, for `by_user` with those users' history.
 
         The history of the test users stays out: they are new to the model.
         """
         if self.history is None:
-            return _union(self.train, self.validation)
-        validated = np.diff(self.validation.matrix.indptr) > 0
-        known = self.history.keep_entries(np.repeat(validated, np.diff(self.history.matrix.indptr)))
-        return _union(self.train, self.validation, known)
+            return self.train.transform(block_ops.union, beside=(self.validation,))
+        return self.train.transform(_with_history, beside=(self.validation, self.history))
 
     @property
     def seen_before_validation(self) -> Interactions:
@@ -82,23 +81,31 @@ class Split:
         total = sum(part.nnz for part in parts.values())
         return "\n".join(
             f"{name:<11}{part.nnz:>12,} interactions ({part.nnz / total:.1%}) of "
-            f"{int(np.count_nonzero(np.diff(part.matrix.indptr))):,} users"
+            f"{int(np.count_nonzero(part.items_per_user())):,} users"
             for name, part in parts.items()
         )
 
 
 def _aligned(part: Interactions, train: Interactions, name: str) -> Interactions:
     """Return a part with the rows and columns of `train`; refuse users and items not in it."""
-    if _same_ids(part.user_ids, train.user_ids) and _same_ids(part.item_ids, train.item_ids):
+    in_memory = len(part.rows) == len(train.rows) == 1
+    same_users = part.has_users_of(train) or (
+        in_memory and _same_ids(part.user_ids, train.user_ids)
+    )
+    if same_users and _same_ids(part.item_ids, train.item_ids):
         return part
+    if not in_memory:
+        raise InvalidDataError(
+            f"train and {name} are in {len(train.rows)} and {len(part.rows)} blocks of different "
+            "users or items. Use the parts of one holdout, or read them into memory."
+        )
     advice = f"{name}.align_items(train.item_ids, unknown='drop')"
     _refuse_new("item", part.item_ids, train.item_ids, name, advice)
     _refuse_new("user", part.user_ids, train.user_ids, name, f"{name}.select_users(...)")
-    part = part.align_items(train.item_ids)
-    rows = Lookup(part.user_ids, "user").find(train.user_ids)
-    taken = take_or_leave_empty(part.matrix, users=rows)
-    times = None if part.timestamps is None else part.timestamps[taken.positions]
-    return Interactions(taken.matrix, train.user_ids, train.item_ids, part.item_names, times)
+    positions = Lookup(part.user_ids, "user").find(train.user_ids)
+    rows = part.align_items(train.item_ids).rows
+    rows = rows.transform(block_ops.with_users, positions, train.user_ids)
+    return Interactions.from_rows(rows, train.item_ids, part.item_names)
 
 
 def _refuse_new(role: str, ids: NDArray[Any], known: NDArray[Any], name: str, advice: str) -> None:
@@ -113,6 +120,12 @@ def _refuse_new(role: str, ids: NDArray[Any], known: NDArray[Any], name: str, ad
 def _same_ids(ids: NDArray[Any], others: NDArray[Any]) -> bool:
     # of two types only a lookup compares exactly
     return ids is others or (ids.dtype == others.dtype and np.array_equal(ids, others))
+
+
+def _with_history(train: RowBlock, validation: RowBlock, history: RowBlock) -> RowBlock:
+    validated = np.diff(validation.matrix.indptr) > 0
+    known = block_ops.kept(history, np.repeat(validated, np.diff(history.matrix.indptr)))
+    return block_ops.union(train, validation, known)
 
 
 class _Plan(NamedTuple):
@@ -161,42 +174,60 @@ def holdout(
     validation            1 interactions (10.0%) of 1 users
     test                  2 interactions (20.0%) of 1 users
     """
-    part = assign_parts(
-        interactions, test=test, validation=validation, seed=seed, method=method, n=n
-    )
-    _refuse_empty(part, method)
-    return Split(
-        train=interactions.keep_entries(part == _TRAIN),
-        validation=interactions.keep_entries(part == _VALIDATION),
-        test=interactions.keep_entries(part == _TEST),
-        history=interactions.keep_entries(part == _HISTORY) if method == "by_user" else None,
-    )
-
-
-def assign_parts(
-    interactions: Interactions,
-    *,
-    test: float,
-    validation: float,
-    seed: int,
-    method: Method,
-    n: int = 1,
-) -> NDArray[np.int8]:
-    """Return the part of every entry: one of `PARTS` by position; arguments as in `holdout`.
-
-    `per_user_random` and `by_user` look at nothing but how many entries each user has, so they
-    can be told for data whose entries are elsewhere.
-    """
     check_plan(test, validation, n, seed, method)
-    return _METHODS[method](interactions, _Plan(test, validation, seed, n))
+    plan = _Plan(test, validation, seed, n)
+    cuts = _time_cuts(interactions, plan) if method == "temporal" else None
+    rule = _Rule(method, plan, cuts)
+    each: list[tuple[Any, ...]] = [(None,)] * len(interactions.rows)
+    if method in _RANDOM:
+        indptr = np.append(0, np.cumsum(interactions.items_per_user()))
+        drawn = _RANDOM[method](indptr, plan)
+        each = [(part,) for part in interactions.entries_by_block(drawn)]
+    elif len(each) == 1:  # assign one block once; blocks elsewhere do it again for every part
+        each = [(part,) for part in interactions.map(_assigned, rule, each=each)]
+    counts = interactions.total(_count_parts, rule, each=each)
+    _refuse_empty(counts, method)
+
+    def part_of(number: int) -> Interactions:
+        return interactions.transform(_only, number, rule, each=each)
+
+    history = part_of(_HISTORY) if method == "by_user" else None
+    return Split(part_of(_TRAIN), part_of(_VALIDATION), part_of(_TEST), history)
 
 
-def _per_user_random(data: Interactions, plan: _Plan) -> NDArray[np.int8]:
-    """One `rng.shuffle` per user, in order: what makes the published split come out bit for bit."""
+class _Rule(NamedTuple):
+    """How a block assigns its entries to parts, where they are not drawn."""
+
+    method: Method
+    plan: _Plan
+    cuts: TimeCuts | None
+
+
+def _assigned(block: RowBlock, rule: _Rule, given: NDArray[np.int8] | None) -> NDArray[np.int8]:
+    """Return the part of every entry of a block: one of `PARTS` by position."""
+    if given is not None:
+        return given
+    if not block.matrix.nnz and block.timestamps is not None:
+        return np.zeros(0, np.int8)
+    times = required_times(block.timestamps, rule.method)
+    if rule.cuts is not None:
+        return parts_by_time(times, rule.cuts)
+    return _leave_last_n(block.matrix.indptr, times, rule.plan)
+
+
+def _count_parts(block: RowBlock, rule: _Rule, given: NDArray[np.int8] | None) -> NDArray[np.intp]:
+    return np.bincount(_assigned(block, rule, given), minlength=len(PARTS))
+
+
+def _only(block: RowBlock, number: int, rule: _Rule, given: NDArray[np.int8] | None) -> RowBlock:
+    return block_ops.kept(block, _assigned(block, rule, given) == number)
+
+
+def _per_user_random(indptr: NDArray[np.int64], plan: _Plan) -> NDArray[np.int8]:
+    """One `rng.shuffle` per user, in order: this reproduces the published split bit for bit."""
     rng = np.random.default_rng(plan.seed)
-    part = np.zeros(data.nnz, dtype=np.int8)
-    bounds = data.matrix.indptr.tolist()
-    for start, end in pairwise(bounds):
+    part = np.zeros(indptr[-1], dtype=np.int8)
+    for start, end in pairwise(indptr.tolist()):
         entries = np.arange(start, end)
         rng.shuffle(entries)
         n_test = int(plan.test * (end - start))
@@ -206,27 +237,19 @@ def _per_user_random(data: Interactions, plan: _Plan) -> NDArray[np.int8]:
     return part
 
 
-def _leave_last_n(data: Interactions, plan: _Plan) -> NDArray[np.int8]:
-    times = required_times(data.timestamps, "leave_last_n")
-    counts = np.diff(data.matrix.indptr)
-    user = np.repeat(np.arange(data.n_users), counts)
+def _leave_last_n(indptr: NDArray[Any], times: NDArray[Any], plan: _Plan) -> NDArray[np.int8]:
+    counts, nnz = np.diff(indptr), len(times)
+    user = np.repeat(np.arange(len(counts)), counts)
     order = np.lexsort((times, user))
-    from_last = np.empty(data.nnz, dtype=np.int64)
+    from_last = np.empty(nnz, dtype=np.int64)
     # entries are grouped by user, so after sorting within users a rank counts down to each end
-    from_last[order] = np.repeat(data.matrix.indptr[1:], counts) - 1 - np.arange(data.nnz)
+    from_last[order] = np.repeat(indptr[1:], counts) - 1 - np.arange(nnz)
     gives_test = (counts > plan.n)[user]
     gives_validation = (counts > 2 * plan.n)[user] & (plan.validation > 0)
-    part = np.zeros(data.nnz, dtype=np.int8)
+    part = np.zeros(nnz, dtype=np.int8)
     part[gives_test & (from_last < plan.n)] = _TEST
     part[gives_validation & (from_last >= plan.n) & (from_last < 2 * plan.n)] = _VALIDATION
     return part
-
-
-def _temporal(data: Interactions, plan: _Plan) -> NDArray[np.int8]:
-    times = required_times(data.timestamps, "temporal")
-    ordered = np.sort(times)
-    places = temporal_places(data.nnz, plan.test, plan.validation)
-    return parts_by_time(times, TimeCuts(*(None if k is None else ordered[k] for k in places)))
 
 
 class TimeCuts(NamedTuple):
@@ -251,20 +274,20 @@ def parts_by_time(times: NDArray[Any], cuts: TimeCuts) -> NDArray[np.int8]:
     return part
 
 
-def _by_user(data: Interactions, plan: _Plan) -> NDArray[np.int8]:
+def _by_user(indptr: NDArray[np.int64], plan: _Plan) -> NDArray[np.int8]:
     rng = np.random.default_rng(plan.seed)
-    counts = np.diff(data.matrix.indptr)
+    counts = np.diff(indptr)
     # a user with one interaction cannot give both a history and something to find
     eligible = rng.permutation(np.flatnonzero(counts > 1))
-    n_test = int(plan.test * data.n_users)
-    n_validation = int(plan.validation * data.n_users)
-    part = np.zeros(data.nnz, dtype=np.int8)
+    n_test = int(plan.test * len(counts))
+    n_validation = int(plan.validation * len(counts))
+    part = np.zeros(indptr[-1], dtype=np.int8)
     for target, users in (
         (_TEST, eligible[:n_test]),
         (_VALIDATION, eligible[n_test : n_test + n_validation]),
     ):
         for user in np.sort(users):
-            entries = np.arange(data.matrix.indptr[user], data.matrix.indptr[user + 1])
+            entries = np.arange(indptr[user], indptr[user + 1])
             rng.shuffle(entries)
             hidden = max(1, int(plan.test * len(entries)))
             part[entries[:-hidden]] = _HISTORY
@@ -272,10 +295,10 @@ def _by_user(data: Interactions, plan: _Plan) -> NDArray[np.int8]:
     return part
 
 
-_METHODS: dict[str, Callable[[Interactions, _Plan], NDArray[np.int8]]] = {
+# These methods need only the number of entries of each user: they are drawn in one process, for
+# the users in the order of the data, and give the same split whatever the blocks.
+_RANDOM: dict[str, Callable[[NDArray[np.int64], _Plan], NDArray[np.int8]]] = {
     "per_user_random": _per_user_random,
-    "leave_last_n": _leave_last_n,
-    "temporal": _temporal,
     "by_user": _by_user,
 }
 
@@ -306,29 +329,77 @@ def check_plan(test: float, validation: float, n: int, seed: int, method: str) -
     check_whole_number("seed", seed)
 
 
-def _refuse_empty(part: NDArray[np.int8], method: str) -> None:
-    if not np.any(part == _TEST):
+def _refuse_empty(counts: NDArray[np.intp], method: str) -> None:
+    if not counts[_TEST]:
         raise InvalidDataError(
             f"method={method!r} leaves no interaction for test: users have too few for the share "
             "asked for. Raise test=, or drop small users with filter(min_items_per_user=...)."
         )
-    if not np.any(part == _TRAIN):
+    if not counts[_TRAIN]:
         raise InvalidDataError(
             f"method={method!r} leaves no interaction for train. Lower test= and validation=."
         )
 
 
-def _union(*parts: Interactions) -> Interactions:
-    """Return the entries of all parts; no entry is in two parts."""
-    coordinates = [part.matrix.tocoo() for part in parts]
-    times = [part.timestamps for part in parts if part.timestamps is not None]
-    pairs = CodedPairs(
-        users=np.concatenate([each.row for each in coordinates]),
-        items=np.concatenate([each.col for each in coordinates]),
-        values=np.concatenate([each.data for each in coordinates]),
-        timestamps=np.concatenate(times) if times else None,
-        user_ids=parts[0].user_ids,
-        item_ids=parts[0].item_ids,
-    )
-    built = assemble(pairs, "error")
-    return replace(parts[0], matrix=built.matrix, timestamps=built.timestamps)
+# Each block divides its values into this many intervals per round, and the search continues in
+# about one of them: 100 billion values are down to a hundred thousand after two rounds.
+_INTERVALS = 1000
+
+
+class _Between(NamedTuple):
+    """Times above `low` and below `high`."""
+
+    low: Any
+    high: Any
+
+
+def _time_cuts(interactions: Interactions, plan: _Plan) -> TimeCuts:
+    places = temporal_places(interactions.nnz, plan.test, plan.validation)
+    return TimeCuts(*(None if k is None else kth_time(interactions.rows, k) for k in places))
+
+
+def kth_time(rows: Rows, k: int, *, intervals: int = _INTERVALS) -> Any:
+    """Return the time at place `k`, from 0, of the times of all blocks in ascending order.
+
+    Parameters
+    ----------
+    rows : Rows
+        With at least `k` + 1 times.
+    k : int
+        Place of the time.
+    intervals : int
+        Into how many intervals a block divides its times in each round.
+    """
+    if len(rows) == 1:
+        return rows.map(_kth, k)[0]
+    span: _Between | None = None
+    while True:
+        found = [each for each in rows.map(_quantiles, span, intervals) if len(each)]
+        candidates = np.unique(np.concatenate(found))
+        below, up_to = rows.total(_counted, candidates)
+        place = int(np.searchsorted(up_to, k, side="right"))  # the first with more than k up to it
+        if below[place] <= k:
+            return candidates[place]
+        # the first and the last of the span are candidates, so it lies between two of them
+        span = _Between(candidates[place - 1], candidates[place])
+
+
+def _kth(block: RowBlock, k: int) -> Any:
+    return np.partition(required_times(block.timestamps, "temporal"), k)[k]
+
+
+def _quantiles(block: RowBlock, span: _Between | None, count: int) -> NDArray[Any]:
+    """Evenly spaced among the block's sorted times within the span, the first and last included."""
+    times = required_times(block.timestamps, "temporal")
+    if span is not None:
+        times = times[(times > span.low) & (times < span.high)]
+    times = np.sort(times)
+    places = np.linspace(0, len(times) - 1, min(len(times), count + 1)).astype(np.intp)
+    return times[places]
+
+
+def _counted(block: RowBlock, candidates: NDArray[Any]) -> NDArray[np.int64]:
+    """How many of the block's times are below each candidate, and how many below or equal."""
+    times = np.sort(required_times(block.timestamps, "temporal"))
+    sides = [np.searchsorted(times, candidates, side=side) for side in ("left", "right")]
+    return np.array(sides, dtype=np.int64)

@@ -17,7 +17,7 @@ from equipoise.data.assembly import (
     value_rule,
 )
 from equipoise.data.identifiers import as_id_array, dates_of, duplicate_at, refuse_unordered, show
-from equipoise.data.structure import refuse_broken_structure
+from equipoise.data.sparse_checks import refuse_broken_structure
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 
@@ -66,10 +66,10 @@ def checked_parts(
         _refuse_missing_time(times)
     return Parts(
         _frozen_matrix(matrix),
-        _frozen(users),
-        _frozen(items),
-        None if names is None else _frozen(names),
-        None if times is None else _frozen(times),
+        frozen(users),
+        frozen(items),
+        None if names is None else frozen(names),
+        None if times is None else frozen(times),
     )
 
 
@@ -235,6 +235,13 @@ def _check_shape(matrix: sparse.csr_array, users: NDArray[Any], items: NDArray[A
         )
 
 
+def check_ids(ids: NDArray[Any], role: str) -> None:
+    """Refuse a selection without ids, or with an id twice."""
+    if not len(ids):
+        raise InvalidDataError(f"no {role} is selected: there must be at least one.")
+    _refuse_repeated(ids, role)
+
+
 def _refuse_repeated(ids: NDArray[Any], role: str) -> None:
     repeated = duplicate_at(ids, role)
     if repeated is not None:
@@ -265,7 +272,7 @@ def _check_length(column: NDArray[Any] | None, length: int, name: str, of: str) 
         )
 
 
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
     """Return an array nobody can write to: a copy of one that its owner still can."""
     if not array.flags.writeable:
         return array.view()
@@ -275,9 +282,9 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _frozen_matrix(matrix: sparse.csr_array) -> sparse.csr_array:
-    frozen = sparse.csr_array(matrix.shape, dtype=matrix.dtype)
-    frozen.data = _frozen(matrix.data)
-    frozen.indices = _frozen(matrix.indices)
-    frozen.indptr = _frozen(matrix.indptr)
-    frozen.has_canonical_format = True
-    return frozen
+    kept = sparse.csr_array(matrix.shape, dtype=matrix.dtype)
+    kept.data = frozen(matrix.data)
+    kept.indices = frozen(matrix.indices)
+    kept.indptr = frozen(matrix.indptr)
+    kept.has_canonical_format = True
+    return kept

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from equipoise.models.item_knn import ItemKNN as ItemKNN
     from equipoise.models.item_weighted_pca import ItemWeightedPCA as ItemWeightedPCA
     from equipoise.models.lightgcn import LightGCN as LightGCN
+    from equipoise.models.lists import write_lists as write_lists
     from equipoise.models.pca import NormalizedPCA as NormalizedPCA
     from equipoise.models.pca import VanillaPCA as VanillaPCA
     from equipoise.models.ranking import Ranking as Ranking
@@ -34,6 +35,7 @@ _ELSEWHERE = {
     "Explanation": "equipoise.models.recommender",
     "Ranking": "equipoise.models.ranking",
     "Recommender": "equipoise.models.recommender",
+    "write_lists": "equipoise.models.lists",
 }
 _HOME = _ELSEWHERE | {name: entry.module for name, entry in BY_CLASS.items()}
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models.item_item import ItemItemModel
-from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform
+from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform, preferences
 from equipoise.models.projection import Floats
-from equipoise.parallel import one_blas_thread
 from equipoise.spectral.gram import DenseGram
-from equipoise.spectral.norms import squared_column_norms
 
 
 class EASE(ItemItemModel):
@@ -81,16 +80,19 @@ class EASE(ItemItemModel):
         self.regularization = regularization
         self.value_transform = value_transform
 
-    def _fit(self, user_items: sp.csr_array) -> None:
-        """Solve the regressions of all items by one factorisation."""
+    def _fit(self, data: Interactions) -> None:
+        """Solve the regressions of all items by one factorization."""
         advice = "Filter rare items, or use a model without such a matrix, for example ItemKNN."
-        DenseGram.require_memory(user_items.shape[1], "EASE", advice)
-        signal = self.preprocess(user_items)
+        DenseGram.require_memory(data.n_items, "EASE", advice)
+        signal = data
+        if self.value_transform is not None:
+            signal = data.prepared(
+                partial(preferences, value_transform=self.value_transform, user_scaling=0.0)
+            )
         _check_squares(signal)
-        with one_blas_thread():
-            gram = DenseGram.of(signal)
+        gram = signal.dense_gram()
         weights = self._weights(gram.C, self.regularization / gram.scale)
-        self.item_weights_ = weights.astype(user_items.dtype, copy=False)
+        self.item_weights_ = weights.astype(data.dtype, copy=False)
 
     def _weights(self, C: Floats, ridge: float) -> Floats:
         """B from XᵀX and λ in the same units, which B does not depend on; overwrites C."""
@@ -112,10 +114,11 @@ class EASE(ItemItemModel):
         return np.ascontiguousarray(B)
 
 
-def _check_squares(user_items: sp.csr_array) -> None:
-    largest = float(squared_column_norms(user_items).max())
+def _check_squares(data: Interactions) -> None:
+    with np.errstate(over="ignore", under="ignore"):
+        largest = float(np.square(data.popularity("norm").max()))
     if not np.isfinite(largest) or largest < np.finfo(np.float64).tiny:
         raise InvalidDataError(
-            f"values as large as {float(user_items.data.max()):.3g} have squares beyond floating "
-            "point. Multiply the data by a constant, and regularization by its square."
+            f"values as large as {data.largest_value():.3g} have squares beyond floating point. "
+            "Multiply the data by a constant, and regularization by its square."
         )

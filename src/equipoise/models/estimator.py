@@ -15,8 +15,7 @@ from sklearn.utils._tags import Tags
 from sklearn.utils.validation import validate_data
 
 from equipoise.data.interactions import Interactions
-from equipoise.data.structure import refuse_broken_structure
-from equipoise.distributed.blocked import BlockedInteractions
+from equipoise.data.sparse_checks import refuse_broken_structure
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models.preference import Preparation, preparation_of
 from equipoise.progress import NoProgress, Progress, task
@@ -49,8 +48,8 @@ class Estimator(BaseEstimator, ABC):
         Parameters
         ----------
         X : Interactions, or sparse or dense matrix of shape (n_users, n_items)
-            Non-negative; nothing stored means no interaction. The three PCAs also take data past
-            one memory: `DistributedInteractions`, `StreamedInteractions`.
+            Non-negative; nothing stored means no interaction. `Interactions` may be in memory, on
+            disk or on a cluster; a model that needs the whole matrix loads it if it fits.
         y : ignored
             For scikit-learn's pipelines.
         progress : Progress, optional
@@ -72,8 +71,12 @@ class Estimator(BaseEstimator, ABC):
                 del self._progress
 
     @abstractmethod
-    def _fit(self, user_items: sp.csr_array) -> None:
-        """Learn from data that `_accept` let in."""
+    def _fit(self, data: Interactions) -> None:
+        """Learn from data that `_accept` has checked.
+
+        A model sees rows by block (`map`, `total`) and the product XᵀXV (`gram`). One that needs
+        the whole matrix calls `data.require_matrix`.
+        """
 
     def _validate_params(self) -> None:
         """Check the constructor's arguments; a complaint is one of ours, like all others."""
@@ -88,26 +91,24 @@ class Estimator(BaseEstimator, ABC):
                 f"got {rank!r}."
             )
 
-    def _accept(self, X: Any) -> sp.csr_array:
-        """Read the training data and refuse what cannot be fitted."""
-        user_items = self._read(X, reset=True)
-        n_users, n_items = user_items.shape
-        if user_items.nnz == 0:
-            raise InvalidDataError(
-                f"the {n_users} × {n_items} matrix passed to {type(self).__name__} holds no "
-                "interaction: every entry is 0. Check which column holds the values."
-            )
-        self._check_rank(n_items)
-        self._preparation = preparation_of(user_items)
-        return user_items
-
-    def _meet_items(self, item_ids: NDArray[Any]) -> None:
-        """Learn the catalogue of data in blocks, whose rows stay where they are."""
+    def _accept(self, X: Any) -> Interactions:
+        """Check the training data; a matrix becomes `Interactions` of one block."""
         self._forget_items()
-        self._preparation = None
-        self.item_ids_ = item_ids
-        self.n_features_in_ = len(item_ids)
-        self._check_rank(len(item_ids))
+        if isinstance(X, Interactions):
+            data = X
+            self.item_ids_ = X.item_ids
+            self.n_features_in_ = X.n_items
+        else:
+            self.item_ids_ = None
+            data = Interactions.wrap(self._checked(X, reset=True))
+        if data.nnz == 0:
+            raise InvalidDataError(
+                f"the {data.n_users} × {data.n_items} matrix passed to {type(self).__name__} holds "
+                "no interaction: every entry is 0. Check which column holds the values."
+            )
+        self._check_rank(data.n_items)
+        self._preparation = preparation_of(data)
+        return data
 
     def _check_rank(self, n_items: int) -> None:
         rank = self.get_params(deep=False).get("n_components", 1)
@@ -134,30 +135,17 @@ class Estimator(BaseEstimator, ABC):
         tags.input_tags.positive_only = True
         return tags
 
-    def _read(self, user_items: Any, *, reset: bool = False) -> sp.csr_array:
-        """Check users × items at the door: canonical CSR, finite, non-negative, right columns."""
-        if isinstance(user_items, BlockedInteractions):
-            raise InvalidDataError(
-                f"{type(self).__name__} cannot take data in blocks here. ItemWeightedPCA, "
-                "VanillaPCA and NormalizedPCA can be fitted on them, and interactions.recommend("
-                "model, folder) writes the lists of all users."
-            )
-        if reset:
-            self._forget_items()
+    def _read(self, user_items: Any) -> sp.csr_array:
+        """Check rows to serve: canonical CSR, finite, non-negative, the columns of the model."""
         if isinstance(user_items, Interactions):
-            if reset:
-                self.item_ids_ = user_items.item_ids
-                self.n_features_in_ = user_items.n_items
-            elif self.item_ids_ is not None:
+            if self.item_ids_ is not None:
                 user_items = user_items.align_items(self.item_ids_)
-            return self._checked(user_items.matrix, reset=False)
-        if reset:
-            self.item_ids_ = None
-        if sp.issparse(user_items):
-            refuse_broken_structure(user_items)
-        return self._checked(user_items, reset=reset)
+            user_items = user_items.require_matrix(type(self).__name__)
+        return self._checked(user_items, reset=False)
 
     def _checked(self, matrix: Any, *, reset: bool) -> sp.csr_array:
+        if sp.issparse(matrix):
+            refuse_broken_structure(matrix)
         checked = validate_data(
             self, matrix, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset
         )

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from equipoise.data.interactions import Interactions
 from equipoise.models.recommender import Recommender
 
 # Constants of SplitMix64: the increment of its counter (2⁶⁴ by the golden ratio), and the shifts
@@ -79,10 +80,9 @@ class Popularity(_Floor):
 
     user_counts_: NDArray[np.int64]
 
-    def _fit(self, user_items: sp.csr_array) -> None:
+    def _fit(self, data: Interactions) -> None:
         """Count the users of each item."""
-        counts = np.bincount(user_items.indices, minlength=user_items.shape[1])
-        self.user_counts_ = counts.astype(np.int64)
+        self.user_counts_ = data.popularity("count").astype(np.int64)
 
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
         return np.broadcast_to(self.user_counts_.astype(np.float64), user_items.shape)
@@ -151,7 +151,7 @@ class Random(_Floor):
     def _warn_of_unprepared(self, rows: sp.csr_array) -> None:
         """Other values draw other numbers, and none are better."""
 
-    def _fit(self, user_items: sp.csr_array) -> None:  # noqa: ARG002
+    def _fit(self, data: Interactions) -> None:  # noqa: ARG002
         """Draw the seed, and learn the catalogue."""
         self.seed_ = int(self._generator().integers(2**63))
 

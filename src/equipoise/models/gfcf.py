@@ -12,9 +12,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from equipoise.data.interactions import Interactions
 from equipoise.exceptions import SolverWarning
 from equipoise.models.degrees import degree_normalized, inverse
-from equipoise.models.item_norms import popularity_of
+from equipoise.models.item_norms import item_norms
 from equipoise.models.preference import VALUE_TRANSFORMS, SeesPreferences, ValueTransform
 from equipoise.models.projection import Floats
 from equipoise.models.recommender import Recommender
@@ -143,10 +144,11 @@ class GFCF(SeesPreferences, Recommender):
         self.tol = tol
         self.random_state = random_state
 
-    def _fit(self, user_items: sp.csr_array) -> None:
+    def _fit(self, data: Interactions) -> None:
         """Normalise the interaction graph, and find its smoothest signals on items."""
+        user_items = data.require_matrix(type(self).__name__)
         signal = self.preprocess(user_items)
-        popularity_of(signal)  # refuses squares beyond floating point
+        item_norms(Interactions.wrap(signal))  # refuses squares beyond floating point
         self.__dict__.pop("_linear", None)
         self.item_degrees_ = signal.sum(axis=0, dtype=np.float64)
         self.normalized_interactions_ = degree_normalized(signal)

@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from equipoise.data.interactions import Interactions
 from equipoise.models.item_item import ItemItemModel
-from equipoise.models.item_norms import popularity_of
+from equipoise.models.item_norms import item_norms
 from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform
 from equipoise.models.projection import Floats
 from equipoise.models.ranking import Ranking, rank_items
@@ -91,8 +92,9 @@ class ItemKNN(ItemItemModel):
         self.shrinkage = shrinkage
         self.value_transform = value_transform
 
-    def _fit(self, user_items: sp.csr_array) -> None:
+    def _fit(self, data: Interactions) -> None:
         """Find the neighbours of every item."""
+        user_items = data.require_matrix(type(self).__name__)
         nearest = _nearest(self.preprocess(user_items), self.n_neighbors, self.shrinkage)
         self.item_weights_ = _as_columns(nearest).astype(user_items.dtype)
 
@@ -106,7 +108,7 @@ class ItemKNN(ItemItemModel):
 def _nearest(user_items: sp.csr_array, n_neighbors: int, shrinkage: float) -> Ranking:
     """Rank the neighbours of every item, itself left out, by the one rule for all rankings."""
     n_items = user_items.shape[1]
-    norms = popularity_of(user_items)
+    norms = item_norms(Interactions.wrap(user_items))
     by_user = user_items.astype(np.float64, copy=False)
     by_item = by_user.T.tocsr()
 

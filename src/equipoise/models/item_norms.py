@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.distributed.blocked import BlockedInteractions
-from equipoise.distributed.blocks import Prepare, column_powers, largest_value
+from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError
-from equipoise.spectral.norms import column_norms
 
 Floats = NDArray[np.float64]
 
@@ -17,25 +14,15 @@ Floats = NDArray[np.float64]
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-def popularity_of(X: sp.csr_array) -> Floats:
+def item_norms(data: Interactions) -> Floats:
     """p_j = ‖X_·j‖₂; values whose squares leave floating point are refused."""
-    popularity = column_norms(X)
+    norms = data.popularity("norm")
     with np.errstate(over="ignore", under="ignore"):  # refused below
-        squares = np.square(popularity)
+        squares = np.square(norms)
     if not _are_sound(squares):
-        _refuse_values(float(X.data.max()))
-    _refuse_vanished((popularity > 0) & (squares < _TINY), squares)
-    return popularity
-
-
-def block_popularity(X: BlockedInteractions, squares: Floats, prepare: Prepare | None) -> Floats:
-    """p_j from the squared norms that the blocks added up, refused as in `popularity_of`."""
-    if not _are_sound(squares):
-        _refuse_values(max(X.blocks.collect(largest_value, prepare)))
-    if np.any(vanished := squares < _TINY):
-        _refuse_vanished(vanished & (X.blocks.total(column_powers, 0, prepare) > 0), squares)
-    popularity: Floats = np.sqrt(squares)
-    return popularity
+        _refuse_values(data.largest_value())
+    _refuse_vanished((norms > 0) & (squares < _TINY), squares)
+    return norms
 
 
 def _are_sound(squares: Floats) -> bool:

@@ -15,7 +15,7 @@ from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from equipoise.distributed.blocks import Prepare
+from equipoise.data.rows import Prepare
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform, preferences
 from equipoise.models.projection import Floats, ProjectionModel, Sweeps
@@ -248,7 +248,7 @@ class ItemWeightedPCA(ProjectionModel):
         """Return the matrix that is projected: values transformed, rows scaled."""
         return preferences(user_items, self.value_transform, self.user_scaling)
 
-    def _row_signal(self) -> Prepare | None:
+    def _row_transform(self) -> Prepare | None:
         if self.value_transform is None and self.user_scaling == 0:
             return None
         return partial(

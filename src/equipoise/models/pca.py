@@ -9,10 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.distributed.blocked import BlockedInteractions
-from equipoise.distributed.blocks import column_powers
-from equipoise.distributed.gram import BlockedGram
-from equipoise.models.item_norms import block_popularity, popularity_of
+from equipoise.data.interactions import Interactions
+from equipoise.data.rows import RowBlock
+from equipoise.models.item_norms import item_norms
 from equipoise.models.projection import Floats, ProjectionModel
 from equipoise.spectral.gram import Gram
 from equipoise.spectral.solve import Components
@@ -70,18 +69,10 @@ class VanillaPCA(ProjectionModel):
         values: Floats = np.sqrt(self.eigenvalues_)
         return values
 
-    def _accept(self, X: Any) -> Any:
-        user_items = super()._accept(X)
-        if isinstance(user_items, BlockedInteractions):
-            return user_items
-        self._item_means = np.asarray(user_items.mean(axis=0), dtype=np.float64).ravel()
-        self._n_users = user_items.shape[0]
-        return user_items
-
-    def _fit_blocks(self, X: BlockedInteractions) -> BlockedGram:
-        self._item_means = X.popularity("sum") / X.n_users
-        self._n_users = X.n_users
-        return super()._fit_blocks(X)
+    def _signal(self, data: Interactions) -> Interactions:
+        self._item_means = data.total(_part_of_means, data.n_users)
+        self._n_users = data.n_users
+        return super()._signal(data)
 
     def _solve(self, gram: Gram) -> Components:
         found = super()._solve(gram)
@@ -145,22 +136,23 @@ class NormalizedPCA(ProjectionModel):
         approximation *= self.popularity_.astype(approximation.dtype)
         return approximation
 
-    def _fit_signal(self, user_items: sp.csr_array) -> sp.csr_array:
-        self.popularity_ = popularity_of(user_items)
-        return self.preprocess(user_items)
+    def _signal(self, data: Interactions) -> Interactions:
+        self.popularity_ = item_norms(data)
+        return data.prepared(partial(columns_divided, norms=self.popularity_))
 
     def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
         """Return the matrix that is projected: X·diag(1/p)."""
         return columns_divided(user_items, self.popularity_)
 
-    def _fit_blocks(self, X: BlockedInteractions) -> BlockedGram:
-        squares = X.blocks.total(column_powers, 2)
-        self.popularity_ = block_popularity(X, squares, None)
-        return X.gram(partial(columns_divided, popularity=self.popularity_))
+
+def _part_of_means(block: RowBlock, n_users: int) -> Floats:
+    """What the users of a block add to the mean of each column."""
+    means = (block.matrix * (1.0 / n_users)).sum(axis=0)
+    return np.asarray(means, dtype=np.float64).ravel()
 
 
-def columns_divided(user_items: sp.csr_array, popularity: Floats) -> sp.csr_array:
+def columns_divided(user_items: sp.csr_array, norms: Floats) -> sp.csr_array:
     """X·diag(1/p), and 0 for an item that nobody touched."""
-    divisors = np.where(popularity > 0, popularity, np.inf)
+    divisors = np.where(norms > 0, norms, np.inf)
     values = (user_items.data / divisors[user_items.indices]).astype(user_items.dtype)
     return sp.csr_array((values, user_items.indices, user_items.indptr), shape=user_items.shape)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from equipoise import __version__
 from equipoise.array_files import ArrayArchive, refuse_damage
 from equipoise.data.identifiers import as_id_array, duplicate_at
-from equipoise.data.structure import is_sound
+from equipoise.data.sparse_checks import is_sound
 from equipoise.exceptions import ArtefactError
 from equipoise.files import write_whole
 from equipoise.models.registry import BY_CLASS

@@ -13,6 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from equipoise.data.interactions import Interactions
+from equipoise.data.rows import RowBlock
+
 ValueTransform = Literal["binary", "log1p", "one_plus"]
 VALUE_TRANSFORMS: tuple[ValueTransform, ...] = get_args(ValueTransform)
 
@@ -30,12 +33,19 @@ Preparation = Literal["binarize", "normalize_rows"]
 _SUM_TOLERANCE = 1e-6
 
 
-def preparation_of(user_items: sp.csr_array) -> Preparation | None:
+def preparation_of(data: Interactions) -> Preparation | None:
     """Return how rows were prepared, as far as their values show: all 1, or sums of 1."""
-    if np.all(user_items.data == 1):
+    ones, shares = map(all, zip(*data.map(_prepared_values), strict=True))
+    if ones:
         return "binarize"
-    sums = _row_sums(user_items)[np.diff(user_items.indptr) > 0]
-    return "normalize_rows" if np.all(np.abs(sums - 1) <= _SUM_TOLERANCE) else None
+    return "normalize_rows" if shares else None
+
+
+def _prepared_values(block: RowBlock) -> tuple[bool, bool]:
+    """Whether all values are 1, and whether all rows that are not empty sum to 1."""
+    X = block.matrix
+    sums = _row_sums(X)[np.diff(X.indptr) > 0]
+    return bool(np.all(X.data == 1)), bool(np.all(np.abs(sums - 1) <= _SUM_TOLERANCE))
 
 
 def first_unprepared(user_items: sp.csr_array, preparation: Preparation) -> int | None:

@@ -18,13 +18,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils._tags import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from equipoise.distributed.blocked import BlockedInteractions
-from equipoise.distributed.blocks import Prepare
-from equipoise.distributed.gram import BlockedGram
+from equipoise.data.interactions import Interactions
+from equipoise.data.rows import Prepare
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
 from equipoise.metrics._ties import row_norms, user_limits
 from equipoise.models.ann import FactorForm
-from equipoise.models.item_norms import block_popularity, popularity_of
+from equipoise.models.item_norms import item_norms
 from equipoise.models.persistence import SavedModel, check_scalars
 from equipoise.models.ranking import Scored
 from equipoise.models.recommender import Recommender
@@ -42,8 +41,6 @@ from equipoise.spectral.solve import (
     SOLVERS,
     Components,
     Solver,
-    build_gram,
-    choose_solver,
     solve,
 )
 
@@ -125,9 +122,9 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         """f(λ_i), by which component i counts in a score; the paper's projector has 1."""
         return np.ones(self.n_components_, self.components_.dtype)
 
-    def _fit(self, user_items: Any) -> None:
-        """Learn the components of users × items, in memory or in blocks."""
-        gram = self._prepare(user_items)
+    def _fit(self, data: Interactions) -> None:
+        """Learn the components of users × items."""
+        gram = self._prepare(data)
         self._learn(self._solve(gram))
 
     def transform(self, X: Any) -> NDArray[Any]:
@@ -212,64 +209,37 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _accept(self, X: Any) -> Any:
-        """Read the training data; blocks of users stay where they are."""
-        if not isinstance(X, BlockedInteractions):
-            return super()._accept(X)
-        self._meet_items(X.item_ids)
-        return X
-
-    def _prepare(self, user_items: Any, *, fits: int = 1) -> Gram:
-        """Choose who answers the solver's questions about the training data."""
-        if isinstance(user_items, BlockedInteractions):
-            return self._prepare_blocks(user_items)
-        signal = self._fit_signal(user_items)
-        auto = self.solver == "auto"
+    def _prepare(self, data: Interactions, *, fits: int = 1) -> Gram:
+        """Build the Gram operator of the training data."""
         if self.solver in ("gram", "dense"):
             advice = "Use solver='matrix_free', which forms none."
-            DenseGram.require_memory(signal.shape[1], f"solver={self.solver!r}", advice)
-        self.solver_ = choose_solver(signal, self.n_components, fits=fits) if auto else self.solver
-        self._dtype = user_items.dtype
-        return build_gram(signal, self.solver_)
-
-    def _prepare_blocks(self, X: BlockedInteractions) -> Gram:
-        """Let blocks of users answer, wherever they are; nothing of size m × m anywhere."""
-        if self.solver not in ("auto", "matrix_free"):
-            raise InvalidParameterError(
-                f"solver={self.solver!r} forms a matrix of items × items, which data in blocks "
-                "are too large for. Use 'auto' or 'matrix_free'."
-            )
-        self.solver_ = "matrix_free"
-        self._dtype = np.dtype(np.float64)
-        gram = self._fit_blocks(X)
-        width = self._block(gram) or block_width(self.n_components)
-        X.blocks.check_room(X.n_items, width, basis_columns(self.n_components, width))
+            DenseGram.require_memory(data.n_items, f"solver={self.solver!r}", advice)
+        auto = self.solver == "auto"
+        self.solver_ = data.fastest_solver(self.n_components, fits=fits) if auto else self.solver
+        self._dtype = data.dtype
+        gram = self._signal(data).gram(kind=self.solver_)
+        if self.solver_ == "matrix_free":
+            width = self._block(gram) or block_width(self.n_components)
+            data.check_memory(width, basis_columns(self.n_components, width))
         return gram
 
-    def _fit_blocks(self, X: BlockedInteractions) -> BlockedGram:
-        """Learn p_j of the matrix that is projected, and return who answers for that matrix."""
-        prepare = self._row_signal()
-        gram = X.gram(prepare)
-        self.popularity_ = block_popularity(X, gram.squared_norms, prepare)
-        return gram
+    def _signal(self, data: Interactions) -> Interactions:
+        """Return the data that are projected, and learn their p_j = ‖X_·j‖₂."""
+        signal = data.prepared(self._row_transform())
+        self.popularity_ = item_norms(signal)
+        return signal
 
-    def _row_signal(self) -> Prepare | None:
+    def _row_transform(self) -> Prepare | None:
         """`preprocess` as a function that can be sent to other machines; None if it does nothing.
 
-        Only what depends on a user's own row can be done there.
+        It may depend only on a user's own row.
         """
         return None
 
     def _block(self, gram: Gram) -> int | None:
-        """Vectors a sweep: many where reading the data is what costs."""
-        few = isinstance(gram, BlockedGram) if self.sweeps == "auto" else self.sweeps == "few"
+        """Vectors per pass: many where reading the data dominates the cost."""
+        few = gram.reading_dominates if self.sweeps == "auto" else self.sweeps == "few"
         return min(wide_block(self.n_components), gram.n_items) if few else None
-
-    def _fit_signal(self, user_items: sp.csr_array) -> sp.csr_array:
-        """Learn p_j = ‖X_·j‖₂ of the matrix that is projected, and return that matrix."""
-        signal = self.preprocess(user_items)
-        self.popularity_ = popularity_of(signal)
-        return signal
 
     def _learn(self, found: Components) -> None:
         self.n_components_ = len(found.eigenvalues)

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError, SolverWarning
 from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform, preferences
 from equipoise.models.weighted_als import Cells, Floats, factorize, weighted_squares
@@ -55,8 +56,9 @@ class _ReweightedMF(WeightedFactorModel):
     def _weights(self, counts: NDArray[np.intp]) -> Floats:
         """The weight of an entry of each item, from the items' numbers of users."""
 
-    def _fit(self, user_items: sp.csr_array) -> None:
+    def _fit(self, data: Interactions) -> None:
         """Learn the item vectors of users × items."""
+        user_items = data.require_matrix(type(self).__name__)
         counts = np.bincount(user_items.indices, minlength=user_items.shape[1])
         self.item_weights_ = self._weights(counts)
         cells = self.cells(user_items)

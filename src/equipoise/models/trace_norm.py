@@ -11,9 +11,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from equipoise.data.interactions import Interactions
 from equipoise.exceptions import SolverWarning
 from equipoise.models.factors import FactorModel
-from equipoise.models.item_norms import popularity_of
+from equipoise.models.item_norms import item_norms
 from equipoise.models.preference import VALUE_TRANSFORMS, SeesPreferences, ValueTransform
 from equipoise.models.projection import Floats
 from equipoise.spectral.gram import Gram
@@ -145,10 +146,11 @@ class TraceNormMF(SeesPreferences, FactorModel):
         self.tol = tol
         self.random_state = random_state
 
-    def _fit(self, user_items: sp.csr_array) -> None:
+    def _fit(self, data: Interactions) -> None:
         """Find all singular vectors of users × items above the threshold."""
+        user_items = data.require_matrix(type(self).__name__)
         signal = self.preprocess(user_items)
-        popularity_of(signal)  # refuses squares beyond floating point
+        item_norms(Interactions.wrap(signal))  # refuses squares beyond floating point
         auto = self.solver == "auto"
         usual = min(_USUAL_RANK, self._largest_rank())
         self.solver_ = choose_solver(signal, usual) if auto else self.solver

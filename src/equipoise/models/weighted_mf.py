@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, require_extra
 from equipoise.models.weighted_als import Cells
 from equipoise.models.weighted_factors import WeightedFactorModel
@@ -141,8 +142,9 @@ class WeightedMF(WeightedFactorModel):
             random_state=random_state,
         )
 
-    def _fit(self, user_items: sp.csr_array) -> None:
+    def _fit(self, data: Interactions) -> None:
         """Learn the item vectors of users × items."""
+        user_items = data.require_matrix(type(self).__name__)
         if self.confidence == "proportional" and self.alpha == 0:
             raise InvalidParameterError(
                 "alpha=0 with confidence='proportional' makes every confidence 0, and all factors "

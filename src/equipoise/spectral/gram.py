@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -51,6 +51,9 @@ class Gram(ABC):
     working_dtype : numpy.dtype
         The precision in which the iteration is fast; the last sweep is always float64.
     """
+
+    # Whether reading the data costs more than the arithmetic on them
+    reading_dominates: ClassVar[bool] = False
 
     n_items: int
     squared_norms: Floats
@@ -153,9 +156,8 @@ class DenseGram(Gram):
 
     @classmethod
     def of(cls, X: sp.csr_array) -> DenseGram:
-        """Form XᵀX by whichever is fastest: BLAS on dense blocks, SciPy, the compiled loop."""
-        ways = _gram_ways(X)
-        return cls(min(ways, key=ways.__getitem__)(X))
+        """Form XᵀX of a sparse matrix; see `gram_matrix`."""
+        return cls(gram_matrix(X))
 
     @staticmethod
     def require_memory(n_items: int, purpose: str, advice: str) -> None:
@@ -190,6 +192,102 @@ class DenseGram(Gram):
             return tall.times(matrices[V.dtype], V)
 
         return product
+
+
+class Sweep(NamedTuple):
+    """One product with XᵀX: the vectors, the weights of M if any, the unit, the loops."""
+
+    V: Block
+    weights: Block | None
+    scale: float
+    compiled: bool
+    threads: int | None
+
+
+class BlockGram(Gram):
+    """XᵀX of blocks of rows, never formed: each product is one sum over the blocks.
+
+    Parameters
+    ----------
+    total : callable
+        From a `Sweep` to the sum of `sweep_rows` over all blocks, added in one fixed order.
+    squared_norms : ndarray of shape (n_items,)
+        Of the columns of X.
+    nnz : int
+        Number of entries of X.
+    threads : int, optional
+        Threads within a block. One on a cluster, which gives the sum the same order on every
+        machine; all cores by default.
+    """
+
+    reading_dominates = True
+
+    def __init__(
+        self,
+        total: Callable[[Sweep], Block],
+        squared_norms: Floats,
+        nnz: int,
+        *,
+        threads: int | None = None,
+    ) -> None:
+        self.total = total
+        self.n_items = len(squared_norms)
+        self.squared_norms = squared_norms
+        self.scale = float(squared_norms.max())
+        self.threads = threads
+        self.compiled = nnz >= COMPILED_FROM
+        self.working_dtype = np.dtype(np.float32 if self.compiled else np.float64)
+
+    def product(self, V: Block) -> Block:
+        """Return XᵀXV / scale in V's dtype: one pass over the data."""
+        return self._sweep(V, None)
+
+    def weighted_product(self, weights: Floats) -> Product:
+        """Return V ↦ ½(w∘XᵀXV + XᵀX(w∘V)) / scale, one pass over the data per call."""
+        return lambda V: self._sweep(V, weights)
+
+    def _sweep(self, V: Block, weights: Floats | None) -> Block:
+        w = None if weights is None else weights.astype(V.dtype)
+        return self.total(
+            Sweep(np.ascontiguousarray(V), w, self.scale, self.compiled, self.threads)
+        )
+
+
+def sweep_rows(X: sp.csr_array, ask: Sweep) -> Block:
+    """Return XᵀXV / scale of some rows, or ½(w∘XᵀXV + XᵀX(w∘V)) / scale with weights."""
+    X = _in_units(X, ask.V.dtype, ask.scale)
+    if ask.compiled:
+        from equipoise.spectral import kernels
+
+        V = _read_only(np.ascontiguousarray(ask.V))
+        return kernels.sweep(X, V, ask.weights, threads=ask.threads)
+    if ask.weights is None:
+        plain: Block = X.T @ (X @ ask.V)
+        return plain
+    w, width = ask.weights[:, None], ask.V.shape[1]
+    both = X.T @ (X @ np.hstack([ask.V, w * ask.V]))
+    weighted: Block = (w * both[:, :width] + both[:, width:]) / 2
+    return weighted
+
+
+def _in_units(X: sp.csr_array, dtype: np.dtype[Any], scale: float) -> sp.csr_array:
+    """Divide by √scale: float32 then neither overflows nor underflows. Nothing of it is kept."""
+    values = (X.data / np.sqrt(scale)).astype(dtype)
+    parts = (_read_only(values), _read_only(X.indices), _read_only(X.indptr))
+    return sp.csr_array(parts, shape=X.shape, copy=False)
+
+
+def _read_only(array: Any) -> Any:
+    """Return a read-only view: arrays from the network are, and loops compile for one kind."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def gram_matrix(X: sp.csr_array) -> Floats:
+    """Form XᵀX by the fastest of three methods: BLAS on dense blocks, SciPy, the compiled loop."""
+    ways = _gram_ways(X)
+    return min(ways, key=ways.__getitem__)(X)
 
 
 def _gram_ways(X: sp.csr_array) -> dict[Callable[[sp.csr_array], Floats], float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -91,7 +90,7 @@ def _lastfm(plays: Interactions) -> Interactions:
 def _movielens(ratings: Interactions) -> Interactions:
     watched = ratings.binarize().filter(min_users_per_item=5)
     # the paper uses no times; without them both files of the catalog give the same data
-    return replace(watched.sample_items(_N_MOVIES, seed=_MOVIE_SEED), timestamps=None)
+    return watched.sample_items(_N_MOVIES, seed=_MOVIE_SEED).without_timestamps()
 
 
 PAPER = {

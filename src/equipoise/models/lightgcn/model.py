@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from equipoise.data.interactions import Interactions
 from equipoise.exceptions import require_extra
 from equipoise.models.factors import FactorModel
 from equipoise.models.lightgcn.checkpoint import Checkpoint
@@ -241,11 +242,12 @@ class LightGCN(FactorModel):
 
     def _fit(
         self,
-        user_items: sp.csr_array,
+        data: Interactions,
         on_epoch: Callable[[Epoch], None] | None = None,
         checkpoint: str | PathLike[str] | None = None,
     ) -> None:
         """Train until nothing gets better, and again on everything if that was asked for."""
+        user_items = data.require_matrix(type(self).__name__)
         trained = self._train(user_items, self.validation, self.max_epochs, on_epoch, checkpoint)
         weights, epochs = trained
         if self.refit and epochs[-1].ndcg == epochs[-1].ndcg:  # NaN: nothing was held out

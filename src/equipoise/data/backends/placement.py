@@ -1,4 +1,4 @@
-"""Which worker holds which block: neighbours together, newcomers not idle."""
+"""Which worker holds which block: neighboring blocks together, new workers not idle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import uuid4
 
 
 def spread(n_blocks: int, workers: Sequence[str]) -> list[str]:
-    """Return a worker for each block, neighbours together: their sums then stay on one machine.
+    """Return a worker for each block; neighboring blocks, which are added first, share one.
 
     Examples
     --------
@@ -24,9 +24,9 @@ def moves(holders: Sequence[str | None], workers: Sequence[str]) -> dict[int, st
     Parameters
     ----------
     holders : sequence of str or None
-        Where each block is; None while it is nowhere (being made again).
+        The worker of each block; None while it is being recomputed.
     workers : sequence of str
-        Who is there.
+        All workers.
 
     Examples
     --------
@@ -53,8 +53,8 @@ def moves(holders: Sequence[str | None], workers: Sequence[str]) -> dict[int, st
 def balance(client: Any, futures: list[Any], workers: Sequence[str]) -> list[Any]:
     """Move blocks to workers that have less than their share; the blocks stay what they are.
 
-    A move is a task that hands the block on: should its new worker die, the scheduler still
-    knows how the block was made.
+    A move is a task that returns the block: if its new worker dies, the scheduler can still
+    recompute the block.
     """
     if not workers:
         return futures
@@ -64,7 +64,7 @@ def balance(client: Any, futures: list[Any], workers: Sequence[str]) -> list[Any
     moved = list(futures)
     for block, worker in moves(holders, workers).items():
         moved[block] = client.submit(
-            _hand_on,
+            _same,
             futures[block],
             workers=[worker],
             allow_other_workers=True,
@@ -73,5 +73,5 @@ def balance(client: Any, futures: list[Any], workers: Sequence[str]) -> list[Any
     return moved
 
 
-def _hand_on(block: Any) -> Any:
+def _same(block: Any) -> Any:
     return block

@@ -11,13 +11,13 @@ import sys
 import pytest
 
 import equipoise
-from equipoise import ItemWeightedPCA
-from equipoise.distributed import ClusterError, DistributedInteractions
-from equipoise.distributed.waiting import Patience
-from tests.distributed.by_hand import HANGS, ByHand
-from tests.distributed.object_store import object_store
-from tests.distributed.subspaces import assert_same_model
-from tests.distributed.test_faults import during_a_pass, gate  # noqa: F401 (a fixture)
+from equipoise import Interactions, ItemWeightedPCA
+from equipoise.data.backends.retry import RetryPolicy
+from equipoise.exceptions import ClusterError
+from tests.backends.by_hand import HANGS, ByHand
+from tests.backends.object_store import object_store
+from tests.backends.subspaces import assert_same_model
+from tests.backends.test_faults import during_a_pass, gate  # noqa: F401 (a fixture)
 from tests.recorded_progress import OnNote
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
@@ -47,12 +47,12 @@ def cluster_by_hand(tmp_path_factory, store):
     started.end()
 
 
-def spread_by_hand(by_hand, table_folder, workers=2, lost_after=2.0) -> DistributedInteractions:
-    return DistributedInteractions.from_parquet(
+def spread_by_hand(by_hand, table_folder, workers=2, lost_after=2.0) -> Interactions:
+    return Interactions.read(
         str(table_folder),
         client=by_hand.ready(workers),
         n_blocks=8,
-        patience=Patience(lost_after=lost_after, glance=0.2),
+        retry=RetryPolicy(lost_after=lost_after, interval=0.2),
     )
 
 
@@ -63,7 +63,7 @@ def test_a_worker_that_joins_in_the_middle_of_a_fit_does_its_share(
     client = cluster_by_hand.client
     expected = ItemWeightedPCA(8, tol=1e-9).fit(spread)
     assert_same_model(expected, ItemWeightedPCA(8, tol=1e-9).fit(local))
-    known, before = set(client.nthreads()), {future.key for future in spread.blocks.futures}
+    known, before = set(client.nthreads()), {future.key for future in spread.rows.futures}
 
     def join() -> None:
         if set(client.nthreads()) == known:
@@ -72,7 +72,7 @@ def test_a_worker_that_joins_in_the_middle_of_a_fit_does_its_share(
 
     fitted = ItemWeightedPCA(8, tol=1e-9).fit(spread, progress=OnNote(join))
     (newcomer,) = set(client.nthreads()) - known
-    holders = client.who_has(spread.blocks.futures)
+    holders = client.who_has(spread.rows.futures)
     moved = set(holders) - before
     given = sum(newcomer in holders[block] for block in moved)
     assert given >= 2  # its share of 8 blocks for 3 workers is 2 or 3
@@ -134,4 +134,4 @@ def test_an_address_where_no_scheduler_is_is_named():
         taken.bind(("127.0.0.1", 0))  # and not listening: nobody else can be there
         address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(ClusterError, match=rf"no scheduler .*{address}"):
-            DistributedInteractions.from_parquet("x", client=address)
+            Interactions.read("x", client=address)

@@ -11,7 +11,6 @@ import pytest
 
 from equipoise import Interactions
 from equipoise.data.synthetic import scale
-from equipoise.distributed import DistributedInteractions
 
 # Workers are processes of their own: they inherit what is set here before they start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -49,14 +48,14 @@ def client(cluster, session_client):
 
 
 @pytest.fixture(scope="session")
-def spread_out(session_client, table_folder) -> DistributedInteractions:
-    return DistributedInteractions.from_parquet(
+def spread_out(session_client, table_folder) -> Interactions:
+    return Interactions.read(
         str(table_folder), client=session_client, n_blocks=7, rows_per_task=8_000
     )
 
 
 @pytest.fixture
-def spread(client, spread_out) -> DistributedInteractions:
+def spread(client, spread_out) -> Interactions:
     """The table on the cluster, in seven blocks."""
     assert len(client.nthreads()) >= 3
     return spread_out

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tests.distributed.slow_models import wait_until
+from tests.backends.slow_models import wait_until
 
 # Seconds until a process counts as hung; generous, because machines that run tests are busy.
 HANGS = 600

@@ -15,9 +15,9 @@ import polars as pl
 import pytest
 
 from equipoise import Interactions, ItemWeightedPCA, memory
-from equipoise.distributed import ClusterError, DistributedInteractions
-from equipoise.exceptions import EquipoiseError
-from tests.distributed.slow_models import (
+from equipoise.exceptions import ClusterError, EquipoiseError
+from equipoise.models.lists import write_lists
+from tests.backends.slow_models import (
     Gate,
     GatedModel,
     gated,
@@ -44,10 +44,10 @@ def during_a_pass(monkeypatch, gate: Gate, act: Callable[[int], None]):
 
     `act` is given the process of a worker that has begun to multiply a block and not finished.
     """
-    gram, acting = DistributedInteractions.gram, []
+    gram, acting = Interactions.gram, []
 
-    def gated_gram(data, prepare=None):
-        return gram(data, partial(gated, gate=gate, prepare=prepare))
+    def gated_gram(data, prepare=None, **options):
+        return gram(data, partial(gated, gate=gate, prepare=prepare), **options)
 
     def meddle() -> None:
         act(gate.waiting())
@@ -59,7 +59,7 @@ def during_a_pass(monkeypatch, gate: Gate, act: Callable[[int], None]):
             acting.append(threading.Thread(target=meddle, daemon=True))
             acting[0].start()
 
-    monkeypatch.setattr(DistributedInteractions, "gram", gated_gram)
+    monkeypatch.setattr(Interactions, "gram", gated_gram)
     return partial(ItemWeightedPCA(6).fit, progress=OnNote(start_once))
 
 
@@ -115,7 +115,7 @@ def test_a_worker_killed_while_lists_are_written_leaves_them_whole(
 
     killer = threading.Thread(target=kill_after_the_first_file, daemon=True)
     killer.start()
-    rows = spread.recommend(GatedModel(model, gate), tmp_path / "lists", N=5)
+    rows = write_lists(GatedModel(model, gate), spread, tmp_path / "lists", N=5)
     assert set(pids(client)) != set(workers)
     assert [path.name for path in tmp_path.iterdir()] == ["lists"]
     names = sorted(path.name for path in (tmp_path / "lists").iterdir())
@@ -128,9 +128,9 @@ def test_a_worker_killed_while_lists_are_written_leaves_them_whole(
 def test_blocks_whose_file_is_gone_are_named_when_their_worker_dies(client, table_folder, tmp_path):
     folder = tmp_path / "copy"
     shutil.copytree(table_folder, folder)
-    spread = DistributedInteractions.from_parquet(str(folder), client=client, n_blocks=4)
+    spread = Interactions.read(str(folder), client=client, n_blocks=4)
     shutil.rmtree(folder)
-    held = client.who_has(spread.blocks.futures)
+    held = client.who_has(spread.rows.futures)
     victim = pids(client)[next(iter(held.values()))[0]]
     os.kill(victim, signal.SIGKILL)
     with pytest.raises(EquipoiseError, match=r"a\.parquet is gone|b\.parquet is gone"):
@@ -140,23 +140,23 @@ def test_blocks_whose_file_is_gone_are_named_when_their_worker_dies(client, tabl
 def test_lists_are_not_begun_where_the_data_are_gone(client, table_folder, tmp_path):
     folder = tmp_path / "copy"
     shutil.copytree(table_folder, folder)
-    spread = DistributedInteractions.from_parquet(str(folder), client=client, n_blocks=4)
+    spread = Interactions.read(str(folder), client=client, n_blocks=4)
     model = ItemWeightedPCA(4).fit(spread)
     shutil.rmtree(folder)
-    os.kill(pids(client)[next(iter(client.who_has(spread.blocks.futures).values()))[0]], 9)
+    os.kill(pids(client)[next(iter(client.who_has(spread.rows.futures).values()))[0]], 9)
     with pytest.raises(EquipoiseError, match="is gone"):
-        spread.recommend(model, tmp_path / "lists")
+        write_lists(model, spread, tmp_path / "lists")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_error_that_does_not_go_away_is_passed_on_after_a_few_tries(spread):
-    with pytest.raises(ClusterError, match=r"failed 3 times .* PermissionError: not yours"):
-        spread.blocks.collect(not_allowed)
+    with pytest.raises(ClusterError, match=r"failed 3 times.* PermissionError: not yours"):
+        spread.map(not_allowed)
 
 
 def test_memory_errors_of_a_task_are_said_plainly(spread):
     with pytest.raises(ClusterError, match="a worker ran out of memory"):
-        spread.blocks.collect(out_of_memory)
+        spread.map(out_of_memory)
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +181,7 @@ def small_worker():
 def test_a_catalogue_too_wide_for_a_worker_is_refused_with_the_number(small_worker):
     items = np.arange(400_000)
     data = Interactions.from_pairs(items % 1_000, items)
-    spread = DistributedInteractions.from_interactions(data, client=small_worker, n_blocks=1)
+    spread = data.distribute(small_worker, 1)
     with pytest.raises(ClusterError, match=r"worker .* takes about 819 MB .* 700 MB"):
         ItemWeightedPCA(64).fit(spread)
 
@@ -189,9 +189,9 @@ def test_a_catalogue_too_wide_for_a_worker_is_refused_with_the_number(small_work
 def test_workers_without_memory_end_in_a_clear_error(small_worker):
     small_worker.run_on_scheduler(forgive_nothing)
     data = Interactions.from_pairs([1, 1, 2], [1, 2, 2])
-    spread = DistributedInteractions.from_interactions(data, client=small_worker, n_blocks=1)
-    with pytest.raises(ClusterError, match=r"workers died again and again .* memory"):
-        spread.blocks.collect(hog)
+    spread = data.distribute(small_worker, 1)
+    with pytest.raises(ClusterError, match=r"workers died repeatedly .* memory"):
+        spread.map(hog)
 
 
 def forgive_nothing(dask_scheduler) -> None:
@@ -200,7 +200,7 @@ def forgive_nothing(dask_scheduler) -> None:
 
 def test_a_catalogue_too_wide_for_the_caller_is_refused_with_the_number(client, monkeypatch):
     data = Interactions.from_pairs(np.arange(20_000) % 200, np.arange(20_000))
-    spread = DistributedInteractions.from_interactions(data, client=client)
+    spread = data.distribute(client)
     monkeypatch.setattr(memory, "available_memory", lambda: 80_000_000)
     with pytest.raises(ClusterError, match=r"calls fit takes about 87 MB .* 80 MB is available"):
         ItemWeightedPCA(64).fit(spread)

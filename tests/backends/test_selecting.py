@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise import Interactions
-from equipoise.distributed import StreamedInteractions
-from equipoise.distributed.blocks import RowBlock, pairwise_sum
-from equipoise.distributed.selecting import kth_time
+from equipoise.data.rows import RowBlock, pairwise_sum
+from equipoise.data.split import kth_time
 from equipoise.exceptions import InvalidDataError
 
 
@@ -23,12 +22,15 @@ class HeldBlocks:
         self.parts = parts
         self.rounds = 0
 
-    def collect(self, function, *shared):
+    def __len__(self):
+        return len(self.parts)
+
+    def map(self, function, *shared):
         self.rounds += 1
         return [function(_row_of(times), *shared) for times in self.parts]
 
     def total(self, function, *shared):
-        return pairwise_sum(*self.collect(function, *shared))
+        return pairwise_sum(*self.map(function, *shared))
 
 
 def _row_of(times: np.ndarray) -> RowBlock:
@@ -40,10 +42,12 @@ def _row_of(times: np.ndarray) -> RowBlock:
     st.lists(st.lists(st.integers(-9, 9), max_size=12), min_size=1, max_size=5),
     st.integers(1, 4),
 )
-def test_every_place_is_that_of_sorting_them_all(parts, marks):
+def test_every_place_is_that_of_sorting_them_all(parts, intervals):
     ordered = np.sort(np.concatenate([np.array(part, dtype=np.int64) for part in parts]))
     blocks = HeldBlocks([np.array(part, dtype=np.int64) for part in parts])
-    assert [kth_time(blocks, k, marks=marks) for k in range(len(ordered))] == ordered.tolist()
+    assert [
+        kth_time(blocks, k, intervals=intervals) for k in range(len(ordered))
+    ] == ordered.tolist()
 
 
 def test_few_rounds_find_one_of_many_times():
@@ -60,7 +64,7 @@ def test_dates_are_cut_as_by_the_local_split_ties_together(tmp_path):
     table = {"user": rng.integers(0, 60, 500), "item": rng.integers(0, 40, 500), "timestamp": days}
     pl.DataFrame(table).write_parquet(tmp_path / "t.parquet")
     local = Interactions.read(tmp_path / "t.parquet").holdout(method="temporal", validation=0.0)
-    data = StreamedInteractions.read(tmp_path / "t.parquet", n_blocks=7)
+    data = Interactions.read(tmp_path / "t.parquet", n_blocks=7, memory="4GB")
     split = data.holdout(method="temporal", validation=0.0)
     assert split.train.collect() == local.train
     assert split.test.collect() == local.test
@@ -68,6 +72,6 @@ def test_dates_are_cut_as_by_the_local_split_ties_together(tmp_path):
 
 def test_data_without_times_are_refused(tmp_path):
     pl.DataFrame({"user": [1, 2], "item": [1, 2]}).write_parquet(tmp_path / "t.parquet")
-    data = StreamedInteractions.read(tmp_path / "t.parquet", n_blocks=2)
+    data = Interactions.read(tmp_path / "t.parquet", n_blocks=2, memory="4GB")
     with pytest.raises(InvalidDataError, match=r"method='temporal' needs timestamps"):
         data.holdout(method="temporal")

@@ -10,22 +10,22 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from equipoise.data.readers.encoder import Batch
-from equipoise.distributed.blocks import (
-    RowBlock,
-    Sweep,
-    block_product,
-    driver_bytes,
-    pairwise_sum,
-    worker_bytes,
+from equipoise.data.backends.disk import read_block, write_block
+from equipoise.data.backends.placement import moves, spread
+from equipoise.data.backends.retry import RetryableError, RetryPolicy, results
+from equipoise.data.backends.shuffle import (
+    hash_partition,
+    merge_names,
+    merge_pieces,
+    names_in,
+    split_rows,
 )
-from equipoise.distributed.coding import homes, merge_names, merge_pieces, names_in, split_rows
-from equipoise.distributed.disk import read_block, write_block
-from equipoise.distributed.placement import moves, spread
-from equipoise.distributed.waiting import AskAgain, Patience, answers
+from equipoise.data.block_ops import block_product
+from equipoise.data.readers.encoder import Batch
+from equipoise.data.rows import RowBlock, driver_bytes, pairwise_sum, worker_bytes
 from equipoise.exceptions import InvalidDataError
 from equipoise.memory import format_bytes
-from equipoise.spectral.gram import SparseGram
+from equipoise.spectral.gram import SparseGram, Sweep
 
 
 def block_of(matrix) -> RowBlock:
@@ -43,7 +43,7 @@ def test_products_of_blocks_add_up_to_that_of_the_whole(compiled, weighted, dtyp
     V, w = rng.standard_normal((12, 5)), rng.random(12)
     expected = gram.weighted_product(w)(V) if weighted else gram.product(V)
     weights = w.astype(dtype) if weighted else None
-    ask = Sweep(V.astype(dtype), weights, gram.scale, None, compiled, 1)
+    ask = Sweep(V.astype(dtype), weights, gram.scale, compiled, 1)
     parts = [block_product(block_of(dense[i : i + 10]), ask) for i in range(0, 40, 10)]
     assert parts[0].dtype == dtype
     within = 1e-6 if dtype == np.float32 else 1e-14
@@ -52,7 +52,7 @@ def test_products_of_blocks_add_up_to_that_of_the_whole(compiled, weighted, dtyp
 
 def test_values_beyond_float32_are_multiplied_in_units():
     block = block_of([[1e30, 2e30], [0.0, 1e30]])
-    ask = Sweep(np.eye(2, dtype=np.float32), None, 5e60, None, False, None)
+    ask = Sweep(np.eye(2, dtype=np.float32), None, 5e60, False, None)
     np.testing.assert_allclose(block_product(block, ask), [[0.2, 0.4], [0.4, 1.0]], rtol=1e-6)
 
 
@@ -82,16 +82,16 @@ def test_a_block_whose_worker_is_gone_is_not_moved_but_made_again():
 
 def test_the_home_of_an_id_is_the_same_in_every_process():
     code = (
-        "import polars as pl; from equipoise.distributed.coding import homes\n"
-        "print(homes(pl.Series(['ann', 'bob', 'eve']), 7).tolist())"
+        "import polars as pl; from equipoise.data.backends.shuffle import hash_partition\n"
+        "print(hash_partition(pl.Series(['ann', 'bob', 'eve']), 7).tolist())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(homes(pl.Series(["ann", "bob", "eve"]), 7).tolist())
+    assert done.stdout.strip() == str(hash_partition(pl.Series(["ann", "bob", "eve"]), 7).tolist())
 
 
 def test_homes_spread_ids_evenly():
     for ids in (pl.Series(np.arange(10_000)), pl.Series([f"user-{i}" for i in range(10_000)])):
-        counts = np.bincount(homes(ids, 8), minlength=8)
+        counts = np.bincount(hash_partition(ids, 8), minlength=8)
         assert counts.min() > 1_000
         assert counts.max() < 1_500
 
@@ -179,9 +179,9 @@ class Alive:
 
 
 def test_a_result_that_takes_longer_than_a_glance_to_arrive_is_waited_for():
-    assert answers(Alive(), lambda: [Computed()], Patience(glance=0.2)) == [7]
+    assert results(Alive(), lambda: [Computed()], RetryPolicy(interval=0.2)) == [7]
 
 
 def test_a_task_that_timed_out_is_asked_again_with_its_own_reason():
-    with pytest.raises(AskAgain, match="store does not answer"):
-        answers(Alive(), lambda: [Failed()], Patience(glance=0.2))
+    with pytest.raises(RetryableError, match="store does not answer"):
+        results(Alive(), lambda: [Failed()], RetryPolicy(interval=0.2))

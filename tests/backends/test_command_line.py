@@ -9,7 +9,7 @@ import pytest
 import equipoise
 from equipoise import ItemWeightedPCA
 from equipoise.cli.app import run
-from tests.distributed.subspaces import assert_same_model
+from tests.backends.subspaces import assert_same_model
 
 
 def fitted(table_folder, tmp_path, capsys, *options: str):

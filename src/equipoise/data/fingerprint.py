@@ -1,4 +1,4 @@
-"""Equality of content: the bytes that a fingerprint is taken of."""
+"""Fingerprints: equal data have equal text, whatever machine and backend they are on."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 
-def fingerprint(matrix: sparse.csr_array, user_ids: NDArray[Any], item_ids: NDArray[Any]) -> str:
-    """Return the SHA-256 of a canonical matrix and the ids of its rows and columns.
+def fingerprint(
+    shape: tuple[int, int],
+    dtype: np.dtype[Any],
+    row_digests: NDArray[np.void],
+    user_ids: NDArray[Any],
+    item_ids: NDArray[Any],
+) -> str:
+    """Return the SHA-256 of the hashes of all rows and the ids of rows and columns.
 
     Index width and byte order do not count; the type of the values and of the ids does.
     """
-    digest = hashlib.sha256(f"{matrix.shape} {matrix.dtype.name}".encode())
-    for part in (matrix.indptr, matrix.indices):
-        digest.update(part.astype("<i8").tobytes())
-    digest.update(_little_endian(matrix.data))
+    digest = hashlib.sha256(f"{shape} {dtype.name}".encode())
+    digest.update(row_digests.tobytes())
     for ids in (user_ids, item_ids):
         digest.update(_id_bytes(ids))
     return digest.hexdigest()
@@ -31,12 +34,9 @@ def same_optional(one: NDArray[Any] | None, other: NDArray[Any] | None) -> bool:
     return np.array_equal(one, other)
 
 
-def _little_endian(values: NDArray[Any]) -> bytes:
-    return values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
-
-
 def _id_bytes(ids: NDArray[Any]) -> bytes:
     if ids.dtype.kind != "O":
-        return f"\n{ids.dtype.name}\n".encode() + _little_endian(ids)
+        little = ids.astype(ids.dtype.newbyteorder("<"), copy=False)
+        return f"\n{ids.dtype.name}\n".encode() + little.tobytes()
     # repr keeps 1 and "1" apart; "\n" cannot occur in the repr of a str
     return ("\nobject\n" + "\n".join(map(repr, ids))).encode()

@@ -8,15 +8,17 @@ import pytest
 
 import equipoise
 from equipoise import Interactions, ItemWeightedPCA, NormalizedPCA, VanillaPCA
+from equipoise.data.backends.dask import connect
+from equipoise.data.block_ops import block_product
 from equipoise.data.catalog import load_dataset
-from equipoise.distributed import ClusterError, DistributedInteractions, open_interactions
-from equipoise.distributed.blocks import block_product
-from equipoise.distributed.interactions import connect
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from tests.distributed.conftest import shuffled_rows
-from tests.distributed.object_store import object_store
-from tests.distributed.slow_models import wait_until
-from tests.distributed.subspaces import assert_same_model
+from equipoise.evaluation.by_block import user_metrics
+from equipoise.exceptions import ClusterError, InvalidDataError, InvalidParameterError
+from equipoise.metrics.by_block import item_auc_by_block, item_error_by_block
+from equipoise.models.lists import write_lists
+from tests.backends.conftest import shuffled_rows
+from tests.backends.object_store import object_store
+from tests.backends.slow_models import wait_until
+from tests.backends.subspaces import assert_same_model
 from tests.recorded_progress import Recorded
 
 pytestmark = pytest.mark.distributed
@@ -26,10 +28,10 @@ pytestmark = pytest.mark.distributed
 def test_parquet_on_a_cluster_is_what_a_local_read_gives(
     client, table_folder, local, n_blocks, rows
 ):
-    spread = DistributedInteractions.from_parquet(
+    spread = Interactions.read(
         str(table_folder), client=client, n_blocks=n_blocks, rows_per_task=rows
     )
-    assert len(spread.blocks) == n_blocks
+    assert len(spread.rows) == n_blocks
     assert spread.collect() == local
 
 
@@ -41,7 +43,7 @@ def test_duplicates_are_merged_as_by_a_local_read(client, tmp_path, duplicates):
     table.write_parquet(tmp_path / "t.parquet", row_group_size=50)
     options = {"duplicates": duplicates}
     local = Interactions.read(tmp_path / "t.parquet", **options)
-    spread = DistributedInteractions.from_parquet(
+    spread = Interactions.read(
         str(tmp_path), client=client, n_blocks=3, rows_per_task=50, **options
     )
     assert spread.collect() == local
@@ -54,22 +56,22 @@ def test_files_whose_whole_numbers_differ_in_width_agree(client, tmp_path):
     pl.DataFrame({"user": pl.Series([2, 3], dtype=pl.Int64), "item": [6, 7]}).write_parquet(
         tmp_path / "b.parquet"
     )
-    spread = DistributedInteractions.from_parquet(str(tmp_path), client=client, n_blocks=2)
+    spread = Interactions.read(str(tmp_path), client=client, n_blocks=2)
     assert spread.collect() == Interactions.read(tmp_path)
 
 
 def test_a_dask_data_frame_is_taken_as_it_is(client, table_folder, local):
     frames = pytest.importorskip("dask.dataframe")
     frame = frames.from_pandas(pl.read_parquet(table_folder).to_pandas(), npartitions=4)
-    assert DistributedInteractions.from_dask(frame, client=client, n_blocks=3).collect() == local
+    assert Interactions.from_dask(frame, client=client, n_blocks=3).collect() == local
 
 
 def test_a_url_is_read_through_fsspec(client, table_folder, local):
-    spread = open_interactions(
-        f"file://{table_folder}/*.parquet", scheduler=client.scheduler.address, n_blocks=2
+    spread = Interactions.read(
+        f"file://{table_folder}/*.parquet", client=client.scheduler.address, n_blocks=2
     )
     assert spread.collect() == local
-    spread.blocks.client.close()
+    spread.rows.client.close()
 
 
 def test_an_object_store_gives_the_table_and_takes_the_lists(client, table_folder, local):
@@ -77,12 +79,12 @@ def test_an_object_store_gives_the_table_and_takes_the_lists(client, table_folde
     with object_store() as (objects, options):
         for path in table_folder.iterdir():
             objects[f"bucket/plays/{path.name}"] = path.read_bytes()
-        spread = DistributedInteractions.from_parquet(
+        spread = Interactions.read(
             "s3://bucket/plays", client=client, n_blocks=3, storage_options=options
         )
         assert spread.collect() == local
         model = ItemWeightedPCA(4).fit(spread)
-        rows = spread.recommend(model, "s3://bucket/lists/today", N=3, storage_options=options)
+        rows = write_lists(model, spread, "s3://bucket/lists/today", N=3, storage_options=options)
         written = {name for name in objects if name.startswith("bucket/lists/")}
         assert written == {
             *(f"bucket/lists/today/part-{number:05}.parquet" for number in range(3)),
@@ -124,7 +126,7 @@ def test_local_and_cluster_agree_on_the_papers_data(client, data_dir, name):
     data = load_dataset(name, preprocessing="paper", data_dir=data_dir)
     reference = ItemWeightedPCA(16, tol=1e-8).fit(data)
     for n_blocks in (1, 4, 13) if name == "lastfm-2k" else (2, 7):
-        spread = DistributedInteractions.from_interactions(data, client=client, n_blocks=n_blocks)
+        spread = data.distribute(client, n_blocks)
         assert_same_model(ItemWeightedPCA(16, tol=1e-8).fit(spread), reference)
 
 
@@ -134,7 +136,7 @@ def test_everything_measured_on_the_papers_data_is_what_the_local_path_measures(
     client, data_dir, name
 ):
     local = load_dataset(name, preprocessing="paper", data_dir=data_dir)
-    spread = DistributedInteractions.from_interactions(local, client=client, n_blocks=5)
+    spread = local.distribute(client, 5)
     ours, theirs = spread.holdout(), local.holdout()
     for part in ("train", "validation", "test"):
         collected, expected = getattr(ours, part).collect(), getattr(theirs, part)
@@ -147,15 +149,15 @@ def test_everything_measured_on_the_papers_data_is_what_the_local_path_measures(
     )
     U, X = model.components_.T, theirs.train.matrix
     np.testing.assert_allclose(
-        ours.train.item_error(U), equipoise.metrics.item_error(X, U), atol=1e-9
+        item_error_by_block(ours.train, U), equipoise.metrics.item_error(X, U), atol=1e-9
     )
     items = np.arange(0, local.n_items, 37)
     np.testing.assert_allclose(
-        ours.train.item_auc(U, items=items),
+        item_auc_by_block(ours.train, U, items=items),
         equipoise.metrics.item_auc(X, U, items=items),
         atol=1e-5,
     )
-    found = ours.train.user_metrics(ours.test, model, ks=[10], metrics=["recall", "ndcg", "map"])
+    found = user_metrics(ours.train, ours.test, model, ks=[10], metrics=["recall", "ndcg", "map"])
     lists = model.recommend(theirs.train, N=10).ids
     columns = theirs.train.item_index(lists.ravel()).reshape(lists.shape)
     table = equipoise.metrics.ranking_metrics(
@@ -168,7 +170,7 @@ def test_everything_measured_on_the_papers_data_is_what_the_local_path_measures(
 def test_blocks_that_no_user_fell_into_do_no_harm(client, tmp_path):
     table = {"user": [1, 1, 1, 2, 2, 2], "item": [1, 2, 3, 1, 2, 3], "timestamp": range(6)}
     pl.DataFrame(table).write_parquet(tmp_path / "t.parquet")
-    spread = DistributedInteractions.from_parquet(str(tmp_path), client=client, n_blocks=9)
+    spread = Interactions.read(str(tmp_path), client=client, n_blocks=9)
     local = Interactions.read(tmp_path)
     for method, options in (("leave_last_n", {}), ("temporal", {"test": 0.34})):
         ours, theirs = (data.holdout(method=method, **options) for data in (spread, local))
@@ -180,14 +182,14 @@ def test_blocks_that_no_user_fell_into_do_no_harm(client, tmp_path):
 @pytest.mark.parametrize("sweeps", ["few", "many"])
 def test_the_passes_of_the_certificate_and_the_progress_are_those_made(spread, monkeypatch, sweeps):
     made, seen = [], Recorded()
-    total = spread.blocks.total
+    total = spread.rows.total
 
     def counted(function, *shared, **options):
         if function is block_product:
             made.append(function)
         return total(function, *shared, **options)
 
-    monkeypatch.setattr(spread.blocks, "total", counted)
+    monkeypatch.setattr(spread.rows, "total", counted)
     model = ItemWeightedPCA(6, sweeps=sweeps).fit(spread, progress=seen)
     told = [int(note.split()[0]) for note in seen.notes()]
     assert model.certificate_.sweeps == len(made)
@@ -202,9 +204,7 @@ def test_local_and_cluster_agree_on_a_table_of_the_papers_data(client, data_dir,
     data = load_dataset("lastfm-2k", preprocessing="paper", data_dir=data_dir)
     shuffled_rows(data).write_parquet(tmp_path / "plays.parquet", row_group_size=10_000)
     local = Interactions.read(tmp_path)
-    spread = DistributedInteractions.from_parquet(
-        str(tmp_path), client=client, n_blocks=6, rows_per_task=10_000
-    )
+    spread = Interactions.read(str(tmp_path), client=client, n_blocks=6, rows_per_task=10_000)
     assert spread.collect() == local
     assert_same_model(
         ItemWeightedPCA(16, tol=1e-8).fit(spread), ItemWeightedPCA(16, tol=1e-8).fit(local)
@@ -213,7 +213,7 @@ def test_local_and_cluster_agree_on_a_table_of_the_papers_data(client, data_dir,
 
 def test_the_bits_do_not_depend_on_the_number_of_workers(cluster, client, table_folder):
     def fitted() -> bytes:
-        spread = DistributedInteractions.from_parquet(str(table_folder), client=client, n_blocks=7)
+        spread = Interactions.read(str(table_folder), client=client, n_blocks=7)
         return ItemWeightedPCA(6).fit(spread).components_.tobytes()
 
     with_three = fitted()
@@ -232,7 +232,7 @@ def test_a_cluster_prepares_splits_and_measures_like_the_local_path(spread, loca
     assert split.train.collect() == expected.train
     assert split.test.collect() == expected.test
     model = ItemWeightedPCA(6, tol=1e-9).fit(split.train)
-    recall = split.train.user_metrics(split.test, model, ks=[10], metrics=["recall"])
+    recall = user_metrics(split.train, split.test, model, ks=[10], metrics=["recall"])
     lists = model.recommend(expected.train, N=10).ids
     columns = expected.train.item_index(lists.ravel()).reshape(lists.shape)
     assert recall["recall@10"].value == pytest.approx(
@@ -240,11 +240,11 @@ def test_a_cluster_prepares_splits_and_measures_like_the_local_path(spread, loca
     )
     U = model.components_.T
     np.testing.assert_allclose(
-        split.train.item_auc(U, items=[0, 5]),
+        item_auc_by_block(split.train, U, items=[0, 5]),
         equipoise.metrics.item_auc(expected.train.matrix, U, items=[0, 5]),
         atol=1e-4,
     )
-    rows = split.train.recommend(model, tmp_path / "lists", N=10)
+    rows = write_lists(model, split.train, tmp_path / "lists", N=10)
     table = pl.read_parquet(tmp_path / "lists").sort("user", "rank")
     assert len(table) == rows
     order = np.argsort(expected.train.user_ids.astype(str))
@@ -253,26 +253,26 @@ def test_a_cluster_prepares_splits_and_measures_like_the_local_path(spread, loca
 
 def test_a_table_without_the_column_is_refused_by_its_workers(client, table_folder):
     with pytest.raises(InvalidDataError, match="there is no column 'listener'"):
-        DistributedInteractions.from_parquet(str(table_folder), client=client, user="listener")
+        Interactions.read(str(table_folder), client=client, user="listener")
 
 
 def test_a_bad_value_is_named_with_its_place(client, tmp_path):
     table = pl.DataFrame({"user": [1, 2, 3], "item": [1, 1, 1], "value": [1.0, 2.0, -3.0]})
     table.write_parquet(tmp_path / "t.parquet", row_group_size=2)
     with pytest.raises(InvalidDataError, match=r"t.parquet, row 2 .* is negative"):
-        DistributedInteractions.from_parquet(str(tmp_path), client=client, rows_per_task=2)
+        Interactions.read(str(tmp_path), client=client, rows_per_task=2)
 
 
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
-        (lambda c: DistributedInteractions.from_parquet("/no/where", client=c), InvalidDataError,
+        (lambda c: Interactions.read("/no/where", client=c), InvalidDataError,
          "there is no Parquet file at /no/where"),
-        (lambda c: DistributedInteractions.from_parquet("nope://x", client=c), InvalidDataError,
+        (lambda c: Interactions.read("nope://x", client=c), InvalidDataError,
          "cannot be listed"),
-        (lambda c: DistributedInteractions.from_dask([1], client=c), InvalidParameterError,
+        (lambda c: Interactions.from_dask([1], client=c), InvalidParameterError,
          "takes a Dask DataFrame, got list"),
-        (lambda c: DistributedInteractions.from_parquet("x", client=c, duplicates="mean"),
+        (lambda c: Interactions.read("x", client=c, duplicates="mean"),
          InvalidParameterError, "is not a policy"),
     ],
 )  # fmt: skip
@@ -284,7 +284,7 @@ def test_what_cannot_be_read_is_refused(client, call, error, text):
 def test_an_empty_table_is_refused(client, tmp_path):
     pl.DataFrame({"user": [1], "item": [1], "value": [0]}).write_parquet(tmp_path / "t.parquet")
     with pytest.raises(InvalidDataError, match="hold no interaction"):
-        DistributedInteractions.from_parquet(str(tmp_path), client=client)
+        Interactions.read(str(tmp_path), client=client)
 
 
 def test_without_a_client_the_way_to_one_is_named(monkeypatch):

@@ -1,4 +1,4 @@
-"""Lists for all users of data in blocks: one Parquet file a block, all of them or none."""
+"""Lists for all users, written block by block: one Parquet file per block, all of them or none."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
-from equipoise.distributed.blocks import RowBlock
+from equipoise.data.rows import RowBlock
 from equipoise.exceptions import InvalidDataError, OutputError, require_extra
 from equipoise.files import write_whole
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from equipoise.distributed.blocked import BlockedInteractions
 
 
 class Recommends(Protocol):
@@ -44,9 +42,9 @@ class Request(NamedTuple):
     storage: Mapping[str, Any] | None  # None: a folder of the file system
 
 
-def recommend(
-    data: BlockedInteractions,
+def write_lists(
     model: Recommends,
+    data: Interactions,
     folder: str | os.PathLike[str],
     *,
     N: int = 10,
@@ -55,20 +53,19 @@ def recommend(
     items: Iterable[Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> int:
-    """Write the N best items of every user, a Parquet file a block: user, rank, item, score.
+    """Write the N best items of every user, one Parquet file per block: user, rank, item, score.
 
-    A folder appears under its name when every list is in it. On an object store, which has no
-    folders to rename, the file `_SUCCESS` is written last, and what was written is removed if
-    anything fails.
+    The folder gets its name when every list is in it. On an object store, which cannot rename
+    folders, the file `_SUCCESS` is written last, and all files are removed if anything fails.
 
     Parameters
     ----------
-    data : BlockedInteractions
-        The users, with what they have touched.
     model : Recommender
         Fitted; sent to every worker once.
+    data : Interactions
+        The users, with their interactions; in memory, on disk or on a cluster.
     folder : path or URL
-        Must not be there yet. With a cluster: where all workers can write.
+        Must not exist yet. With a cluster: a place where all workers can write.
     N, filter_already_liked_items, filter_items, items
         As in `Recommender.recommend`.
     storage_options : mapping, optional
@@ -85,38 +82,38 @@ def recommend(
         "items": None if items is None else list(items),
     }
     names = _names_needed(model, data.item_ids)
-    numbers = [(number,) for number in range(len(data.blocks))]
+    numbers = [(number,) for number in range(len(data.rows))]
     if "://" in str(folder):
         storage = dict(storage_options or {})
         request = Request(model, N, options, names, str(folder), storage)
         return _into_store(data, request, numbers)
     target = Path(folder)
     if target.exists():
-        raise OutputError(f"{target} is there already. Remove it, or write elsewhere.")
+        raise OutputError(f"{target} exists already. Remove it, or choose another name.")
     staging = target.with_name(f".equipoise-{secrets.token_hex(8)}.tmp")
     try:
         staging.mkdir()
         request = Request(model, N, options, names, str(staging.resolve()), None)
-        rows = data.blocks.collect(_write_lists, request, each=numbers)
+        rows = data.map(_write_lists, request, each=numbers)
         _remove_leftovers(staging, len(numbers))
         staging.rename(target)
     except OSError as error:
         raise OutputError(
-            f"{target} was not written: {error.strerror or error}. Nothing is there. Check that "
-            "its folder exists, has room, and is one that every worker can write to."
+            f"{target} was not written: {error.strerror or error}. Nothing was kept. Check that "
+            "its parent folder exists, has free space, and that every worker can write to it."
         ) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return sum(rows)
 
 
-def _into_store(data: BlockedInteractions, request: Request, numbers: list[tuple[int]]) -> int:
+def _into_store(data: Interactions, request: Request, numbers: list[tuple[int]]) -> int:
     fsspec = require_extra("fsspec", "dask", f"writing {request.place}")
     system, path = fsspec.core.url_to_fs(request.place, **(request.storage or {}))
     if system.exists(path):
-        raise OutputError(f"{request.place} is there already. Remove it, or write elsewhere.")
+        raise OutputError(f"{request.place} exists already. Remove it, or choose another name.")
     try:
-        rows = data.blocks.collect(_write_lists, request, each=numbers)
+        rows = data.map(_write_lists, request, each=numbers)
         system.pipe_file(f"{path}/_SUCCESS", b"")
     except BaseException:  # Ctrl-C too: lists of some users only must not stay behind
         if system.exists(path):
@@ -126,7 +123,7 @@ def _into_store(data: BlockedInteractions, request: Request, numbers: list[tuple
 
 
 def _names_needed(model: Recommends, item_ids: NDArray[Any]) -> NDArray[Any] | None:
-    """The ids of the columns, where the model knows its items in another order."""
+    """The ids of the columns, where the model has its items in another order."""
     if model.item_ids_ is None and model.n_features_in_ != len(item_ids):
         raise InvalidDataError(
             f"the model has {model.n_features_in_} items and no ids, the data have "

@@ -1,8 +1,8 @@
-"""Ids to codes in a distributed way: every part codes its own, a tree merges what they found.
+"""Shuffle rows to the blocks of their users: ids to codes, without a list of all users.
 
-Merging vocabularies in the order of the parts keeps ids in the order in which they first appear,
-which is the order of `Interactions.read`. Users are dealt out by a hash of their id, so that all
-rows of a user meet in one block without anybody knowing all users.
+Each part codes its own ids, and a tree merges the vocabularies in the order of the parts. Ids so
+stay in order of first appearance, which is the order of a read into memory. A hash of the user id
+decides the block, and all rows of a user meet there.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from numpy.typing import NDArray
 from equipoise.data.assembly import CodedPairs, Duplicates, assemble
 from equipoise.data.readers.encoder import Batch, Encoder
 from equipoise.data.readers.vocabulary import ColumnVocabulary
-from equipoise.distributed.blocks import RowBlock
+from equipoise.data.rows import RowBlock
 from equipoise.exceptions import InvalidDataError
 
 # A position is the number of the part and the row within it, in one sortable integer.
 _ROW_BITS = 40
 
-# 2⁶⁴ by the golden ratio: neighbouring numbers go to distant places
+# 2⁶⁴ divided by the golden ratio: scatters neighboring numbers
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Names(NamedTuple):
-    """What a part (or all parts up to here) calls its items, and how it types its users."""
+    """The items of a part (or of all parts up to here), and the type of its users."""
 
     items: pl.Series
-    users: pl.Series  # empty: only its type counts
+    users: pl.Series  # empty: only the type matters
     roles: frozenset[str]
     rows: int
 
@@ -70,7 +70,7 @@ def names_in(batch: Batch) -> Names:
 
 
 def merge_names(*parts: Names) -> Names:
-    """Return the names of neighbouring parts together, in order of first appearance."""
+    """Return the names of neighboring parts together, in order of first appearance."""
     users, items = ColumnVocabulary("user"), ColumnVocabulary("item")
     for part in parts:
         if part.roles != parts[0].roles:
@@ -85,7 +85,7 @@ def merge_names(*parts: Names) -> Names:
 
 
 def split_rows(batch: Batch, part: int, n_blocks: int, names: Names) -> list[Piece]:
-    """Return the rows of a part, dealt out to the blocks."""
+    """Return the rows of a part, divided among the blocks."""
     coded = PartEncoder(batch)
     columns = coded.columns
     codes = columns["user"]
@@ -95,14 +95,14 @@ def split_rows(batch: Batch, part: int, n_blocks: int, names: Names) -> list[Pie
     first += np.int64(part) << _ROW_BITS
     item_code = ColumnVocabulary.of("item", names.items).encode(coded.item_names.known)
     items = item_code[columns["item"]] if len(codes) else columns["item"]
-    home = homes(ids, n_blocks)
-    row_home = home[codes]
-    order = np.argsort(row_home, kind="stable")
-    bounds = np.searchsorted(row_home[order], np.arange(n_blocks + 1))
+    block_of_user = hash_partition(ids, n_blocks)
+    block_of_row = block_of_user[codes]
+    order = np.argsort(block_of_row, kind="stable")
+    bounds = np.searchsorted(block_of_row[order], np.arange(n_blocks + 1))
     place = np.empty(len(ids), np.int32)
     pieces = []
     for block in range(n_blocks):
-        there = np.flatnonzero(home == block)
+        there = np.flatnonzero(block_of_user == block)
         place[there] = np.arange(len(there), dtype=np.int32)
         rows = order[bounds[block] : bounds[block + 1]]
         values, times = columns.get("value"), columns.get("timestamp")
@@ -119,12 +119,12 @@ def split_rows(batch: Batch, part: int, n_blocks: int, names: Names) -> list[Pie
     return pieces
 
 
-def homes(ids: pl.Series, n_blocks: int) -> NDArray[np.intp]:
+def hash_partition(ids: pl.Series, n_blocks: int) -> NDArray[np.intp]:
     """Return the block of each id: by a hash that is the same in every process and version.
 
     Examples
     --------
-    >>> homes(pl.Series([3, 4, 5, 3]), 4).tolist()
+    >>> hash_partition(pl.Series([3, 4, 5, 3]), 4).tolist()
     [0, 1, 3, 0]
     """
     kind = ids.dtype
@@ -137,7 +137,7 @@ def homes(ids: pl.Series, n_blocks: int) -> NDArray[np.intp]:
 
 
 def merge_pieces(pieces: list[Piece], names: Names, duplicates: Duplicates) -> RowBlock:
-    """Return the block that pieces of all parts, in their order, make up."""
+    """Return the block made from the pieces of all parts, in their order."""
     vocabulary = ColumnVocabulary.of("user", names.users)
     users, first = [], []
     for piece in pieces:

@@ -1,0 +1,1 @@
+"""Where rows are stored: in memory, in blocks on disk, in blocks on a Dask cluster."""

@@ -1,0 +1,64 @@
+"""Rows in memory: exactly one block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from equipoise.data.block_ops import prepared_block, size_of
+from equipoise.data.rows import BlockSize, Each, Prepare, RowBlock, own
+
+
+class MemoryRows:
+    """One block in this process. Its arrays become read-only."""
+
+    threads_per_block: int | None = None
+
+    def __init__(self, block: RowBlock) -> None:
+        X = block.matrix
+        for array in (X.data, X.indices, X.indptr, block.user_ids, block.order, block.timestamps):
+            if array is not None:
+                array.flags.writeable = False
+        self._block = block
+
+    def __len__(self) -> int:
+        return 1
+
+    def sizes(self) -> list[BlockSize]:
+        """Return the counts of the block."""
+        return [size_of(self._block)]
+
+    def whole(self) -> RowBlock | None:
+        """Return the block."""
+        return self._block
+
+    def handles(self) -> list[Any]:
+        """Return the block itself as its placeholder."""
+        return [self._block]
+
+    def map(
+        self, function: Callable[..., Any], *shared: Any, each: Each | None = None
+    ) -> list[Any]:
+        """Return the result for the block, in a list."""
+        return [function(self._block, *shared, *own(each, 0))]
+
+    def total(self, function: Callable[..., Any], *shared: Any, each: Each | None = None) -> Any:
+        """Return the result for the block."""
+        return function(self._block, *shared, *own(each, 0))
+
+    def transform(
+        self, function: Callable[..., RowBlock], *shared: Any, each: Each | None = None
+    ) -> MemoryRows:
+        """Return a new block."""
+        return MemoryRows(function(self._block, *shared, *own(each, 0)))
+
+    def prepared(self, prepare: Prepare) -> MemoryRows:
+        """Return the block with a function applied to its matrix."""
+        return MemoryRows(prepared_block(self._block, prepare))
+
+    def memory_limit(self) -> int | None:
+        """Return None: the data are in memory already."""
+        return None
+
+    def check_memory(self, n_items: int, width: int, columns: int) -> None:
+        """Do nothing: the vectors of a fit are small compared with data in memory."""

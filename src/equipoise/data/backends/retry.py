@@ -1,0 +1,115 @@
+"""Retries on a cluster: what is repeated, how often, and when to give up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import Any, NamedTuple
+
+from equipoise.exceptions import ClusterError, EquipoiseError
+
+# How often a computation is tried where the next attempt may succeed.
+ATTEMPTS = 3
+
+
+class RetryPolicy(NamedTuple):
+    """How long a cluster may lack its scheduler or all workers, and seconds between checks."""
+
+    lost_after: float = 60.0
+    interval: float = 2.0
+
+
+class RetryableError(Exception):
+    """A computation was lost, for the reason given, and must be repeated; never shown."""
+
+
+def results(client: Any, submit: Callable[[], list[Any]], retry: RetryPolicy) -> list[Any]:
+    """Return the results of the futures that `submit` returns.
+
+    Raises
+    ------
+    RetryableError
+        If something failed that may succeed in the next attempt.
+    ClusterError
+        If the scheduler is lost, no worker is left, workers keep dying, or memory ran out.
+    EquipoiseError
+        Whatever a task refused, unchanged.
+    """
+    from distributed import KilledWorker
+
+    try:
+        futures = submit()
+        return [_result(client, future, retry) for future in futures]
+    except EquipoiseError:
+        raise
+    except KilledWorker as error:
+        raise ClusterError(
+            f"workers died repeatedly on one block ({error}). The usual reason is memory: "
+            "use smaller blocks (more of them), fewer threads per worker, or larger workers."
+        ) from error
+    except MemoryError as error:
+        raise ClusterError(
+            "a worker ran out of memory. Use smaller blocks (more of them), fewer threads "
+            "per worker, or larger workers."
+        ) from error
+    except FileNotFoundError as error:
+        raise ClusterError(
+            f"a block had to be read again, and its file is gone: {error}. Put it back, or read "
+            "the data again."
+        ) from error
+    except (CancelledError, OSError, TimeoutError) as error:
+        _refuse_lost_scheduler(client, retry, error)
+        raise RetryableError(f"{type(error).__name__}: {error}") from error
+
+
+def with_retries(client: Any, submit: Callable[[], list[Any]], retry: RetryPolicy) -> list[Any]:
+    """Return the results, repeating what was lost with a worker, a few times."""
+    reason: BaseException = RetryableError("")
+    for _ in range(ATTEMPTS):
+        try:
+            return results(client, submit, retry)
+        except RetryableError as again:
+            reason = again
+    raise ClusterError(
+        f"the cluster failed {ATTEMPTS} times; the last time with {reason}. Check the logs of the "
+        "workers, and that all of them can read the files."
+    ) from reason
+
+
+def _result(client: Any, future: Any, retry: RetryPolicy) -> Any:
+    """Wait for one result, and check from time to time that the cluster has workers."""
+    without_workers_since: float | None = None
+    interval = retry.interval
+    while True:
+        try:
+            return future.result(timeout=interval)
+        except TimeoutError:
+            if future.status == "error":
+                return future.result()  # raises the error of the task
+            if future.status == "finished":  # and the transfer of the result takes longer
+                interval *= 2
+        if client.status != "running":
+            raise CancelledError("the connection to the scheduler is lost")
+        if client.nthreads():
+            without_workers_since = None
+            continue
+        without_workers_since = without_workers_since or time.monotonic()
+        if time.monotonic() - without_workers_since > retry.lost_after:
+            raise ClusterError(
+                f"the cluster at {client.scheduler.address} has had no worker for "
+                f"{retry.lost_after:g} seconds. Start workers (dask worker "
+                f"{client.scheduler.address}) and repeat the call."
+            )
+
+
+def _refuse_lost_scheduler(client: Any, retry: RetryPolicy, error: BaseException) -> None:
+    """Give the client time to reconnect to the scheduler; refuse if it does not."""
+    deadline = time.monotonic() + retry.lost_after
+    while client.status == "connecting" and time.monotonic() < deadline:
+        time.sleep(min(retry.interval, 0.2))
+    if client.status != "running":
+        raise ClusterError(
+            "the scheduler is lost, and with it the blocks that its workers held. Start the "
+            "cluster again, load the data, and repeat the call; nothing was half-written."
+        ) from error

@@ -1,0 +1,259 @@
+"""Pure functions of one block of users: every backend runs the same ones."""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from equipoise.data.assembly import CodedPairs, assemble
+from equipoise.data.rows import BlockSize, RowBlock
+from equipoise.spectral.gram import Sweep, gram_matrix, sweep_rows
+from equipoise.spectral.norms import column_norms, squared_column_norms
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+class Taken(NamedTuple):
+    """A submatrix and, for each of its entries, the position it had in the old `matrix.data`."""
+
+    matrix: sp.csr_array
+    positions: NDArray[np.intp]
+
+
+def take(
+    matrix: sp.csr_array,
+    users: NDArray[np.intp] | slice = slice(None),
+    items: NDArray[np.intp] | slice = slice(None),
+) -> Taken:
+    """Return rows and columns in the order given; entries carry their old position.
+
+    Examples
+    --------
+    >>> X = sp.csr_array([[5.0, 6.0], [0.0, 7.0]])
+    >>> part = take(X, items=np.array([1, 0]))
+    >>> part.matrix.toarray().tolist(), part.positions.tolist()
+    ([[6.0, 5.0], [7.0, 0.0]], [1, 0, 2])
+    """
+    entry = np.arange(matrix.nnz, dtype=np.intp)
+    moved = sp.csr_array((entry, matrix.indices, matrix.indptr), shape=matrix.shape)
+    moved = moved[users][:, items]
+    moved.sort_indices()
+    positions = moved.data
+    parts = (matrix.data[positions], moved.indices, moved.indptr)
+    return Taken(_marked(sp.csr_array(parts, shape=moved.shape)), positions)
+
+
+def whole(block: RowBlock) -> RowBlock:
+    """Return the block unchanged."""
+    return block
+
+
+def size_of(block: RowBlock) -> BlockSize:
+    """Return the counts of a block."""
+    X, times = block.matrix, block.timestamps
+    n_bytes = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    n_bytes += 0 if times is None else times.nbytes
+    return BlockSize(X.shape[0], int(X.nnz), int(n_bytes), times is not None, X.dtype)
+
+
+def user_ids_of(block: RowBlock) -> NDArray[Any]:
+    """Return the ids of the rows."""
+    return block.user_ids
+
+
+def order_of(block: RowBlock) -> NDArray[np.int64]:
+    """Return the ranks of the rows in the data."""
+    return block.order
+
+
+def column_powers(block: RowBlock, power: int) -> Floats:
+    """Σ_i X_ij^power of the stored entries, for every item j; the power is 0, 1 or 2."""
+    X = block.matrix
+    if power == 2:
+        return squared_column_norms(X)
+    return np.bincount(X.indices, X.data if power else None, X.shape[1]).astype(np.float64)
+
+
+def norms_of_columns(block: RowBlock) -> Floats:
+    """Return ‖X_·j‖₂ of the block's rows, for every item j."""
+    return column_norms(block.matrix)
+
+
+def largest_value(block: RowBlock) -> float:
+    """Return the largest entry, 0 if there is none."""
+    return float(block.matrix.data.max(initial=0.0))
+
+
+def entries_per_user(block: RowBlock) -> NDArray[np.int64]:
+    """Return how many interactions each user has."""
+    counts: NDArray[np.int64] = np.diff(block.matrix.indptr).astype(np.int64)
+    return counts
+
+
+def items_kept_per_user(block: RowBlock, items: Mask, users: Mask) -> NDArray[np.intp]:
+    """Count the kept items of each kept user."""
+    X = block.matrix
+    if items.all():
+        return np.where(users, np.diff(X.indptr), 0)
+    ends = np.append(0, np.cumsum(items[X.indices]))[X.indptr]
+    return np.where(users, np.diff(ends), 0)
+
+
+def users_kept_per_item(block: RowBlock, items: Mask, users: Mask) -> NDArray[np.intp]:
+    """Count the kept users of each kept item."""
+    X = block.matrix
+    if users.all():
+        return np.where(items, np.bincount(X.indices, minlength=X.shape[1]), 0)
+    there = np.repeat(users, np.diff(X.indptr)) & items[X.indices]
+    return np.bincount(X.indices[there], minlength=X.shape[1])
+
+
+def binarized(block: RowBlock) -> RowBlock:
+    """Set every value to 1."""
+    return _with_values(block, np.ones_like(block.matrix.data))
+
+
+def normalized(block: RowBlock) -> RowBlock:
+    """Divide each row by its sum; entries that vanish beside it are dropped."""
+    X = block.matrix
+    if not X.nnz:
+        return block
+    # a power of two brings each row's maximum to about 1: exact, and no sum can overflow
+    _, exponents = np.frexp(X.max(axis=1).toarray().ravel())
+    counts = np.diff(X.indptr)
+    scaled = np.ldexp(X.data, -np.repeat(exponents, counts))
+    totals = np.asarray(_with_values(block, scaled).matrix.sum(axis=1)).ravel()
+    shares = _with_values(block, scaled / np.repeat(totals, counts).astype(X.dtype))
+    vanished = shares.matrix.data == 0
+    return kept(shares, ~vanished) if vanished.any() else shares
+
+
+def taken(
+    block: RowBlock,
+    items: NDArray[np.intp] | slice,
+    users: NDArray[np.intp] | slice = slice(None),
+    order: NDArray[np.int64] | None = None,
+) -> RowBlock:
+    """Keep these columns and rows, in this order; `order` are new ranks of the rows."""
+    part = take(block.matrix, users, items)
+    ranks = block.order[users] if order is None else order
+    return RowBlock(part.matrix, block.user_ids[users], ranks, _at(block, part.positions))
+
+
+def rows_at(block: RowBlock, users: NDArray[np.intp]) -> sp.csr_array:
+    """Return some rows of the matrix."""
+    return block.matrix[users]
+
+
+def rows_between(block: RowBlock, first: int, last: int) -> RowBlock:
+    """Return neighboring rows, with their ranks."""
+    X, times = block.matrix, block.timestamps
+    entries = slice(X.indptr[first], X.indptr[last])
+    return RowBlock(
+        X[first:last],
+        block.user_ids[first:last],
+        np.arange(first, last),
+        None if times is None else times[entries],
+    )
+
+
+def aligned(block: RowBlock, columns: NDArray[np.intp]) -> RowBlock:
+    """Return columns in this order, an empty one where the number is −1."""
+    X = block.matrix
+    n, m = X.shape
+    wider = sp.csr_array((X.data, X.indices, X.indptr), shape=(n, m + 1))
+    part = take(wider, items=np.where(columns < 0, m, columns))
+    return block._replace(matrix=part.matrix, timestamps=_at(block, part.positions))
+
+
+def with_users(block: RowBlock, positions: NDArray[np.intp], user_ids: NDArray[Any]) -> RowBlock:
+    """Return rows in this order, an empty one where the position is −1, with new ranks."""
+    X = block.matrix
+    n, m = X.shape
+    ends = np.append(X.indptr, X.indptr[-1])
+    longer = sp.csr_array((X.data, X.indices, ends), shape=(n + 1, m))
+    part = take(longer, np.where(positions < 0, n, positions))
+    ranks = np.arange(len(user_ids))
+    return RowBlock(part.matrix, user_ids, ranks, _at(block, part.positions))
+
+
+def kept(block: RowBlock, mask: Mask) -> RowBlock:
+    """Keep the entries where the mask is true; all users and items stay."""
+    X = block.matrix
+    ends = np.append(0, np.cumsum(mask))[X.indptr]
+    matrix = sp.csr_array((X.data[mask], X.indices[mask], ends), shape=X.shape)
+    return block._replace(matrix=_marked(matrix), timestamps=_at(block, mask))
+
+
+def without_timestamps(block: RowBlock) -> RowBlock:
+    """Drop the times."""
+    return block._replace(timestamps=None)
+
+
+def union(block: RowBlock, *others: RowBlock) -> RowBlock:
+    """Return the entries of several parts of the same users; no entry is in two of them."""
+    parts = (block, *others)
+    coordinates = [part.matrix.tocoo() for part in parts]
+    times = [part.timestamps for part in parts if part.timestamps is not None]
+    pairs = CodedPairs(
+        users=np.concatenate([each.row for each in coordinates]),
+        items=np.concatenate([each.col for each in coordinates]),
+        values=np.concatenate([each.data for each in coordinates]),
+        timestamps=np.concatenate(times) if times else None,
+        user_ids=block.user_ids,
+        item_ids=np.arange(block.matrix.shape[1]),
+    )
+    built = assemble(pairs, "error")
+    return block._replace(matrix=_marked(built.matrix), timestamps=built.timestamps)
+
+
+def row_digests(block: RowBlock) -> NDArray[np.void]:
+    """Return a hash of the entries of each row: columns and values."""
+    X = block.matrix
+    items = memoryview(X.indices.astype("<i8").tobytes())
+    values = memoryview(X.data.astype(X.dtype.newbyteorder("<"), copy=False).tobytes())
+    width = X.dtype.itemsize
+    digests = [
+        hashlib.sha256(
+            b"".join((items[8 * first : 8 * last], values[width * first : width * last]))
+        ).digest()
+        for first, last in pairwise(X.indptr.tolist())
+    ]
+    return np.frombuffer(b"".join(digests), dtype="V32") if digests else np.empty(0, "V32")
+
+
+def block_product(block: RowBlock, ask: Sweep) -> NDArray[Any]:
+    """Return the block's part of the product XᵀXV."""
+    return sweep_rows(block.matrix, ask)
+
+
+def block_gram(block: RowBlock) -> Floats:
+    """Return the block's part of XᵀX, dense."""
+    return gram_matrix(block.matrix)
+
+
+def prepared_block(block: RowBlock, prepare: Any) -> RowBlock:
+    """Apply a function to the matrix; None leaves it."""
+    return block if prepare is None else block._replace(matrix=prepare(block.matrix))
+
+
+def _with_values(block: RowBlock, values: NDArray[Any]) -> RowBlock:
+    X = block.matrix
+    matrix = sp.csr_array((values, X.indices, X.indptr), shape=X.shape)
+    return block._replace(matrix=_marked(matrix))
+
+
+def _marked(matrix: sp.csr_array) -> sp.csr_array:
+    """Tell SciPy what it would otherwise check: indices are sorted and unique."""
+    matrix.has_canonical_format = True
+    return matrix
+
+
+def _at(block: RowBlock, entries: NDArray[Any]) -> NDArray[Any] | None:
+    return None if block.timestamps is None else block.timestamps[entries]
