@@ -109,7 +109,7 @@ def measure(split: Split, model: LightGCN) -> dict[str, float]:
 def as_strangers(model: LightGCN) -> LightGCN:
     """The same model with every user forgotten: all rows are folded in."""
     forgetful = copy.copy(model)
-    forgetful.row_digests_ = 0 * model.row_digests_
+    forgetful.row_hashes_ = 0 * model.row_hashes_
     return forgetful
 
 

@@ -31,7 +31,6 @@ KNOWN = {
     "distributed/disk.py": {"numpy.load"},  # allow_pickle=False, as is asserted below
     "evaluation/cost.py": {"ctypes", "ctypes.CDLL", "ctypes.CDLL(None).malloc_trim"},
     "exceptions.py": {"importlib.import_module"},
-    "models/lightgcn/checkpoint.py": {"numpy.load"},
     "models/__init__.py": {"importlib.import_module"},
     "models/registry.py": {"importlib.import_module"},
 }

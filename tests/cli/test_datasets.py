@@ -116,7 +116,8 @@ def test_get_of_what_the_publisher_has_lost_is_one_line_and_exit_code_2(
     lost = replace(published, url=published.url.replace("hetrec2011", "lost"))
     monkeypatch.setitem(CATALOG, "lastfm-2k", lost)
     assert run(["datasets", "get", "lastfm-2k"]) == 2
-    errors = [line for line in capsys.readouterr().err.splitlines() if line]
+    lines = capsys.readouterr().err.splitlines()
+    errors = [line for line in lines if line and not line.startswith("Getting")]
     assert len(errors) == 1
     assert "lost-lastfm-2k.zip answers 404" in errors[0]
     assert f"put the file here: {cache / 'lost-lastfm-2k.zip'}" in errors[0]

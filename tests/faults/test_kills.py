@@ -75,7 +75,7 @@ def test_a_killed_recommend_leaves_the_old_lists_or_the_new_ones(ending, world, 
     assert out.read_bytes() == new
 
 
-def test_a_killed_download_is_continued(tmp_path, monkeypatch):
+def test_a_download_can_be_repeated_after_a_kill(tmp_path, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     pytest.importorskip("pooch")
     with publishing() as site:

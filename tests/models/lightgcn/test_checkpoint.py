@@ -63,5 +63,5 @@ class TestCheckpoint:
         path = tmp_path / "run.npz"
         quick(max_epochs=10).fit(X, checkpoint=path)
         path.write_bytes(path.read_bytes()[:2000])
-        with pytest.raises(ArtefactError, match="or a damaged one"):
+        with pytest.raises(ArtefactError, match="cannot be read as a LightGCN checkpoint"):
             quick().fit(X, checkpoint=path)

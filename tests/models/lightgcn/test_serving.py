@@ -63,7 +63,7 @@ class TestServing:
         twins = X.copy()
         twins[1] = twins[0]
         model = quick(validation=0, max_epochs=3).fit(twins)
-        assert len(model.row_digests_) == len(np.unique(twins, axis=0)) == 59
+        assert len(model.row_hashes_) == len(np.unique(twins, axis=0)) == 59
         run = trained_again(model, twins)
         final = run.propagate(run.weights).numpy()
         served = model.user_factors(sp.csr_array(twins[:1]))[0]

@@ -10,7 +10,7 @@ from equipoise.exceptions import SolverError
 from equipoise.models.lightgcn import Epoch, LightGCN, training
 from equipoise.models.lightgcn.training import Task, Trainer, initial_state
 from tests.models.lightgcn.cases import (
-    RECIPE,
+    SETTINGS,
     R,
     dense_adjacency,
     mean_of_powers,
@@ -84,8 +84,8 @@ class TestTraining:
         held_out = sp.csr_array(np.array([[0, 0, 1, 0], [0, 0, 0, 1], [0, 1, 0, 0], [0, 0, 0, 0]]))
         ours = Trainer(
             Task(sp.csr_array(R), held_out),
-            RECIPE,
-            initial_state(Task(sp.csr_array(R), held_out), RECIPE, np.random.default_rng(0)),
+            SETTINGS,
+            initial_state(Task(sp.csr_array(R), held_out), SETTINGS, np.random.default_rng(0)),
         )
         E = mean_of_powers(dense_adjacency(R), 3) @ ours.current()
         scores = np.where(R > 0, -np.inf, E[:4] @ E[4:].T)
@@ -100,7 +100,7 @@ class TestTraining:
     def test_many_users_are_judged_by_an_even_sample(self, monkeypatch):
         monkeypatch.setattr(training, "VALIDATION_USERS", 4)
         held_out = sp.csr_array(np.arange(10)[:, None] > 0)
-        np.testing.assert_array_equal(training.judged_users(held_out), [1, 4, 7])
+        np.testing.assert_array_equal(training.validation_users(held_out), [1, 4, 7])
 
     def test_divergence_is_refused(self, X):
         with pytest.raises(SolverError, match=r"training diverged. Lower learning_rate=1e\+30"):
@@ -130,7 +130,7 @@ class TestTraining:
     def test_batches_are_an_eighth_of_the_edges_within_bounds(self):
         def batch(nnz: int, **settings) -> int:
             graph = sp.csr_array(np.ones((1, nnz)))
-            return LightGCN(**settings)._recipe(Task(graph, None), 1).batch_size
+            return LightGCN(**settings)._settings(Task(graph, None), 1).batch_size
 
         assert [batch(8), batch(8000), batch(10**6)] == [256, 1000, 32_768]
         assert batch(8000, batch_size=7) == 7

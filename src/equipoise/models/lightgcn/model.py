@@ -1,4 +1,4 @@
-"""LightGCN as an estimator: fits with PyTorch Geometric, serves from plain arrays."""
+"""LightGCN as an estimator: PyTorch Geometric trains it, NumPy alone serves it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import require_extra
 from equipoise.models.factors import FactorModel
-from equipoise.models.lightgcn.checkpoint import Checkpoint
 from equipoise.models.lightgcn.graph import (
+    KnownRows,
     hold_out,
     keep,
     linear_map,
@@ -26,10 +26,10 @@ from equipoise.models.lightgcn.graph import (
     propagate_items,
     user_shares,
 )
-from equipoise.models.lightgcn.rows import digest_rows, find, know
 from equipoise.models.lightgcn.training import (
+    Checkpoint,
     Epoch,
-    Recipe,
+    Settings,
     State,
     Task,
     Trained,
@@ -41,16 +41,16 @@ from equipoise.progress import Progress
 from equipoise.progress import task as reported_task
 from equipoise.progress.display import terminal_bar
 
-# A checkpoint holds four arrays of the model's size: seldom enough to cost next to nothing.
+# A checkpoint holds four arrays of the model's size: rare enough to cost almost nothing.
 _EPOCHS_PER_CHECKPOINT = 10
 _STEPS, _SMALLEST_BATCH, _LARGEST_BATCH = 8, 256, 32_768
 
 
 class LightGCN(FactorModel):
-    """Embeddings of users and items, smoothed over the graph of who touched what.
+    """Embeddings of users and items, smoothed over the graph of their interactions.
 
-    Layer 0 is learned; each further layer is the average of a node's neighbours, scaled by both
-    degrees; a node's final embedding is the mean of its layers, and a score the inner product:
+    Layer 0 is learned. Each further layer sums a node's neighbors, scaled by both degrees. A node's
+    final embedding is the mean of its layers, and a score is the inner product:
 
         u⁽ᵏ⁺¹⁾ = Σ_{i ∈ u} v_i⁽ᵏ⁾ / √(d_u d_i),   u = (u⁽⁰⁾ + … + u⁽ᴷ⁾)/(K + 1),    ŷ_ui = ⟨u, v_i⟩
 
@@ -60,7 +60,7 @@ class LightGCN(FactorModel):
     - K is `n_layers`; items are computed alike, from their users.
 
     Layer 0 minimizes the BPR loss, the mean over interactions (u, i), each with an item j drawn
-    uniformly from those that u has not touched, of
+    uniformly from those that u does not have, of
 
         −ln σ(ŷ_ui − ŷ_uj) + λ (‖u⁽⁰⁾‖² + ‖v_i⁽⁰⁾‖² + ‖v_j⁽⁰⁾‖²).
 
@@ -76,28 +76,28 @@ class LightGCN(FactorModel):
     learning_rate : float, default 0.01
         Of Adam.
     regularization : float, default 1e-3
-        λ. The authors' code halves the penalty, so that its weight decay is 2λ.
+        λ. The authors' code halves the penalty, so its weight decay is 2λ.
     batch_size : int, optional
-        Interactions a step; memory grows with it. By default an eighth of all, at least 256 and
-        at most 32,768: every step carries the whole graph through all layers, so few large steps
-        cost far less than many small ones.
+        Interactions per step; memory grows with it. By default an eighth of all, at least 256
+        and at most 32,768: every step propagates the whole graph, so few large steps cost far
+        less than many small ones.
     max_epochs : int, default 1000
         Passes over the interactions, at most.
     patience : int, default 30
-        Training stops when so many epochs in a row brought no better NDCG@20 on the inner
-        hold-out, and goes back to the best of them.
+        Training stops after this many epochs without a better NDCG@20 on the inner hold-out, and
+        keeps the best epoch.
     validation : float, default 0.1
-        Share of each user's items held out inside `fit`, for early stopping; 0 trains for
-        `max_epochs` and keeps the last.
+        Share of each user's items held out inside `fit` for early stopping; 0 trains for
+        `max_epochs` and keeps the last epoch.
     refit : bool, default True
-        Whether to train anew on everything, for as many epochs as were best, once early stopping
-        has found how many. Otherwise the embeddings that it kept, learned without the items held
-        out, are carried over the graph of all interactions.
+        Whether to train again on all interactions, for the number of epochs that early stopping
+        found. Otherwise its embeddings, learned without the held-out items, are propagated over
+        the graph of all interactions.
     device : {"auto", "cpu", "cuda"}
-        "auto" is a GPU where there is one.
+        "auto" uses a GPU if there is one.
     random_state : int, RandomState or None
-        Seeds hold-out, first embeddings, order and negatives. None is a fixed seed. Same seed,
-        same bits (same machine, same number of threads).
+        Seeds the hold-out, the first embeddings, the order and the negatives. None is a fixed
+        seed. Same seed, same bits (on the same machine with the same number of threads).
     verbose : bool, default False
         Show a progress bar with loss and NDCG on stderr, if that is a terminal and `fit` gets no
         other `progress`.
@@ -107,11 +107,11 @@ class LightGCN(FactorModel):
     item_factors_ : ndarray of shape (n_items, n_components)
         Final embeddings of the items.
     item_messages_ : ndarray of shape (n_items, n_components)
-        What each item passes on to a user who touched it.
+        What each item contributes to a user who has it.
     fold_in_ : ndarray of shape (n_components, n_components)
-        I + M, by which f becomes the embedding of a user who is not known.
-    user_embeddings_, row_digests_ : ndarray
-        u⁽⁰⁾ / (K + 1) of each distinct row of the training data, and digests to find it by.
+        I + M, which maps f to the embedding of an unknown user.
+    user_embeddings_, row_hashes_ : ndarray
+        u⁽⁰⁾ / (K + 1) of each distinct row of the training data, and hashes to find it by.
     loss_curve_, validation_curve_ : ndarray of shape (n_epochs_,)
         Loss and NDCG@20 after each epoch until training stopped.
     n_epochs_, best_epoch_ : int
@@ -119,17 +119,17 @@ class LightGCN(FactorModel):
 
     Notes
     -----
-    *Values.* The graph has edges or not: values are taken as 0/1.
+    *Values.* The graph is unweighted: values count as 0 or 1.
 
-    *Users.* A row that holds exactly the items of a user of the training data gets what that user
-    learned (the mean, where several users have the very same row). Any other row is folded in:
-    its layers 1 to K follow from its items, f = d^−½ Σ_i `item_messages_`_i, and its layer 0, which
-    only training could tell, is estimated by the linear map M that does so best for the training
-    users, min_M Σ_u ‖u⁽⁰⁾/(K + 1) − f_u M‖² with a slight ridge. What that costs on the
-    paper's MovieLens matrix stands in ``benchmarks/results/lightgcn-movielens.md``, rank by rank.
+    *Users.* A row with exactly the items of a training user gets that user's embedding (the mean,
+    if several users have the same row). Any other row is folded in: its layers 1 to K follow from
+    its items, f = d^−½ Σ_i `item_messages_`_i. Its layer 0, which only training could learn, is
+    estimated by the linear map M that fits the training users best,
+    min_M Σ_u ‖u⁽⁰⁾/(K + 1) − f_u M‖² with a slight ridge. The loss of accuracy on the paper's
+    MovieLens matrix is in ``benchmarks/results/lightgcn-movielens.md``, rank by rank.
 
-    *Explanations.* What the user's items pass on is listed item by item: all of the score of a
-    row that is folded in. What a known user learned besides, in layer 0, is part of `rest`.
+    *Explanations.* The contributions of the user's items are listed item by item: for a folded-in
+    row they are the whole score. For a known user, the learned layer 0 is part of `rest`.
 
     References
     ----------
@@ -157,7 +157,7 @@ class LightGCN(FactorModel):
         "item_messages_": "mr",
         "fold_in_": "rr",
         "user_embeddings_": "kr",
-        "row_digests_": "k2:u",
+        "row_hashes_": "k:u",
         "loss_curve_": "e",
         "validation_curve_": "e",
     }
@@ -170,7 +170,7 @@ class LightGCN(FactorModel):
     item_messages_: NDArray[np.float64]
     fold_in_: NDArray[np.float64]
     user_embeddings_: NDArray[np.float32]
-    row_digests_: NDArray[np.uint64]
+    row_hashes_: NDArray[np.uint64]
     loss_curve_: NDArray[np.float64]
     validation_curve_: NDArray[np.float64]
     n_epochs_: int
@@ -220,18 +220,18 @@ class LightGCN(FactorModel):
         Parameters
         ----------
         X : Interactions, or sparse or dense matrix of shape (n_users, n_items)
-            Non-negative; whatever is above 0 is an interaction.
+            Non-negative; every value above 0 is an interaction.
         y : ignored
             For scikit-learn's pipelines.
         progress : Progress, optional
             Receives one step per epoch, with loss and NDCG. See `equipoise.progress`.
         on_epoch : callable, optional
-            Gets an `Epoch` (number, loss, ndcg, best) after each; while refitting numbers begin
-            anew and ndcg is NaN. What it raises ends training.
+            Called with an `Epoch` (number, loss, ndcg, best) after each. During the refit, numbers
+            start again from 1 and ndcg is NaN. An exception stops training.
         checkpoint : path, optional
-            A file to save training in, every ten epochs, and its name with ``.refit`` for the
-            second training. If it is there, training goes on where it was; one of other data,
-            parameters or seed is refused. `max_epochs` and `patience` may change in between.
+            A file to save the training in every ten epochs; the refit uses the same name with
+            ``.refit``. If it exists, training resumes from it. A file of other data, parameters or
+            another seed is refused; `max_epochs` and `patience` may change.
         """
         for module in ("torch", "torch_geometric"):
             require_extra(module, "lightgcn", "Fitting LightGCN")
@@ -246,7 +246,7 @@ class LightGCN(FactorModel):
         on_epoch: Callable[[Epoch], None] | None = None,
         checkpoint: str | PathLike[str] | None = None,
     ) -> None:
-        """Train until nothing gets better, and again on everything if that was asked for."""
+        """Train with early stopping, and again on all interactions if `refit`."""
         user_items = data.require_matrix(type(self).__name__)
         trained = self._train(user_items, self.validation, self.max_epochs, on_epoch, checkpoint)
         weights, epochs = trained
@@ -259,7 +259,7 @@ class LightGCN(FactorModel):
         self.n_epochs_, self.best_epoch_ = len(epochs), best_epoch(epochs)
 
     def user_factors(self, user_items: sp.csr_array) -> NDArray[np.float64]:
-        """Final embeddings of users with these rows: of known ones as learned, else folded in."""
+        """Return the final embeddings of users: as learned for known rows, else folded in."""
         passed = self._passed(user_items)
         place = self._places(user_items)
         known = place >= 0
@@ -276,12 +276,12 @@ class LightGCN(FactorModel):
         on_epoch: Callable[[Epoch], None] | None,
         checkpoint: str | PathLike[str] | None,
     ) -> Trained:
-        """One training, from the seed or from its checkpoint."""
+        """Run one training, from the seed or from its checkpoint."""
         rng = self._generator()
         task = _divide(user_items, validation, rng)
-        recipe = self._recipe(task, max_epochs)
-        state = initial_state(task, recipe, rng)
-        file = None if checkpoint is None else Checkpoint(Path(checkpoint), task, recipe, state)
+        settings = self._settings(task, max_epochs)
+        state = initial_state(task, settings, rng)
+        file = None if checkpoint is None else Checkpoint(Path(checkpoint), task, settings, state)
         state = (None if file is None else file.load()) or state
         # early stopping ends at an epoch that nobody can predict
         total = None if validation else max_epochs
@@ -296,11 +296,11 @@ class LightGCN(FactorModel):
                 if on_epoch is not None:
                     on_epoch(epoch)
 
-            return train(task, recipe, state, after)
+            return train(task, settings, state, after)
 
-    def _recipe(self, task: Task, max_epochs: int) -> Recipe:
+    def _settings(self, task: Task, max_epochs: int) -> Settings:
         batch = -(-task.train.nnz // _STEPS)
-        return Recipe(
+        return Settings(
             n_components=int(self.n_components),
             n_layers=int(self.n_layers),
             learning_rate=float(self.learning_rate),
@@ -312,28 +312,28 @@ class LightGCN(FactorModel):
         )
 
     def _learn(self, user_items: sp.csr_array, weights: NDArray[Any]) -> None:
-        """Turn layer 0 into what serving needs, over the graph of all that was given."""
+        """Compute what serving needs from layer 0 and the graph of all interactions."""
         items = propagate_items(normalized(user_items), weights, self.n_layers)
         own = weights[: user_items.shape[0]] / np.float32(self.n_layers + 1)
-        known = know(user_items, own)
+        known = KnownRows.of(user_items, own)
         self.item_factors_, self.item_messages_ = items.mean, items.messages
-        self.row_digests_, self.user_embeddings_ = known.digests, known.embeddings
+        self.row_hashes_, self.user_embeddings_ = known
         self.fold_in_ = np.eye(own.shape[1]) + linear_map(self._passed(user_items), own)
 
     def _similarities(self, item: int) -> NDArray[Any]:
-        """Cosine of final embeddings; an item that nobody touched has only been pushed away."""
+        """Cosine of final embeddings; items without users have none that mean anything."""
         touched: NDArray[np.bool_] = np.any(self.item_messages_, axis=1)
         similarities = super()._similarities(item)
         return np.where(touched & touched[item], similarities, -np.inf)
 
     def _passed(self, user_items: sp.csr_array) -> NDArray[np.float64]:
-        """f: what the items of each row pass on to the user."""
+        """Return f: the contribution of the items of each row to its user."""
         passed: NDArray[np.float64] = user_shares(user_items) @ self.item_messages_
         return passed
 
     def _places(self, user_items: sp.csr_array) -> NDArray[np.intp]:
-        """Which of the known rows each row is; −1 for none."""
-        return find(self.row_digests_, digest_rows(user_items))
+        """Return which known row each row is; −1 for none."""
+        return KnownRows(self.row_hashes_, self.user_embeddings_).find(user_items)
 
     def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
         shares, direction = user_shares(user_items), self.item_factors_[item]
@@ -344,7 +344,7 @@ class LightGCN(FactorModel):
 
 
 def _divide(user_items: sp.csr_array, share: float, rng: np.random.Generator) -> Task:
-    """Hold a share of each user's items out, if there are enough of them."""
+    """Hold out a share of each user's items, if there are enough of them."""
     hidden = hold_out(user_items, share, rng)
     if not hidden.any():
         return Task(user_items, None)

@@ -1,39 +1,49 @@
-"""Training: PyTorch Geometric's LightGCN, BPR on sampled pairs, early stopping.
+"""Training: PyTorch Geometric's LightGCN, BPR on sampled pairs, early stopping, checkpoints.
 
-PyTorch is imported by who calls `train`, and handed in: this module can be imported without it.
+PyTorch is imported when a `Trainer` is created: this module can be imported without it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.exceptions import SolverError, require_extra
+from equipoise.array_files import ArrayArchive, refuse_damage
+from equipoise.exceptions import (
+    ArtefactError,
+    InvalidParameterError,
+    SolverError,
+    require_extra,
+)
+from equipoise.files import write_whole
 from equipoise.metrics.ranking import ndcg_at_k
 from equipoise.models.lightgcn.graph import Pairs, adjacency, normalized
 from equipoise.models.ranking import rank_items
 
 Floats = NDArray[np.floating[Any]]
-# PyTorch is an extra, and type checking must not need it.
+# PyTorch is an extra: type checking must work without it.
 Tensor = Any
 
 K = 20
-# Enough users to tell epochs apart (a standard error of NDCG around 0.003), and few enough that
+# Enough users to compare epochs (the standard error of NDCG is about 0.003), and few enough that
 # scoring them takes a small part of an epoch on large data.
 VALIDATION_USERS = 10_000
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How to train; the estimator's parameters."""
+class Settings:
+    """The parameters of one training."""
 
     n_components: int
     n_layers: int
@@ -79,7 +89,7 @@ class Epoch(NamedTuple):
 
 @dataclass
 class State:
-    """All that the next epoch depends on, so that training can stop here and go on later."""
+    """Everything that the next epoch depends on: training can resume from it."""
 
     weights: Floats
     moments: tuple[Floats, Floats]
@@ -89,22 +99,22 @@ class State:
 
 
 class Trained(NamedTuple):
-    """Layer 0 at the best epoch, and the epochs that led to it and beyond."""
+    """Layer 0 at the best epoch, and all epochs."""
 
     weights: Floats
     epochs: list[Epoch]
 
 
 class Task(NamedTuple):
-    """What to learn from, and what to be judged by."""
+    """Training data, and held-out items for early stopping."""
 
     train: sp.csr_array
     held_out: sp.csr_array | None
 
 
-def initial_state(task: Task, recipe: Recipe, rng: np.random.Generator) -> State:
+def initial_state(task: Task, settings: Settings, rng: np.random.Generator) -> State:
     """Layer 0 drawn as PyTorch Geometric draws it: uniform, by Glorot and Bengio's bound."""
-    n_nodes, rank = sum(task.train.shape), recipe.n_components
+    n_nodes, rank = sum(task.train.shape), settings.n_components
     bound = np.sqrt(6 / (n_nodes + rank))
     weights = rng.uniform(-bound, bound, (n_nodes, rank)).astype(np.float32)
     moments = (np.zeros_like(weights), np.zeros_like(weights))
@@ -118,31 +128,31 @@ class Trainer:
     ----------
     task : Task
         The graph to train on.
-    recipe : Recipe
-        How.
+    settings : Settings
+        The parameters.
     state : State
-        Where to begin.
+        Where to start.
     """
 
-    def __init__(self, task: Task, recipe: Recipe, state: State) -> None:
+    def __init__(self, task: Task, settings: Settings, state: State) -> None:
         self.torch: Any = require_extra("torch", "lightgcn", "LightGCN")
-        self.task, self.recipe = task, recipe
+        self.task, self.settings = task, settings
         self.pairs = Pairs(task.train)
-        self.device = _device(self.torch, recipe.device)
+        self.device = _device(self.torch, settings.device)
         self.adjacency = sparse_tensor(self.torch, adjacency(normalized(task.train)), self.device)
         self.rng = np.random.default_rng()
         self.rng.bit_generator.state = state.generator
-        self.model = build_model(self.torch, sum(task.train.shape), recipe).to(self.device)
+        self.model = build_model(self.torch, sum(task.train.shape), settings).to(self.device)
         self.weights = self.model.embedding.weight
-        self.optimizer = self.torch.optim.Adam([self.weights], lr=recipe.learning_rate)
+        self.optimizer = self.torch.optim.Adam([self.weights], lr=settings.learning_rate)
         self._resume(state)
 
     def run_epoch(self) -> float:
         """Learn from every edge once, in random order; return the mean loss."""
         order = self.rng.permutation(len(self.pairs))
         total = 0.0
-        for start in range(0, len(order), self.recipe.batch_size):
-            chosen = order[start : start + self.recipe.batch_size]
+        for start in range(0, len(order), self.settings.batch_size):
+            chosen = order[start : start + self.settings.batch_size]
             users, liked = self.pairs.users[chosen], self.pairs.items[chosen]
             others = self.pairs.negatives(users, self.rng)
             total += self.step(users, liked, others) * len(chosen)
@@ -154,8 +164,8 @@ class Trainer:
         loss = self.loss(final, users, liked, others)
         self.optimizer.zero_grad()
         loss.backward()
-        # Propagation is linear and symmetric, so what it does to embeddings it does to gradients.
-        # PyTorch's own backward would transpose the graph at every layer of every step.
+        # Propagation is linear and symmetric, so gradients propagate like embeddings. PyTorch's own
+        # backward pass would transpose the graph at every layer of every step.
         with self.torch.no_grad():
             self.weights.grad.add_(self.propagate(final.grad))
         self.optimizer.step()
@@ -176,7 +186,7 @@ class Trainer:
         bpr = self.model.recommendation_loss(positive, negative, lambda_reg=0.0)
         times = self.torch.bincount(self.torch.cat([u, i, j]), minlength=len(final))
         penalty = self.weights.square().sum(1) @ times.to(final.dtype) / len(users)
-        return bpr + self.recipe.regularization * penalty
+        return bpr + self.settings.regularization * penalty
 
     def propagate(self, x: Tensor) -> Tensor:
         """α (x + Ãx + … + Ãᴷx), by the model's own layers."""
@@ -193,7 +203,7 @@ class Trainer:
             return float("nan")
         final = self.propagate(self.weights).cpu().numpy()
         n_users, n_items = self.task.train.shape
-        users = judged_users(self.task.held_out)
+        users = validation_users(self.task.held_out)
         vectors, items = final[users], final[n_users:].T
         ranking = rank_items(
             lambda rows: vectors[rows] @ items,
@@ -206,7 +216,7 @@ class Trainer:
         return float(ndcg_at_k(ranking.ids, self.task.held_out[users], K).value)
 
     def state(self, best_weights: Floats, epochs: list[Epoch]) -> State:
-        """Copy what the next epoch depends on."""
+        """Return a copy of everything that the next epoch depends on."""
         kept = self.optimizer.state[self.weights]
         moments = tuple(kept[name].cpu().numpy().copy() for name in ("exp_avg", "exp_avg_sq"))
         return State(
@@ -218,12 +228,12 @@ class Trainer:
         )
 
     def current(self) -> Floats:
-        """A copy of layer 0 as it is now."""
+        """Return a copy of the current layer 0."""
         copied: Floats = self.weights.detach().cpu().numpy().copy()
         return copied
 
     def is_finite(self) -> bool:
-        """Whether layer 0 holds numbers alone."""
+        """Whether layer 0 has only finite numbers."""
         return bool(self.torch.isfinite(self.weights).all())
 
     def _resume(self, state: State) -> None:
@@ -231,7 +241,7 @@ class Trainer:
             self.weights.copy_(self.torch.from_numpy(state.weights))
         if not state.epochs:
             return
-        batches = -(-len(self.pairs) // self.recipe.batch_size)
+        batches = -(-len(self.pairs) // self.settings.batch_size)
         self.optimizer.state[self.weights] = {
             "step": self.torch.tensor(float(len(state.epochs) * batches)),
             "exp_avg": self.torch.from_numpy(state.moments[0].copy()).to(self.device),
@@ -239,25 +249,107 @@ class Trainer:
         }
 
 
-def train(
-    task: Task,
-    recipe: Recipe,
-    state: State,
-    after: Callable[[Epoch, Callable[[], State]], None],
-) -> Trained:
-    """Run epochs until `patience` of them brought nothing better, or `max_epochs` are over.
+class Checkpoint:
+    """A file to resume an interrupted training from: an .npz archive, no pickle.
 
     Parameters
     ----------
-    task, recipe, state
-        What, how, from where.
-    after : callable
-        Gets each epoch, and a function that makes the state to save.
+    path : Path
+        The file; it need not exist.
+    task, settings, state
+        The training that it belongs to, at its start.
     """
-    trainer = Trainer(task, recipe, state)
+
+    def __init__(self, path: Path, task: Task, settings: Settings, state: State) -> None:
+        self.path = path
+        self.identity = _identity(task, settings, state)
+
+    def load(self) -> State | None:
+        """Return the state that was saved last, or None if there is no file.
+
+        Raises
+        ------
+        InvalidParameterError
+            If the file belongs to other data, parameters or another seed.
+        ArtefactError
+            If it is damaged.
+        """
+        if not self.path.exists():
+            return None
+        advice = "Delete it to train from the start, or choose another file."
+        with (
+            refuse_damage(self.path, "a LightGCN checkpoint", advice, ArtefactError),
+            ArrayArchive(self.path) as stored,
+        ):
+            facts = json.loads(stored.array("facts").item())
+            moments = stored.array("first_moment"), stored.array("second_moment")
+            state = State(
+                stored.array("weights"),
+                moments,
+                stored.array("best_weights"),
+                [Epoch(*epoch) for epoch in facts["epochs"]],
+                facts["generator"],
+            )
+        if facts["identity"] != self.identity:
+            raise InvalidParameterError(
+                f"{self.path} belongs to another training: other data, parameters or seed. {advice}"
+            )
+        return state
+
+    def save(self, state: State) -> None:
+        """Replace the saved state."""
+        facts = json.dumps(
+            {"identity": self.identity, "epochs": state.epochs, "generator": state.generator}
+        )
+
+        def fill(file: IO[bytes]) -> None:
+            np.savez(
+                file,
+                facts=np.array(facts),
+                weights=state.weights,
+                first_moment=state.moments[0],
+                second_moment=state.moments[1],
+                best_weights=state.best_weights,
+            )
+
+        write_whole(self.path, fill)
+
+
+# How long to train, and where, may change between two runs of the same training
+_FREE_SETTINGS = ("max_epochs", "patience", "device")
+
+
+def _identity(task: Task, settings: Settings, state: State) -> str:
+    """Hash the settings, the seed and the data of a training."""
+    fixed = {k: v for k, v in asdict(settings).items() if k not in _FREE_SETTINGS}
+    text = json.dumps([fixed, state.generator, task.train.shape], sort_keys=True, default=int)
+    digest = hashlib.sha256(text.encode())
+    for part in (task.train, task.held_out):
+        if part is not None:
+            digest.update(part.indptr.astype("<i8").data)
+            digest.update(part.indices.astype("<i8").data)
+    return digest.hexdigest()
+
+
+def train(
+    task: Task,
+    settings: Settings,
+    state: State,
+    after: Callable[[Epoch, Callable[[], State]], None],
+) -> Trained:
+    """Run epochs until `patience` of them brought no improvement, or `max_epochs` are over.
+
+    Parameters
+    ----------
+    task, settings, state
+        The data, the parameters, and where to start.
+    after : callable
+        Called with each epoch, and a function that returns the state to save.
+    """
+    trainer = Trainer(task, settings, state)
     epochs, best_weights = list(state.epochs), state.best_weights
     with reproducible(trainer.torch):
-        while not finished(epochs, recipe):
+        while not finished(epochs, settings):
             epochs.append(_next_epoch(trainer, epochs))
             if epochs[-1].best:
                 best_weights = trainer.current()
@@ -270,10 +362,10 @@ def _next_epoch(trainer: Trainer, before: list[Epoch]) -> Epoch:
     if not (np.isfinite(loss) and trainer.is_finite()):
         raise SolverError(
             f"LightGCN's loss was {loss} in epoch {number}: training diverged. "
-            f"Lower learning_rate={trainer.recipe.learning_rate}."
+            f"Lower learning_rate={trainer.settings.learning_rate}."
         )
     ndcg = trainer.ndcg()
-    # without a hold-out NDCG is NaN, below nothing: the latest epoch is the best
+    # without a hold-out NDCG is NaN, which is not <= anything: the last epoch is the best
     return Epoch(number, loss, ndcg, not ndcg <= max((e.ndcg for e in before), default=-1.0))
 
 
@@ -282,28 +374,28 @@ def best_epoch(epochs: list[Epoch]) -> int:
     return max((epoch.number for epoch in epochs if epoch.best), default=0)
 
 
-def finished(epochs: list[Epoch], recipe: Recipe) -> bool:
+def finished(epochs: list[Epoch], settings: Settings) -> bool:
     """Whether training is over."""
     waited = len(epochs) - best_epoch(epochs)
-    return len(epochs) >= recipe.max_epochs or waited >= recipe.patience
+    return len(epochs) >= settings.max_epochs or waited >= settings.patience
 
 
-def judged_users(held_out: sp.csr_array) -> NDArray[np.intp]:
-    """Users with held-out items, evenly spread over the rows if there are very many."""
+def validation_users(held_out: sp.csr_array) -> NDArray[np.intp]:
+    """Return the users with held-out items; an evenly spaced sample if there are many."""
     users = np.flatnonzero(np.diff(held_out.indptr))
     step = -(-len(users) // VALIDATION_USERS)
     return users[:: max(1, step)]
 
 
-def build_model(torch: Any, n_nodes: int, recipe: Recipe) -> Any:
-    """PyTorch Geometric's LightGCN; the graph it is given is normalised already."""
+def build_model(torch: Any, n_nodes: int, settings: Settings) -> Any:
+    """Return PyTorch Geometric's LightGCN; it receives a graph that is already normalized."""
     nn = require_extra("torch_geometric.nn", "lightgcn", "LightGCN")
-    with torch.random.fork_rng(devices=[]):  # it draws weights, which are replaced, off our seed
-        return nn.LightGCN(n_nodes, recipe.n_components, recipe.n_layers, normalize=False)
+    with torch.random.fork_rng(devices=[]):  # it draws weights, which are replaced
+        return nn.LightGCN(n_nodes, settings.n_components, settings.n_layers, normalize=False)
 
 
 def sparse_tensor(torch: Any, matrix: sp.csr_array, device: Any) -> Tensor:
-    """A torch CSR tensor of 32-bit floats."""
+    """Return a torch CSR tensor of 32-bit floats."""
     with warnings.catch_warnings():  # CSR has been "in beta state" since 2021
         warnings.filterwarnings("ignore", message=".*(beta|invariant).*")
         return torch.sparse_csr_tensor(
@@ -317,7 +409,7 @@ def sparse_tensor(torch: Any, matrix: sp.csr_array, device: Any) -> Tensor:
 
 @contextmanager
 def reproducible(torch: Any) -> Iterator[None]:
-    """Ask for deterministic kernels, and leave PyTorch as it was."""
+    """Use deterministic kernels, and restore the setting of PyTorch afterwards."""
     before = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(True, warn_only=True)
