@@ -150,8 +150,7 @@ def test_other_counts_than_the_published_ones_are_refused(tmp_path):
     put("ml-1m", tmp_path)
     with pytest.raises(
         InvalidDataError,
-        match=r"ratings\.dat: 2 users x 2 items with 3 entries, not the published 6,040 users x "
-        r"3,706 items with 1,000,209 entries",
+        match=r"ratings\.dat: 2 users x 2 items .*6,040 users",
     ):
         load_dataset("ml-1m", data_dir=tmp_path)
 

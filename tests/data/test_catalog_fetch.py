@@ -118,7 +118,7 @@ def test_a_connection_that_stays_broken_is_an_error_and_leaves_nothing(
 
 def test_404_names_the_address_and_where_to_put_the_file(publisher, tmp_path):
     url = f"{publisher.address}/gone"
-    with pytest.raises(DownloadError, match=r"/gone answers 404 Not Found.*put the file here: "):
+    with pytest.raises(DownloadError, match=r"/gone answers 404.*put the file"):
         fetch(publisher.dataset(url=url), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -225,7 +225,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(publisher, tmp_path, limit):
         publisher.content = zipped({"artists.dat": ARTISTS, "user_artists.dat": PLAYS + rows})
         assert len(publisher.content) < 100_000 < len(rows)
     process = start(publisher.dataset(), tmp_path, limit=limit)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 1
     assert "OutputError" in errors
     assert "File too large" in errors
@@ -239,7 +239,7 @@ def test_ctrl_c_leaves_nothing(publisher, tmp_path):
     assert process.stdout is not None
     assert process.stdout.readline() == "downloading\n"
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=600)
     assert "KeyboardInterrupt" in errors
     assert list(tmp_path.iterdir()) == []
 
@@ -252,7 +252,7 @@ def test_two_processes_at_once_both_succeed(publisher, tmp_path):
         assert process.stdout.readline() == "downloading\n"  # neither has finished
     publisher.go_on.set()
     for process in both:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=600)
         assert (process.returncode, errors) == (0, "")
     assert files_in(tmp_path) == WHOLE
     with zipfile.ZipFile(io.BytesIO(publisher.content)) as archive:

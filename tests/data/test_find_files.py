@@ -58,9 +58,9 @@ class TestNoFile:
 
     @pytest.mark.usefixtures("folder")
     def test_an_empty_name_is_not_the_current_folder(self):
-        with pytest.raises(InvalidDataError, match=r"name of the data is empty; a variable may"):
+        with pytest.raises(InvalidDataError, match=r"name .*is empty"):
             Interactions.read("")
-        with pytest.raises(InvalidDataError, match=r"name of the data is empty; a variable may"):
+        with pytest.raises(InvalidDataError, match=r"name .*is empty"):
             Interactions.read("p.csv", names="")
         assert Interactions.read(".").nnz == 2
 
@@ -80,9 +80,7 @@ class TestNoFile:
 class TestFolders:
     def test_parquet_beside_csv_is_a_question(self, folder):
         pl.DataFrame({"user": [7], "item": [8]}).write_parquet("a.parquet")
-        with pytest.raises(
-            InvalidDataError, match=r"a.parquet looks like parquet and .*p.csv like csv. .*format="
-        ):
+        with pytest.raises(InvalidDataError, match=r"a.parquet.*p.csv.*format="):
             Interactions.read(folder)
         assert Interactions.read(folder, format="csv").user_ids.tolist() == [1, 2]
         assert Interactions.read(folder, format="parquet").user_ids.tolist() == [7]

@@ -175,13 +175,13 @@ def test_shares_methods_and_n_are_checked():
     ):
         with pytest.raises(InvalidParameterError, match="must be shares"):
             data.holdout(**wrong)
-    with pytest.raises(InvalidParameterError, match="method='luck' is not known; use one of per"):
+    with pytest.raises(InvalidParameterError, match=r"method='luck'.*per_user"):
         data.holdout(method="luck")
-    with pytest.raises(InvalidParameterError, match="n=0 must be a whole number, 1 or more"):
+    with pytest.raises(InvalidParameterError, match=r"n=0 must be.* 1"):
         data.holdout(method="leave_last_n", n=0)
-    with pytest.raises(InvalidParameterError, match=r"n=1\.5 must be a whole number, 1 or more"):
+    with pytest.raises(InvalidParameterError, match=r"n=1\.5 must be.* 1"):
         data.holdout(method="leave_last_n", n=1.5)
-    with pytest.raises(InvalidParameterError, match="seed='a' must be a whole number, 0 or more"):
+    with pytest.raises(InvalidParameterError, match=r"seed='a' must be.* 0"):
         data.holdout(seed="a")
 
 
@@ -225,7 +225,7 @@ def test_parts_of_a_split_are_matched_by_id(method):
 
 def test_users_and_items_that_train_lacks_are_refused():
     train = Interactions.from_pairs(["a", "b"], ["x", "y"])
-    with pytest.raises(InvalidDataError, match=r"item id.* of test are not in train: 'z'"):
+    with pytest.raises(InvalidDataError, match=r"item id.* of test .*'z'"):
         Split(train, train, Interactions.from_pairs(["a"], ["z"]))
-    with pytest.raises(InvalidDataError, match=r"user id.* of validation are not in train: 'c'"):
+    with pytest.raises(InvalidDataError, match=r"user id.* of validation .*'c'"):
         Split(train, Interactions.from_pairs(["c"], ["x"]), train)

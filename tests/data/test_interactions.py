@@ -89,9 +89,7 @@ class TestBuilding:
         assert data.timestamps.tolist() == [30, 5]
 
     def test_duplicates_error_names_the_first_repeated_pair(self):
-        with pytest.raises(
-            InvalidDataError, match=r"user 'b' and item 4 come together more.*row 3"
-        ):
+        with pytest.raises(InvalidDataError, match=r"'b' and item 4 .*row 3"):
             Interactions.from_pairs(
                 ["a", "b", "a", "b", "a"],
                 [4, 4, 5, 4, 4],
@@ -142,9 +140,7 @@ class TestBuilding:
             matrix = sparse.csc_array((stored[[0, 1, 2, 4, 3]], [1, 1, 1, 1, 0], [0, 4, 5]))
         for build in (Interactions.read, Interactions.from_sparse):
             if value is None:
-                with pytest.raises(
-                    InvalidDataError, match=r"user 1 and item 0 come together .* 2 rows repeat"
-                ):
+                with pytest.raises(InvalidDataError, match=r"user 1 and item 0 .* 2 rows"):
                     build(matrix, duplicates=policy)
             else:
                 merged = build(matrix, duplicates=policy).matrix
@@ -153,7 +149,7 @@ class TestBuilding:
 
     def test_a_negative_entry_does_not_hide_behind_its_double(self):
         matrix = sparse.coo_array(([5.0, -2.0], ([0, 0], [0, 0])), shape=(1, 1))
-        with pytest.raises(InvalidDataError, match=r"value -2.0 of user 'a' and item 7 is neg"):
+        with pytest.raises(InvalidDataError, match=r"-2.0 of user 'a' and item 7"):
             Interactions.from_sparse(matrix, ["a"], [7])
 
     @pytest.mark.parametrize(
@@ -253,7 +249,7 @@ class TestRefusing:
             plays().select_users(alone)
         with pytest.raises(InvalidDataError, match=complaint):
             Interactions.from_pairs(alone, [1])
-        with pytest.raises(InvalidDataError, match="timestamps must be one flat column, not 0-d"):
+        with pytest.raises(InvalidDataError, match=r"timestamps .*not 0-d"):
             Interactions.from_pairs([1], [1], timestamps=3)
 
     def test_masked_ids_are_missing(self):
@@ -282,9 +278,9 @@ class TestRefusing:
             Interactions.from_pairs([1], [1], [0.0])
         with pytest.raises(InvalidDataError, match="no interaction: not one value above 0"):
             Interactions.from_pairs([], [])
-        with pytest.raises(InvalidDataError, match="there is no interaction left: 2 users x 3"):
+        with pytest.raises(InvalidDataError, match=r"no interaction.*2 users x 3"):
             Interactions.from_sparse(sparse.csr_array((2, 3)))
-        with pytest.raises(InvalidDataError, match="0 users x 3 items: there must be at least one"):
+        with pytest.raises(InvalidDataError, match="0 users x 3 items"):
             Interactions.from_sparse(sparse.csr_array((0, 3)))
 
     def test_a_transposed_matrix_is_refused_with_a_hint(self):
@@ -292,11 +288,9 @@ class TestRefusing:
             Interactions.from_sparse(sparse.csr_array(np.ones((2, 3))), [1, 2, 3], [1, 2])
 
     def test_ids_that_repeat_are_refused(self):
-        with pytest.raises(
-            InvalidDataError, match=r"item id 'x' comes more than once .* position 1"
-        ):
+        with pytest.raises(InvalidDataError, match=r"item id 'x' .* position 1"):
             Interactions.from_sparse(sparse.csr_array(np.ones((1, 2))), [1], ["x", "x"])
-        with pytest.raises(InvalidDataError, match=r"user id 4 comes more than once .* position 2"):
+        with pytest.raises(InvalidDataError, match=r"user id 4 .* position 2"):
             Interactions.from_sparse(sparse.csr_array(np.ones((3, 1))), [4, 5, 4], [1])
 
     def test_dense_complex_and_one_dimensional_input_is_refused(self):
@@ -308,11 +302,9 @@ class TestRefusing:
             Interactions.from_sparse(sparse.coo_array(np.ones(3)))
 
     def test_ids_that_are_no_scalars_are_refused(self):
-        with pytest.raises(
-            InvalidDataError, match="user ids must be one flat column; these have 2"
-        ):
+        with pytest.raises(InvalidDataError, match=r"user ids .*flat"):
             Interactions.from_pairs([[1, 2], [3, 4]], [1, 2])
-        with pytest.raises(InvalidDataError, match=r"item ids of type .* are not scalars"):
+        with pytest.raises(InvalidDataError, match=r"item ids .* not scalars"):
             Interactions.from_pairs([1], np.zeros(1, dtype=[("a", int)]))
         nested = np.empty(1, dtype=object)
         nested[0] = []
@@ -408,13 +400,11 @@ class TestSelecting:
         assert sample.nnz == 1
 
     def test_sample_items_needs_a_possible_number(self):
-        with pytest.raises(InvalidParameterError, match="n=5 must be from 1 to the 4 items"):
+        with pytest.raises(InvalidParameterError, match=r"n=5 must be .* 4"):
             plays().sample_items(5, seed=0)
-        with pytest.raises(
-            InvalidParameterError, match=r"n=2\.0 must be a whole number, 1 or more"
-        ):
+        with pytest.raises(InvalidParameterError, match=r"n=2\.0 must be.* 1"):
             plays().sample_items(2.0, seed=0)
-        with pytest.raises(InvalidParameterError, match="seed='a' must be a whole number, 0 or"):
+        with pytest.raises(InvalidParameterError, match=r"seed='a' must be.* 0"):
             plays().sample_items(2, seed="a")
 
     def test_select_keeps_what_was_asked_for_in_that_order(self):
@@ -447,8 +437,7 @@ class TestSelecting:
     def test_align_items_refuses_items_the_vocabulary_lacks(self):
         with pytest.raises(
             UnknownIdError,
-            match=r"2 item id\(s\) are not in the vocabulary of 2: 30, 40. Leave them out first, "
-            r'with interactions.align_items\(model.item_ids_, unknown="drop"\)',
+            match=r"2 item id.* 30, 40.*align_items",
         ):
             plays().align_items([10, 20])
         with pytest.raises(InvalidParameterError, match="unknown='ignore'"):
@@ -491,9 +480,7 @@ class TestLookingUp:
             UnknownIdError, match=r"2 unknown user id\(s\): 'zoe', 'yan'.*like 'ann'"
         ):
             plays().user_index(["ann", "zoe", "yan"])
-        with pytest.raises(
-            UnknownIdError, match=r"item id\(s\): '10'.*look like 10, 20, 30 \(int64\)"
-        ):
+        with pytest.raises(UnknownIdError, match=r"'10'.*10, 20, 30 \(int64\)"):
             plays().item_index(["10"])
 
     @pytest.mark.parametrize("nothing", [None, float("nan"), np.datetime64("NaT")])
@@ -594,15 +581,13 @@ class TestNames:
         ]
 
     def test_names_that_fit_no_item_are_refused(self):
-        with pytest.raises(
-            InvalidDataError, match=r"none of the 1 names .* like \['20'\].*\[10, 20"
-        ):
+        with pytest.raises(InvalidDataError, match=r"none .*\['20'\].*\[10, 20"):
             plays().with_names({"20": "twenty"})
 
     @pytest.mark.parametrize("nothing", [None, float("nan")])
     def test_names_that_are_all_missing_are_refused(self, nothing):
         data = Interactions.from_pairs([1], ["hit"])
-        with pytest.raises(InvalidDataError, match=r"names of the 1 items are all missing \(None"):
+        with pytest.raises(InvalidDataError, match=r"names .*all missing"):
             data.with_names({"hit": nothing})
         named = plays().with_names({10: nothing, 20: "twenty"})
         assert named.item_names.tolist() == ["10", "twenty", "30", "40"]

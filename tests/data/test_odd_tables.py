@@ -41,20 +41,20 @@ class TestColumns:
     )
     def test_times_and_complex_numbers_are_no_values(self, values):
         table = pd.DataFrame({"user": [1, 2], "item": [3, 4], "value": values})
-        with pytest.raises(InvalidDataError, match=r"'value' \(value\): .* is no number that can"):
+        with pytest.raises(InvalidDataError, match=r"'value' \(value\): .* number"):
             Interactions.read(table)
 
     def test_two_columns_of_one_name_are_refused_where_they_would_be_used(self):
         rows = [[1, 2, 3, 3], [4, 5, 6, 6]]
         twice = pd.DataFrame(rows, columns=["user", "item", "user", "value"])
-        with pytest.raises(InvalidDataError, match=r"more than one column 'user', .* be the user"):
+        with pytest.raises(InvalidDataError, match="more than one column 'user'"):
             Interactions.read(twice)
         idle = pd.DataFrame(rows, columns=["user", "item", "note", "note"])
         assert Interactions.read(idle, value="").nnz == 2
 
     def test_two_columns_of_one_name_are_refused_in_a_table_of_names(self):
         names = pd.DataFrame([[2, "x", "y"]], columns=["item", "name", "name"])
-        with pytest.raises(InvalidDataError, match="two columns of the same name: item, name, na"):
+        with pytest.raises(InvalidDataError, match="same name: item, name, na"):
             Interactions.from_pairs([1], [2]).with_names(names)
 
 
@@ -90,7 +90,7 @@ class TestTimes:
         ],
     )
     def test_times_that_microseconds_cannot_count_are_refused(self, times):
-        with pytest.raises(InvalidDataError, match=r"row 1 .* more than 290,000 years from 1970"):
+        with pytest.raises(InvalidDataError, match=r"row 1 .*290,000 years"):
             Interactions.read(timed(times))
 
     def test_nanoseconds_are_cut_to_microseconds(self):
@@ -157,7 +157,7 @@ class TestFailing:
             Interactions.read(pl.scan_csv(tmp_path / "nosuch.csv"))
 
     def test_our_own_errors_stay_as_they_are(self):
-        with pytest.raises(InvalidDataError, match=r"^the polars table: no column looks like the"):
+        with pytest.raises(InvalidDataError, match=r"^the polars table: no column"):
             Interactions.read(LAZY.rename({"user": "who"}))
 
 

@@ -79,9 +79,7 @@ class TestBoth:
         monkeypatch.setattr(chunks, "CHUNK_BYTES", 1000)
         unpacked = Counted(monkeypatch)
         path = write(pack(ROWS + start + b"a" * 30_000_000, ending), f"bomb.csv{ending}")
-        with pytest.raises(
-            InvalidDataError, match=r"from line 5 on: no row ends within 8,000 bytes. A quote may"
-        ):
+        with pytest.raises(InvalidDataError, match=r"from line 5 on: .*quote"):
             Interactions.read(path)
         assert 0 < unpacked.n_bytes < 10_000_000
 
@@ -114,13 +112,13 @@ class TestPlain:
     def test_a_quote_left_open_is_refused_with_its_line(self, write, monkeypatch, row):
         monkeypatch.setattr(chunks, "CHUNK_BYTES", 1000)
         text = ROWS + row + b"bob,y,1\n" * 100_000
-        with pytest.raises(InvalidDataError, match=r"from line 5 on: .*a quote may be open"):
+        with pytest.raises(InvalidDataError, match=r"from line 5 on: .*quote"):
             Interactions.read(write(text, "open.csv"))
 
     def test_a_line_of_lightgcn_text_has_the_same_limit(self, write, monkeypatch):
         monkeypatch.setattr(chunks, "CHUNK_BYTES", 1000)
         path = write(b"0 1\n1 2 3\n2 " + b"7" * 20_000, "train.txt")
-        with pytest.raises(InvalidDataError, match=r"from line 3 on: no row ends within 8,000 by"):
+        with pytest.raises(InvalidDataError, match=r"from line 3 on: .*8,000 bytes"):
             Interactions.read(path, format="lightgcn")
 
 

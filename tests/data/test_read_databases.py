@@ -125,7 +125,7 @@ class TestSqlite:
     @pytest.mark.parametrize("query", ["VACUUM INTO 'stolen.db'", "ATTACH 'stolen.db' AS n"])
     def test_a_query_creates_no_other_file(self, database, monkeypatch, query):
         monkeypatch.chdir(database.parent)
-        with pytest.raises(InvalidDataError, match=r"failed: too many attached databases - max 0"):
+        with pytest.raises(InvalidDataError, match="too many attached databases"):
             Interactions.read(database, query=query)
         assert [path.name for path in database.parent.iterdir()] == ["shop.db"]
 

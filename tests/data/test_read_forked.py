@@ -65,7 +65,7 @@ def test_a_forked_process_reads_or_says_why_not(tmp_path, parent, child, code):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.stdout.strip() == str(code), done.stderr

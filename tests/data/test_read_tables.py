@@ -107,8 +107,7 @@ def test_numbers_that_may_be_the_value_are_not_passed_over(library):
     table = library(rows | {"bought": [7, 8], "price": [0.5, 1.5]})
     with pytest.raises(
         InvalidDataError,
-        match=r"the \w+ table: no column is known .* numbers in 'bought', 'price'. Name the value "
-        r"with value='bought' \(--value\), or say value=\"\" if",
+        match=r"the \w+ table: .*'bought', 'price'.*value=",
     ):
         Interactions.read(table)
     assert Interactions.read(table, value="price").matrix.data.tolist() == [0.5, 1.5]
@@ -175,7 +174,7 @@ class TestParquet:
             (folder / f"part-{part}.parquet").rename(folder / "nested" / part / "rows.parquet")
         with pytest.raises(
             InvalidDataError,
-            match=r"holds only folders: 0, 1\. .*a glob such as '.*nested/\*\*/\*.parquet'",
+            match=r"only folders: 0, 1\. .*nested/\*\*/\*.parquet'",
         ):
             Interactions.read(folder / "nested")
         assert Interactions.read(f"{folder}/nested/**/*.parquet") == EXPECTED
@@ -184,16 +183,14 @@ class TestParquet:
         pl.concat([pl.DataFrame(ROWS)] * 2).write_parquet(folder / "twice.parquet")
         with pytest.raises(
             InvalidDataError,
-            match=r"twice.parquet: user 'b' and item 5 come together .* 3 rows repeat a pair",
+            match=r"twice.parquet: user 'b' and item 5 .* 3 rows",
         ):
             Interactions.read(folder / "twice.parquet", duplicates="error")
 
     def test_ids_of_two_types_are_refused(self, tmp_path):
         pl.DataFrame({"user": [1], "item": [3]}).write_parquet(tmp_path / "a.parquet")
         pl.DataFrame({"user": ["1"], "item": [3]}).write_parquet(tmp_path / "b.parquet")
-        with pytest.raises(
-            InvalidDataError, match="user ids are Int64 in the first part and String"
-        ):
+        with pytest.raises(InvalidDataError, match=r"user ids .*Int64 .*String"):
             Interactions.read(tmp_path)
 
 
@@ -249,25 +246,19 @@ class TestRefusing:
     def test_run_end_encoded_columns_are_refused(self):
         runs = pa.RunEndEncodedArray.from_arrays([2, 3], [7, 8])
         for column in ("user", "value"):
-            with pytest.raises(
-                InvalidDataError, match=r"the pyarrow Table cannot be read .* each a plain type"
-            ):
+            with pytest.raises(InvalidDataError, match="pyarrow Table cannot be read"):
                 Interactions.read(pa.table(ROWS | {column: runs}))
 
     def test_complex_values_are_refused(self):
-        with pytest.raises(
-            InvalidDataError, match=r"column 'value' \(value\): complex128 is no number that can be"
-        ):
+        with pytest.raises(InvalidDataError, match=r"'value' \(value\): complex128"):
             Interactions.read(pd.DataFrame(ROWS | {"value": [1 + 2j, 3, 4]}))
 
     def test_values_and_ids_of_unusable_types_are_refused(self):
         with pytest.raises(InvalidDataError, match=r"\(value\) is List\(Int64\), not a number"):
             Interactions.read(pl.DataFrame(ROWS | {"value": [[1], [2], [3]]}))
-        with pytest.raises(
-            InvalidDataError, match=r"user ids of type List\(Int64\) are not scalars"
-        ):
+        with pytest.raises(InvalidDataError, match=r"user ids .*List\(Int64\)"):
             Interactions.read(pl.DataFrame(ROWS | {"user": [[1], [2], [3]]}))
-        with pytest.raises(InvalidDataError, match=r"row 0 .* \(timestamp\): .* is no time"):
+        with pytest.raises(InvalidDataError, match=r"row 0 .* \(timestamp\)"):
             Interactions.read(pl.DataFrame(ROWS | {"timestamp": [[1], [2], [3]]}))
 
 

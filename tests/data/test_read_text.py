@@ -58,9 +58,7 @@ class TestColumns:
 
     def test_a_year_among_the_names_leaves_the_header_one(self, write):
         path = write("user,item,2019\n1,5,4\n2,5,2\n2,6,1\n")
-        with pytest.raises(
-            InvalidDataError, match=r"numbers in '2019'. Name the value with value="
-        ):
+        with pytest.raises(InvalidDataError, match=r"'2019'.*value="):
             Interactions.read(path)
         data = Interactions.read(path, value="2019")
         assert data.matrix.toarray().tolist() == EXPECTED
@@ -74,9 +72,7 @@ class TestColumns:
         "position", ["1" * 5000, 10**5000, -(10**5000)], ids=["text", "number", "negative"]
     )
     def test_positions_of_thousands_of_digits_are_refused(self, write, position):
-        with pytest.raises(
-            InvalidDataError, match=r"user=, a number of many digits, is no position in a table of"
-        ):
+        with pytest.raises(InvalidDataError, match="user=, a number of many digits"):
             Interactions.read(write("user,item\n1,5\n"), user=position)
 
     @pytest.mark.parametrize("position", [2, "2"])
@@ -101,8 +97,7 @@ class TestColumns:
         path = write("who,what,n\nann,x,3\nbob,y,1\n")
         with pytest.raises(
             InvalidDataError,
-            match=r"no column looks like the user and none like the item. The columns are: who, "
-            r"what, n. Name them with user= and item= \(--user and --item\).",
+            match=r"no column .*user.*item.*who, what, n.*--user and --item",
         ):
             Interactions.read(path)
         assert Interactions.read(path, user="who", item="what").matrix.data.tolist() == [3, 1]
@@ -124,25 +119,22 @@ class TestColumns:
         path = write("user,thing,rating\n1,5,4\n")
         with pytest.raises(
             InvalidDataError,
-            match=r"no column looks like the item. The columns are: user, thing, rating. "
-            r"Name it with item= \(--item\)",
+            match=r"no column .*item.*user, thing, rating.*--item",
         ):
             Interactions.read(path)
         with pytest.raises(InvalidDataError, match=r"there is no column 'nope' .*--value"):
             Interactions.read(path, item="thing", value="nope")
-        with pytest.raises(InvalidDataError, match="item=7 is no position in a table of 3 columns"):
+        with pytest.raises(InvalidDataError, match=r"item=7 .*3 columns"):
             Interactions.read(path, item=7)
 
     def test_two_columns_that_could_both_be_the_item_are_refused(self, write):
         path = write("user,artist_id,track_id\n1,5,4\n")
-        with pytest.raises(
-            InvalidDataError, match="several columns could be the item: artist_id, tr"
-        ):
+        with pytest.raises(InvalidDataError, match=r"several columns .*item: artist_id, tr"):
             Interactions.read(path)
         assert Interactions.read(path, item="track_id").item_ids.tolist() == [4]
 
     def test_one_column_cannot_play_two_roles(self, write):
-        with pytest.raises(InvalidDataError, match="column 'user' cannot be both user and item"):
+        with pytest.raises(InvalidDataError, match="'user' cannot be both"):
             Interactions.read(write("user,item\n1,5\n"), item="user", user="user")
 
     def test_a_header_with_a_name_twice_is_refused(self, write):
@@ -153,8 +145,7 @@ class TestColumns:
         path = write("UserID,ISBN,Book-Rating\n1,5,4\n2,5,2\n2,6,1\n")
         with pytest.raises(
             InvalidDataError,
-            match=r"table.csv: no column is known to be the value, but there are numbers in "
-            r"'Book-Rating'. Name the value with value='Book-Rating' \(--value\), or say value=",
+            match=r"table.csv: no column .*value='Book-Rating' \(--value\)",
         ):
             Interactions.read(path)
         assert Interactions.read(path, value="Book-Rating").matrix.toarray().tolist() == EXPECTED
@@ -327,7 +318,7 @@ class TestPublishedFormats:
 
     def test_lightgcn_lines_are_counted_with_blank_ones(self, write):
         path = write("\n\n0 5 7 9\n\n1 x\n", "train.txt")
-        with pytest.raises(InvalidDataError, match="line 5: 'x' is not a whole number"):
+        with pytest.raises(InvalidDataError, match="line 5: 'x'"):
             Interactions.read(path, format="lightgcn")
 
     def test_lightgcn_in_chunks(self, write, monkeypatch):
@@ -345,7 +336,7 @@ class TestPublishedFormats:
         assert Interactions.read(path, format="csv").nnz == 2
 
     def test_lightgcn_refuses_words_with_their_line(self, write):
-        with pytest.raises(InvalidDataError, match=r"line 2: 'x' is not a whole number. LightGCN"):
+        with pytest.raises(InvalidDataError, match=r"line 2: 'x' .*LightGCN"):
             Interactions.read(write("0 5 7\n1 x\n", "train.txt"), format="lightgcn")
 
     def test_names_from_csv_and_parquet_files(self, write, tmp_path):
@@ -355,9 +346,7 @@ class TestPublishedFormats:
         pl.DataFrame({"id": [5, 6], "name": ["Five", "Six"]}).write_parquet(tmp_path / "n.parquet")
         named = Interactions.read(tmp_path / "table.csv", names=tmp_path / "n.parquet")
         assert named.item_names.tolist() == ["Five", "Six"]
-        with pytest.raises(
-            InvalidDataError, match=r"needs a column of ids .*it has: item_id, year"
-        ):
+        with pytest.raises(InvalidDataError, match=r"column of ids .*item_id, year"):
             data.with_names(write("item_id,year\n6,1999\n", "bad.csv"))
 
 
@@ -418,15 +407,11 @@ class TestRefusing:
             Interactions.read(write(text + "2,5,bad\n" + row))
 
     def test_a_field_of_spaces_is_missing(self, write):
-        with pytest.raises(
-            InvalidDataError, match=r"line 3, column 'item' \(item\): the id is mis"
-        ):
+        with pytest.raises(InvalidDataError, match=r"line 3, column 'item' .*missing"):
             Interactions.read(write("user,item,rating\n1, 5, 4\n2,  , 3\n"))
 
     def test_a_column_without_header_is_named_by_its_position(self, write):
-        with pytest.raises(
-            InvalidDataError, match=r"line 2, column 2, counted from 0 \(value\): 'x' is not a num"
-        ):
+        with pytest.raises(InvalidDataError, match=r"line 2, column 2.*'x' is not a num"):
             Interactions.read(write("1,5,4\n2,5,x\n"))
 
     def test_lines_that_end_in_carriage_returns_are_refused(self, write):
@@ -441,7 +426,7 @@ class TestRefusing:
     def test_a_repeated_pair_is_refused_with_ids_and_file(self, write):
         with pytest.raises(
             InvalidDataError,
-            match=r"table.csv: user 'b' and item 5 come together .*row 2, counted from 0 and with",
+            match=r"table.csv: user 'b' and item 5 .*row 2",
         ):
             Interactions.read(
                 write("user,item,value\na,5,1\na,6,0\nb,5,1\nb,5,1\n"), duplicates="error"
@@ -449,17 +434,17 @@ class TestRefusing:
 
     def test_broken_files_of_names_are_refused(self, write):
         data = Interactions.from_pairs([1], [5])
-        with pytest.raises(InvalidDataError, match=r"n.parquet cannot be read as Parquet; it may"):
+        with pytest.raises(InvalidDataError, match=r"n.parquet cannot be read"):
             data.with_names(write(b"PAR1 and no more", "n.parquet"))
 
     def test_a_timestamp_that_is_none_is_refused(self, write):
-        with pytest.raises(InvalidDataError, match=r"line 3, column 'time' .*'noon' is no time"):
+        with pytest.raises(InvalidDataError, match=r"line 3, column 'time' .*'noon'"):
             Interactions.read(write("user,item,time\n1,5,10\n2,5,noon\n3,5,11\n4,5,12\n5,5,13\n"))
 
     def test_numbers_and_dates_do_not_mix_as_timestamps(self, write, tmp_path):
         write("user,item,time\n1,5,10\n", "p/a.csv")
         write("user,item,time\n1,6,2020-01-01\n", "p/b.csv")
-        with pytest.raises(InvalidDataError, match="numbers in one part and dates in another"):
+        with pytest.raises(InvalidDataError, match=r"numbers .*dates"):
             Interactions.read(tmp_path / "p")
 
     def test_parts_with_other_columns_are_refused(self, write, tmp_path):
@@ -487,9 +472,7 @@ class TestRefusing:
             Interactions.read(write("\n \n"))
         with pytest.raises(InvalidDataError, match="holds no interaction: no rows"):
             Interactions.read(write("user,item\n"))
-        with pytest.raises(
-            InvalidDataError, match="holds no interaction: no rows, or not one value"
-        ):
+        with pytest.raises(InvalidDataError, match="holds no interaction"):
             Interactions.read(write("user,item,value\n1,2,0\n"))
 
     def test_missing_files_globs_and_folders_are_refused(self, tmp_path):
@@ -498,9 +481,7 @@ class TestRefusing:
         with pytest.raises(InvalidDataError, match=r"no file matches .*\*.csv"):
             Interactions.read(tmp_path / "*.csv")
         (tmp_path / "readme.md").write_text("hello")
-        with pytest.raises(
-            InvalidDataError, match=r"has no Parquet or CSV files; it holds: readme.md"
-        ):
+        with pytest.raises(InvalidDataError, match=r"no Parquet or CSV.* readme.md"):
             Interactions.read(tmp_path)
 
     def test_formats_that_are_not_read_are_refused(self, write, tmp_path):
@@ -508,9 +489,7 @@ class TestRefusing:
             Interactions.read(write(b"PK\x03\x04 and so on", "table.xlsx"))
         with pytest.raises(InvalidDataError, match="of no known format"):
             Interactions.read(write(b"\x00\x01\x02\x03 and so on", "table.bin"))
-        with pytest.raises(
-            InvalidParameterError, match="format='excel' is not known; use one of csv"
-        ):
+        with pytest.raises(InvalidParameterError, match=r"format='excel'.*csv"):
             Interactions.read(tmp_path, format="excel")
         with pytest.raises(InvalidDataError, match="cannot read from int"):
             Interactions.read(17)
@@ -520,9 +499,7 @@ class TestRefusing:
     def test_files_of_two_kinds_do_not_mix(self, write, tmp_path):
         write("user,item\n1,5\n", "m/a.csv")
         pl.DataFrame({"user": [1], "item": [5]}).write_parquet(tmp_path / "m" / "b.parquet")
-        with pytest.raises(
-            InvalidDataError, match=r"a.csv looks like csv and .*b.parquet like parq"
-        ):
+        with pytest.raises(InvalidDataError, match=r"a.csv .*b.parquet"):
             Interactions.read(tmp_path / "m" / "*")
 
     def test_a_query_is_for_databases_only(self, write):
