@@ -103,7 +103,7 @@ def test_a_folder_to_write_into_is_there_or_can_be_made(tmp_path):
     require_folder(tmp_path)
     require_folder(tmp_path / "new" / "folder")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(OutputError, match="file is no folder"):
+        with pytest.raises(OutputError, match="file is not a folder"):
             require_folder(path)
     with pytest.raises(OutputError, match="/proc/cache was not written"):
         require_folder(Path("/proc/cache"))

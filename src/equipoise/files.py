@@ -1,4 +1,4 @@
-"""Files appear under their name only when they are whole."""
+"""Write files atomically: a file gets its name when it is complete."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from equipoise.exceptions import OutputError
 
 
 def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], None]) -> None:
-    """Fill a temporary file beside `path`, flush it to the disk, and only then rename it.
+    """Fill a temporary file next to `path`, flush it to disk, then rename it.
 
-    A link is followed: the file that it leads to is replaced, and the link stays. What is no
-    file (a pipe, ``/dev/stdout``) is written to as it is. A file that is replaced hands its
-    permissions on; a new one has those of the umask.
+    A symbolic link is followed: its target is replaced and the link stays. Pipes and devices such
+    as ``/dev/stdout`` are written to directly. A replaced file keeps its permissions; a new one
+    gets those of the umask.
 
     Parameters
     ----------
     path : Path
-        The file to write. What was there before stays until the new one is complete.
+        The file to write. An old file stays until the new one is complete.
     content : bytes or callable
-        What to write, or who gets the open binary file and fills it.
+        The content, or a function that writes it to an open binary file.
 
     Raises
     ------
     OutputError
-        If the disk is full, the folder missing or not writable.
+        If the disk is full, or the folder is missing or not writable.
     """
     with _explained(path):
         target = _target(path)
@@ -44,12 +44,12 @@ def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], None]) -> Non
         temporary = target.with_name(f".equipoise-{secrets.token_hex(8)}.tmp")
         try:
             with temporary.open("xb") as file:
-                _hand_permissions_on(target, temporary)  # before there is any content to see
+                _copy_permissions(target, temporary)  # before there is content to protect
                 _fill(file, content)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, target)
-        except BaseException:  # Ctrl-C too: half a file must not stay behind
+        except BaseException:  # also Ctrl-C: remove the incomplete file
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
             raise
@@ -57,7 +57,7 @@ def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], None]) -> Non
 
 
 class _OneWay(io.BufferedWriter):
-    """A device that says where it stands is not to be believed: /dev/null is always at 0."""
+    """Devices report bogus positions (/dev/null is always at 0), so disable seek and tell."""
 
     def seekable(self) -> bool:
         return False
@@ -67,7 +67,7 @@ class _OneWay(io.BufferedWriter):
 
 
 def require_writable(path: Path) -> None:
-    """Refuse a path that cannot be written, before the hours of work whose result goes there.
+    """Refuse a path that cannot be written, before the computation whose result goes there.
 
     Raises
     ------
@@ -82,31 +82,31 @@ def require_writable(path: Path) -> None:
 
 
 def require_folder(path: Path) -> None:
-    """Refuse a folder in which nothing could be written; it need not be there yet.
+    """Refuse a folder that cannot be written to; it need not exist yet.
 
     Raises
     ------
     OutputError
-        If it is a file, or neither it nor the folder that it would be made in is writable.
+        If it is a file, or it (or the folder it would be created in) is not writable.
     """
     with _explained(path):
         there = path.absolute()
         while not (there.exists() or there.is_symlink() or there == there.parent):
             there = there.parent
         if not there.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, f"{there} is no folder")
+            raise NotADirectoryError(errno.ENOTDIR, f"{there} is not a folder")
         with tempfile.TemporaryFile(dir=there, prefix=".equipoise-"):
             pass
 
 
 @contextlib.contextmanager
 def scratch_folder(path: Path) -> Iterator[Path]:
-    """A folder on the disk of `path` for the pieces of it; gone at the end, whatever happens.
+    """Yield a temporary folder on the disk of `path`; it is removed at the end.
 
     Raises
     ------
     OutputError
-        If there cannot be one, as for `write_whole`.
+        As for `write_whole`.
     """
     with _explained(path):
         target = _target(path)
@@ -116,11 +116,11 @@ def scratch_folder(path: Path) -> Iterator[Path]:
         yield Path(name)
 
 
-def _hand_permissions_on(old: Path, new: Path) -> None:
-    """Keep private what is private, where there is an old file."""
+def _copy_permissions(old: Path, new: Path) -> None:
+    """Give a new file the permissions of the file that it replaces, if there is one."""
     if old.exists():
         mode = stat.S_IMODE(old.stat().st_mode)
-        if mode != stat.S_IMODE(new.stat().st_mode):  # some file systems know one mode alone
+        if mode != stat.S_IMODE(new.stat().st_mode):  # some file systems have a single mode
             new.chmod(mode)
 
 
@@ -132,36 +132,36 @@ def _fill(file: IO[bytes], content: bytes | Callable[[IO[bytes]], None]) -> None
 
 
 def _target(path: Path) -> Path:
-    """The file itself, where `path` is a link to it; no folder."""
+    """Return the file that `path` links to; refuse a folder."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    # /dev/stdout leads to a pipe that has no path of its own
+    # /dev/stdout may link to a pipe that has no path
     return path if _is_device(path) else Path(os.path.realpath(path))
 
 
 def _is_device(path: Path) -> bool:
-    """A pipe, a terminal or another thing with a name that must not be renamed away."""
+    """Whether a path is a pipe, a terminal or another device, which must not be replaced."""
     return path.exists() and not path.is_file()
 
 
 @contextlib.contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Say of whatever the system refuses which file it was, and what to do."""
+    """Turn errors of the system into an `OutputError` that names the file and what to do."""
     try:
         yield
-    except (BrokenPipeError, OutputError):  # a reader that has enough; told already
+    except (BrokenPipeError, OutputError):  # the reader closed the pipe; already explained
         raise
     except OSError as error:
         message = (
             f"{path} was not written: {error.strerror or error}. What was there before is "
-            "untouched. Free space on the disk, check that its folder exists and is yours, or "
-            "write elsewhere."
+            "untouched. Free space on the disk, check that the folder exists and is writable, or "
+            "choose another path."
         )
         raise OutputError(message) from error
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename survive a power cut, where the system can (Windows opens no folders)."""
+    """Make the rename survive a power failure, if the system can (Windows cannot)."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

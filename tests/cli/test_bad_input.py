@@ -215,7 +215,7 @@ CASES = {
     "the report goes nowhere": (audit("--out", "no/r.html"), "no/r.html was not written"),
     "the cache is a file": (
         ["tune", "{b}/plays.csv", "--cache", "{b}/names.csv"],
-        "names.csv was not written: .*names.csv is no folder",
+        "names.csv was not written: .*names.csv is not a folder",
     ),
     "the cache lies in /proc": (
         ["evaluate", "{b}/plays.csv", "--cache", "/proc/cache"],
@@ -223,7 +223,7 @@ CASES = {
     ),
     "the folder of figures is a file": (
         ["reproduce", "fig1", "--out", "{b}/names.csv"],
-        "names.csv is no folder",
+        "names.csv is not a folder",
     ),
     # the hold-out
     "there is nothing to test on": (
