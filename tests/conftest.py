@@ -24,7 +24,7 @@ settings.load_profile("repeatable")
 
 # Folders whose tests start processes or work on more than a toy: `make quick` leaves them out.
 MEDIUM_FOLDERS = {
-    "distributed",
+    "backends",
     "docs",
     "determinism",
     "examples",

@@ -57,6 +57,7 @@ POLARS = "pl.DataFrame({'a': [2, 1]}).lazy().sort('a').filter(pl.col('a') > 1).c
         "data read before the fork and used after it",
     ],
 )
+@pytest.mark.medium
 def test_a_forked_process_reads_or_says_why_not(tmp_path, parent, child, code):
     (tmp_path / "plays.csv").write_text("user,item\na,x\nb,y\n")
     script = SCRIPT.format(parent=parent, child=child)

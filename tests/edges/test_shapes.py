@@ -48,6 +48,7 @@ def test_a_million_users_of_ten_items(solver, tall):
     np.testing.assert_allclose(lists.scores, -np.sort(-scores, axis=1)[:, :3], atol=1e-12)
 
 
+@pytest.mark.medium
 def test_ten_users_of_a_million_items(wide):
     """½(DC + CD) = ½[DXᵀ Xᵀ][X; XD] has the eigenvalues of a matrix of twice the users."""
     squares = np.bincount(wide.indices, wide.data**2, MILLION)

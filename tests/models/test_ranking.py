@@ -76,6 +76,7 @@ def problems(draw: st.DrawFn) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[
 @pytest.mark.parametrize("select", [ranking._select_numpy, ranking._select_compiled])
 @deterministic
 @given(problem=problems())
+@pytest.mark.medium
 def test_both_paths_agree_with_a_full_sort(
     select: Path, problem: tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], int]
 ) -> None:
@@ -255,6 +256,7 @@ def test_one_vector_is_ranked_like_one_row(
     np.testing.assert_array_equal(scores[0], before)
 
 
+@pytest.mark.medium
 def test_without_a_folder_for_its_cache_the_kernel_still_compiles(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

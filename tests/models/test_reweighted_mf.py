@@ -147,6 +147,7 @@ def test_refit_seed_and_precision(name, X):
 
 
 @every_model
+@pytest.mark.medium
 def test_batch_equals_single_rows_and_the_compiled_loop(name, X, monkeypatch):
     model = make(name).fit(X)
     batch = model.recommend(X, N=4, filter_already_liked_items=False)

@@ -48,6 +48,7 @@ def confidences(X: np.ndarray, of) -> sp.csr_matrix:
     ids=["default", "alpha", "proportional", "proportional, alpha", "code", "text"],
 )
 @pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.medium
 def test_item_factors_are_those_of_implicit_to_the_bit(als, X, model, of, seed, threads):
     direct = als.AlternatingLeastSquares(
         factors=5,
@@ -115,6 +116,7 @@ def test_the_alpha_zero_of_implicit_leaves_no_factors_and_ours_does(als, X):
 
 
 @needs_implicit
+@pytest.mark.medium
 def test_checkerboard_top_one_is_the_one_item_left_out():
     X = (np.add.outer(np.arange(24), np.arange(24)) % 2 == 0).astype(float)
     np.fill_diagonal(X, 0.0)
@@ -151,6 +153,7 @@ def test_frozen_interactions_are_fitted_and_left_alone(X):
 
 
 @needs_implicit
+@pytest.mark.medium
 def test_a_saved_model_is_served_where_implicit_is_not_installed(X, tmp_path):
     model = WeightedMF.published(3).fit(X)
     path = model.save(tmp_path / "model.eqp")
@@ -179,6 +182,7 @@ def test_fitting_without_implicit_names_what_to_install(X, monkeypatch):
 
 
 @needs_implicit
+@pytest.mark.medium
 def test_equal_fits_are_saved_as_equal_bytes(X, tmp_path):
     paths = [WeightedMF(3).fit(X).save(tmp_path / f"{i}.eqp") for i in range(2)]
     assert paths[0].read_bytes() == paths[1].read_bytes()
