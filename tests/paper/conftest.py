@@ -1,17 +1,17 @@
-"""Small data in the place of the paper's, for everything but the numbers themselves."""
+"""Small data in place of the paper's, for everything except the numbers themselves."""
 
 from __future__ import annotations
 
 import pytest
 
 from equipoise.data.synthetic import listening
-from equipoise.paper.measurements import Laboratory
-from equipoise.paper.teaser import NAMED_ARTIST
+from equipoise.paper.measurements import ExperimentRunner
+from equipoise.paper.protocol import NAMED_ARTIST
 
 
 @pytest.fixture(scope="session")
 def small_data():
-    """Two hundred listeners and 120 artists, one of them the one that the text names."""
+    """200 listeners and 120 artists, one of which is the artist that the text names."""
     plays = listening(n_users=200, n_items=120, seed=3).normalize_rows()
     names = {item: f"artist {item}" for item in plays.item_ids.tolist()}
     names[plays.item_ids.tolist()[-1]] = NAMED_ARTIST
@@ -24,5 +24,5 @@ def load_small(small_data):
 
 
 @pytest.fixture(scope="session")
-def laboratory(small_data):
-    return Laboratory(quick=True, load=lambda _name: small_data)
+def runner(small_data):
+    return ExperimentRunner(quick=True, load=lambda _name: small_data)

@@ -1,4 +1,4 @@
-"""`equipoise reproduce`: the paper's claims, figures and theorems, with a verdict each."""
+"""`equipoise reproduce`: the paper's claims, figures and theorems, with verdicts."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 _FOLDER = Path("reproduction")
 # Exit codes: 1 a claim was lost, 2 something that was asked for was not made.
 _LOST, _INCOMPLETE = 1, 2
-_COLORS = {"REPRODUCED": "green", "BY_CODE_ONLY": "yellow", "NOT_REPRODUCED": "red"}
-_WORDS = {"REPRODUCED": "reproduced", "BY_CODE_ONLY": "by code only", "NOT_REPRODUCED": "not"}
+_VERDICTS = {
+    "REPRODUCED": ("green", "reproduced"),
+    "BY_CODE_ONLY": ("yellow", "by code only"),
+    "NOT_REPRODUCED": ("red", "not"),
+}
 
 
 def reproduce(
@@ -28,16 +31,16 @@ def reproduce(
         typer.Argument(help="all, fig1 … fig8, tables, theory, claims.", metavar="[WHAT]..."),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for page, figures, tables and cache.")
+        Path, typer.Option(help="Folder for the report, figures, tables and cache.")
     ] = _FOLDER,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer ranks, smaller experiments; the same claims.")
+        bool, typer.Option("--quick", help="Use fewer ranks and smaller experiments; same claims.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the findings as JSON instead of a table.")
     ] = False,
 ) -> None:
-    """Reproduce the paper: every claim beside what is measured, all figures, all theorems."""
+    """Reproduce the paper: measure and judge every claim, draw all figures, test all theorems."""
     from equipoise.cli import paths
     from equipoise.paper.reproduction import run
 
@@ -59,13 +62,11 @@ def reproduce(
 
 
 def _print(found: Reproduction, out: Path) -> None:
-    from equipoise.paper.page import headline
-
     if found.findings:
         console.out.print(_table(found))
     for line in found.headlines:
         console.out.print(f"• {console.inert(line)}", highlight=False)
-    console.out.print(f"\n{headline(found)}.", highlight=False)
+    console.out.print(f"\n{found.headline()}.", highlight=False)
     page = (out / "index.html").resolve()
     console.out.print(f"Report: {page}", highlight=False, soft_wrap=True, markup=False)
 
@@ -74,16 +75,14 @@ def _table(found: Reproduction) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from equipoise.paper.judging import show, tell
+    from equipoise.paper.verdicts import show, show_measured
 
     table = Table(box=SIMPLE_HEAD)
     for title in ("claim", "published", "measured", "verdict"):
         table.add_column(title, overflow="fold")
     for finding in found.findings:
-        name = finding.verdict.name
-        verdict = f"[{_COLORS[name]}]{_WORDS[name]}[/]" + (
-            " [bold red]LOST[/]" if finding.lost else ""
-        )
-        cells = (finding.claim.what, show(finding.claim.published), tell(finding))
-        table.add_row(*map(console.inert, cells), verdict)
+        color, word = _VERDICTS[finding.verdict.name]
+        lost = " [bold red]LOST[/]" if finding.lost else ""
+        cells = (finding.claim.what, show(finding.claim.published), show_measured(finding))
+        table.add_row(*map(console.inert, cells), f"[{color}]{word}[/]{lost}")
     return table

@@ -1,251 +1,426 @@
-"""Figures 1 to 4, 6 and 8: from measurements to tables, from tables to pictures."""
+"""The paper's figures: tables of numbers, and charts with equal bytes for equal numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+import io
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+from typing import Any, Literal, NamedTuple
 
-from equipoise.paper.drawing import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    LOOKS,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILION,
-    YELLOW,
-    Figure,
-    Look,
-    legend_below,
-    line,
-    rank_axis,
-)
-from equipoise.paper.measurements import Evaluation
+import polars as pl
+import polars.selectors as cs
+
+from equipoise.exceptions import require_extra
+from equipoise.paper.measurements import Evaluation, ExperimentRunner, recorded_lightgcn
 from equipoise.paper.protocol import (
     DATASETS,
     GROUPS,
     ITEM_WEIGHTED,
+    LIGHTGCN,
     MODELS,
     NORMALIZED,
     PCA,
     USER_METRICS,
     USER_RANK,
+    WEIGHTED_MF,
 )
-from equipoise.paper.teaser import Teaser
-from equipoise.paper.tidy import Tidy
+from equipoise.paper.theory.experiment import Experiment, Panel
 
-_COLUMNS = ("dataset", "metric", "group", "model", "rank", "value")
-_ARTISTS = (VERMILION, ORANGE, YELLOW, GREEN, SKY, BLUE, PURPLE, BLACK)
-_GROUP_COLORS = dict(zip(GROUPS, (VERMILION, BLUE, GREEN), strict=True))
-_STEP = 5  # ranks between two points of the smooth curves of Figure 1C
-_PANEL = (3.0, 2.5)
+Format = Literal["svg", "png"]
+# Files contain neither the date nor the version of matplotlib.
+_SAVE_OPTIONS: dict[Format, dict[str, Any]] = {
+    "svg": {"metadata": {"Date": None, "Creator": None}},
+    "png": {"metadata": {"Software": None}, "pil_kwargs": {"optimize": True}},
+}
+# More digits than any figure shows, fewer than differ between processors.
+_DIGITS = 6
+
+# The colors of Okabe and Ito are distinguishable with every kind of color blindness.
+_BLACK, _ORANGE, _SKY, _GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+_YELLOW, _BLUE, _VERMILION, _PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
+_GREY = "#777777"
+
+# Color, line and marker: curves differ without color too.
+_LOOKS = {
+    PCA: (_VERMILION, "--", "o"),
+    NORMALIZED: (_GREEN, ":", "s"),
+    ITEM_WEIGHTED: (_BLUE, "-", "^"),
+    WEIGHTED_MF: (_PURPLE, "-.", "D"),
+    LIGHTGCN: (_ORANGE, "--", "v"),
+}
+_ARTISTS = (_VERMILION, _ORANGE, _YELLOW, _GREEN, _SKY, _BLUE, _PURPLE, _BLACK)
+_GROUP_COLORS = dict(zip(GROUPS, (_VERMILION, _BLUE, _GREEN), strict=True))
+_SERIES = ((_BLUE, "o"), (_VERMILION, "s"), (_GREEN, "^"), (_ORANGE, "D"), (_PURPLE, "v"))
+_REFERENCES = (":", "--", "-.")
+_LARGE = (12.0, 5.0)
 
 
-def figure_1(teaser: Teaser) -> Figure:
-    """PCA on LastFM: error by artist, components to halve it, diagonal by popularity."""
-    rows: list[tuple[Any, ...]] = []
-    for name, errors in (*teaser.artists.items(), ("overall", teaser.overall)):
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """A figure of the paper: the numbers, and how to draw them.
+
+    Attributes
+    ----------
+    name : str
+        Used for files and on the command line, e.g. ``"fig2"``.
+    title : str
+        The heading.
+    caption : str
+        What the figure shows, in a sentence or two; also its alternative text.
+    table : polars.DataFrame
+        The numbers.
+    draw : callable
+        Draws the table onto an empty matplotlib figure.
+    size : tuple of float
+        Inches.
+    """
+
+    name: str
+    title: str
+    caption: str
+    table: pl.DataFrame
+    draw: Callable[[Any, pl.DataFrame], None]
+    size: tuple[float, float]
+
+    def render(self, file_format: Format) -> bytes:
+        """Return the picture; equal tables give equal bytes."""
+        matplotlib = require_extra("matplotlib", "plot", "drawing the paper's figures")
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure as Canvas
+
+        content, style = io.BytesIO(), resources.files("equipoise.paper") / "figures.mplstyle"
+        # `rc_file` starts from the defaults: a user's own settings must not change the bytes.
+        with matplotlib.rc_context(), resources.as_file(style) as path:
+            matplotlib.rc_file(path)
+            canvas = Canvas(figsize=self.size, layout="constrained")
+            FigureCanvasAgg(canvas)
+            self.draw(canvas, self.table)
+            canvas.savefig(content, format=file_format, **_SAVE_OPTIONS[file_format])
+        return content.getvalue()
+
+
+def figure_1(runner: ExperimentRunner) -> Figure:
+    """PCA on LastFM: error by artist, components to half error, diagonal by popularity."""
+    pca = runner.pca
+    rows: list[tuple[str, str, float, float]] = []
+    for name, errors in (*pca.artists.items(), ("overall", pca.overall)):
         rows += [("A", name, rank, error) for rank, error in enumerate(errors)]
-    rows += [("B", "artist", p, h) for p, h in zip(teaser.popularity, teaser.halving, strict=True)]
-    for rule, groups in teaser.diagonal.items():
-        for group, values in groups.items():
-            every = range(0, len(values), _STEP)
-            rows += [("C", f"{group}, by {rule}", rank, values[rank]) for rank in every]
+    halves = zip(pca.popularity, pca.components_to_half_error, strict=True)
+    rows += [("B", "artist", popularity, components) for popularity, components in halves]
+    for rule in ("mass", "items"):
+        for group, values in pca.diagonal[rule].items():
+            every_fifth = range(0, len(values), 5)
+            rows += [("C", f"{group}, by {rule}", rank, values[rank]) for rank in every_fifth]
     return Figure(
         "fig1",
         "Figure 1: unfairness of PCA on LastFM",
         "A: normalized error of eight artists falls sharply, each at its own rank, while the "
         "overall error (dotted) shows diminishing returns. B: the less popular an artist, the "
         "more components it takes to halve its error. C: the mean diagonal entry of the "
-        "projection rises at once for popular artists and slowly for the others; solid lines are "
-        "groups cut by mass, as in the published code, dotted ones tenths of the artists.",
-        Tidy.of(("panel", "curve", "x", "y"), rows),
+        "projection rises at once for popular artists and slowly for the others. Solid lines: "
+        "groups cut by the sum of values (published code). Dotted lines: tenths of the artists.",
+        _table(rows, panel=str, curve=str, x=float, y=float),
         _draw_1,
         (12.0, 4.2),
     )
 
 
-def _draw_1(canvas: Any, table: Tidy) -> None:
+def _draw_1(canvas: Any, table: pl.DataFrame) -> None:
     left, middle, right = canvas.subplots(1, 3)
-    panel = table.where(panel="A")
-    names = [name for name in dict.fromkeys(panel.column("curve")) if name != "overall"]
-    for name, color in zip(names, _ARTISTS, strict=False):
-        curve = panel.where(curve=name)
-        line(left, curve.column("x"), curve.column("y"), name, Look(color))
-    overall = panel.where(curve="overall")
-    line(left, overall.column("x"), overall.column("y"), "overall", Look(GREY, ":"))
+    below = {"fontsize": 7.5, "loc": "upper center", "bbox_to_anchor": (0.5, -0.17)}
+    errors = table.filter(panel="A")
+    artists = [name for name in errors["curve"].unique(maintain_order=True) if name != "overall"]
+    looks = [*((name, color, "-") for name, color in zip(artists, _ARTISTS, strict=False))]
+    for name, color, style in (*looks, ("overall", _GREY, ":")):
+        curve = errors.filter(curve=name)
+        left.plot(curve["x"], curve["y"], style, color=color, label=name)
     left.set(title="A: error by artist", xlabel="rank r", ylabel="normalized item error")
-    # hits fall within ten components and niche artists after a thousand
+    # Popular artists fall within ten components, niche artists after a thousand.
     left.set_xscale("symlog", linthresh=1)
     left.set_xticks([0, 1, 10, 100, 1000], ["0", "1", "10", "100", "1000"])
-    left.legend(fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=3)
-    dots = table.where(panel="B")
-    middle.scatter(dots.column("x"), dots.column("y"), s=5, color=BLUE, alpha=0.4, linewidths=0)
-    middle.set(title="B: components to halve the error", xlabel="popularity of the artist (norm)")
+    left.legend(**below, ncols=3)
+    dots = table.filter(panel="B")
+    middle.scatter(dots["x"], dots["y"], s=5, color=_BLUE, alpha=0.4, linewidths=0)
+    middle.set(title="B: components to half error", xlabel="popularity of the artist (norm)")
     middle.set(ylabel="components", xscale="log")
-    panel = table.where(panel="C")
     for group, color in _GROUP_COLORS.items():
-        for rule, style in (("mass", "-"), ("items", ":")):
-            curve = panel.where(curve=f"{group}, by {rule}")
-            label = f"{group}, {'by mass' if rule == 'mass' else 'tenths of the artists'}"
-            line(right, curve.column("x"), curve.column("y"), label, Look(color, style))
+        for rule, style, cut in (("mass", "-", "by sum of values"), ("items", ":", "by tenths")):
+            curve = table.filter(panel="C", curve=f"{group}, by {rule}")
+            label = f"{GROUPS[group]}, {cut}"
+            right.plot(curve["x"], curve["y"], style, color=color, label=label)
     right.set(title="C: specialization by popularity", xlabel="rank r", ylabel="mean diagonal of P")
-    right.legend(fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)
+    right.legend(**below, ncols=2)
 
 
-def figure_2(evaluations: Sequence[Evaluation]) -> Figure:
+_GRID_COLUMNS = dict.fromkeys(("dataset", "metric", "group", "model"), str) | {
+    "rank": int,
+    "value": float,
+}
+
+
+class _Cell(NamedTuple):
+    """One pair of axes in a grid of curves over the rank."""
+
+    dataset: str
+    metric: str
+    group: str
+    title: str
+    label: str = ""
+
+
+def figure_2(runner: ExperimentRunner) -> Figure:
     """Specialization: overall and by popularity."""
-    rows = []
-    for e in evaluations:
-        rows += list(_curves(e, "specialization", "all", e.item_ranks))
-        for group in GROUPS:
-            rows += list(_curves(e, "diagonal", group, e.item_ranks))
+    evaluations = runner.evaluations
+    names = {"all": "overall"} | {group: f"{name} items" for group, name in GROUPS.items()}
+    metrics = dict.fromkeys(GROUPS, "diagonal") | {"all": "specialization"}
+    labels = {"specialization": "specialization", "diagonal": "mean diagonal of P"}
+    cells = [
+        [
+            _Cell(e.dataset, metrics[g], g, f"{e.title}: {name}", labels[metrics[g]])
+            for g, name in names.items()
+        ]
+        for e in evaluations
+    ]
     return Figure(
         "fig2",
         "Figure 2: Item-Weighted PCA reduces specialization",
-        "Specialization (left) and mean diagonal entry of P for items of high, medium and low "
-        "popularity, over the rank. Item-Weighted PCA lies between PCA and Normalized PCA, most "
-        "visibly for popular items. Groups cut by mass.",
-        Tidy.of(_COLUMNS, rows),
-        _draw_2,
-        (4 * _PANEL[0], 2 * _PANEL[1]),
+        "Specialization (left) and mean diagonal entry of P for popular, medium and niche items, "
+        "over the rank. Item-Weighted PCA lies between PCA and Normalized PCA, most visibly for "
+        "popular items. Groups are cut by the sum of values.",
+        _grid_table(evaluations, cells),
+        partial(_draw_grid, cells=cells),
+        _LARGE,
     )
 
 
-def _draw_2(canvas: Any, table: Tidy) -> None:
-    panels = [("specialization", "all"), *(("diagonal", group) for group in GROUPS)]
-    grid = canvas.subplots(2, 4, squeeze=False)
-    for row, dataset in zip(grid, DATASETS, strict=True):
-        for axes, (metric, group) in zip(row, panels, strict=True):
-            _draw_curves(axes, table.where(dataset=dataset, metric=metric, group=group))
-            shown = "overall" if group == "all" else f"{group} popularity"
-            label = "specialization" if group == "all" else "mean diagonal of P"
-            axes.set(title=f"{DATASETS[dataset].title}: {shown}", ylabel=label)
-    legend_below(canvas, grid[0][0])
-
-
-def figure_3(evaluations: Sequence[Evaluation]) -> Figure:
-    """In-sample item AUC and precision: overall and for unpopular items."""
-    rows = []
-    for metric in ("item_auc", "item_precision@20"):
-        for e in evaluations:
-            for group in ("all", "low"):
-                rows += list(_curves(e, metric, group, e.item_ranks))
+def figure_3(runner: ExperimentRunner) -> Figure:
+    """In-sample item AUC and precision: overall and for niche items."""
+    evaluations = runner.evaluations
+    metrics = {"item_auc": "item AUC-ROC", "item_precision@20": "item Precision@20"}
+    groups = {"all": "overall", "low": f"{GROUPS['low']} items"}
+    cells = [
+        [
+            _Cell(e.dataset, metric, group, f"{e.title}: {name}", label)
+            for e in evaluations
+            for group, name in groups.items()
+        ]
+        for metric, label in metrics.items()
+    ]
     return Figure(
         "fig3",
         "Figure 3: Item-Weighted PCA increases collaboration",
         "In-sample item AUC-ROC (top) and item Precision@20 (bottom) with the diagonal of P set "
-        "to zero, over all items and over those of low popularity. Item-Weighted PCA lies between "
-        "the baselines at low rank, but for AUC on MovieLens; all curves fall at high rank.",
-        Tidy.of(_COLUMNS, rows),
-        _draw_3,
-        (4 * _PANEL[0], 2 * _PANEL[1]),
+        "to zero, over all items and over niche items. Item-Weighted PCA lies between the "
+        "baselines at low rank, except for AUC on MovieLens. All curves fall at high rank.",
+        _grid_table(evaluations, cells),
+        partial(_draw_grid, cells=cells),
+        _LARGE,
     )
 
 
-def _draw_3(canvas: Any, table: Tidy) -> None:
-    grid = canvas.subplots(2, 4, squeeze=False)
-    names = {"item_auc": "item AUC-ROC", "item_precision@20": "item Precision@20"}
-    for row, (metric, name) in zip(grid, names.items(), strict=True):
-        panels = ((dataset, group) for dataset in DATASETS for group in ("all", "low"))
-        for axes, (dataset, group) in zip(row, panels, strict=True):
-            _draw_curves(axes, table.where(dataset=dataset, metric=metric, group=group))
-            shown = "overall" if group == "all" else "low"
-            axes.set(title=f"{DATASETS[dataset].title}: {shown}", ylabel=name)
-    legend_below(canvas, grid[0][0])
-
-
-def figure_4(evaluations: Sequence[Evaluation]) -> Figure:
+def figure_4(runner: ExperimentRunner) -> Figure:
     """Recall and NDCG on held-out interactions."""
-    metrics = ("recall@20", "ndcg@20")
-    return Figure(
+    return _user_figure(
         "fig4",
         "Figure 4: recommendations for users",
         "Recall@20 and NDCG@20 on held-out interactions over the rank. Item-Weighted PCA has the "
-        "highest peak, but for Recall@20 on LastFM, where Normalized PCA is higher by 0.0004.",
-        user_table(evaluations, metrics),
-        lambda canvas, table: draw_users(canvas, table, metrics),
-        (2 * 3.6, 2 * 2.7),
+        "highest peak, except for Recall@20 on LastFM, where Normalized PCA is higher by 0.0004.",
+        runner.evaluations,
+        ("recall@20", "ndcg@20"),
     )
 
 
-def figure_6(evaluations: Sequence[Evaluation]) -> Figure:
+def figure_6(runner: ExperimentRunner) -> Figure:
     """All four user metrics."""
-    metrics = tuple(USER_METRICS)
-    return Figure(
+    return _user_figure(
         "fig6",
         "Figure 6: all user metrics",
         "Recall, Precision, NDCG and MRR at 20 on held-out interactions over the rank, for LastFM "
         "(top) and MovieLens (bottom).",
-        user_table(evaluations, metrics),
-        lambda canvas, table: draw_users(canvas, table, metrics),
-        (4 * _PANEL[0], 2 * _PANEL[1]),
+        runner.evaluations,
+        tuple(USER_METRICS),
     )
 
 
-def figure_8(sweep: dict[str, dict[float, float]], movielens: Evaluation) -> Figure:
-    """Sensitivity to γ on MovieLens."""
-    rows: list[tuple[Any, ...]] = [
-        (gamma, ITEM_WEIGHTED, value) for gamma, value in sorted(sweep["recall@20"].items())
+def figure_7(runner: ExperimentRunner) -> Figure:
+    """Item-Weighted PCA compared with Weighted MF and LightGCN."""
+    ours = _user_figure("fig7", "", "", runner.evaluations, tuple(USER_METRICS))
+    weighted_mf, lightgcn = runner.weighted_mf, recorded_lightgcn()
+    others = [(WEIGHTED_MF, *one) for one in weighted_mf.items()] + [(LIGHTGCN, *lightgcn)]
+    rows = [
+        (dataset, metric, "all", model, rank, value)
+        for model, dataset, curves in others
+        for metric, curve in curves.items()
+        for rank, value in curve.items()
     ]
-    baselines = (PCA, NORMALIZED)
-    rows += [(None, m, movielens.value("recall@20", m, USER_RANK)) for m in baselines]
+    extra = _table(rows, **_GRID_COLUMNS)
+    caption = (
+        "Recall, Precision, NDCG and MRR at 20 on held-out interactions over the rank. Weighted MF "
+        "is implicit's alternating least squares on R + (R > 0) with 50 iterations"
+        f"{'' if weighted_mf else ' (left out: implicit is not installed)'}. LightGCN requires 0/1 "
+        f"data; its curves on {DATASETS[lightgcn[0]].title} are from a recorded training run."
+    )
+    title = "Figure 7: Item-Weighted PCA and broader baselines"
+    table = pl.concat([ours.table.filter(model=ITEM_WEIGHTED), extra])
+    return Figure("fig7", title, caption, table, ours.draw, ours.size)
+
+
+def figure_8(runner: ExperimentRunner) -> Figure:
+    """Sensitivity to γ on MovieLens."""
+    movielens = runner.evaluation("movielens")
+    rows: list[tuple[float | None, str, float]] = [
+        (gamma, ITEM_WEIGHTED, value) for gamma, value in sorted(runner.sweep["recall@20"].items())
+    ]
+    rows += [(None, m, movielens.value("recall@20", m, USER_RANK)) for m in (PCA, NORMALIZED)]
     return Figure(
         "fig8",
         "Figure 8: sensitivity to γ",
         "Recall@20 of Item-Weighted PCA on MovieLens at r = 32 for γ from -2 to 0: highest at "
         "γ = -1, equal to PCA at γ = 0, different from Normalized PCA at γ = -2.",
-        Tidy.of(("gamma", "model", "recall@20"), rows),
+        _table(rows, gamma=float, model=str, **{"recall@20": float}),
         _draw_8,
         (5.4, 3.5),
     )
 
 
-def _draw_8(canvas: Any, table: Tidy) -> None:
+def _draw_8(canvas: Any, table: pl.DataFrame) -> None:
     axes = canvas.subplots()
-    ours = table.where(model=ITEM_WEIGHTED)
-    line(axes, ours.column("gamma"), ours.column("recall@20"), ITEM_WEIGHTED, LOOKS[ITEM_WEIGHTED])
-    for model in (PCA, NORMALIZED):
-        value = table.where(model=model).column("recall@20")[0]
-        line(axes, [-2, 0], [value, value], model, LOOKS[model]._replace(marker=""))
+    for model in (ITEM_WEIGHTED, PCA, NORMALIZED):
+        color, style, marker = _LOOKS[model]
+        curve = table.filter(model=model)
+        if model == ITEM_WEIGHTED:
+            x, y = curve["gamma"], curve["recall@20"]
+            axes.plot(x, y, style, color=color, marker=marker, label=model)
+        else:  # the baselines do not depend on γ
+            axes.plot([-2, 0], [*curve["recall@20"]] * 2, style, color=color, label=model)
     axes.set(xlabel="γ", ylabel="Recall@20", title="MovieLens, r = 32")
     axes.legend(loc="center right", bbox_to_anchor=(1.0, 0.37))
 
 
-def user_table(evaluations: Iterable[Evaluation], metrics: Sequence[str]) -> Tidy:
-    """User metrics of the three models over the ranks."""
-    rows = [
-        row
+def _user_figure(
+    name: str, title: str, caption: str, evaluations: Sequence[Evaluation], metrics: Sequence[str]
+) -> Figure:
+    """A row per data set, a column per metric."""
+    cells = [
+        [_Cell(e.dataset, m, "all", f"{e.title}: {USER_METRICS[m]}") for m in metrics]
         for e in evaluations
-        for metric in metrics
-        for row in _curves(e, metric, "all", e.user_ranks)
     ]
-    return Tidy.of(_COLUMNS, rows)
+    size = (7.2, 5.4) if len(metrics) == 2 else _LARGE
+    draw = partial(_draw_grid, cells=cells, bottom=0)
+    return Figure(name, title, caption, _grid_table(evaluations, cells), draw, size)
 
 
-def draw_users(canvas: Any, table: Tidy, metrics: Sequence[str]) -> None:
-    """A row for each data set, a column for each metric."""
-    grid = canvas.subplots(2, len(metrics), squeeze=False)
-    for row, dataset in zip(grid, DATASETS, strict=True):
-        for axes, metric in zip(row, metrics, strict=True):
-            _draw_curves(axes, table.where(dataset=dataset, metric=metric))
-            axes.set_title(f"{DATASETS[dataset].title}: {USER_METRICS[metric]}")
-            axes.set_ylim(bottom=0)
-    legend_below(canvas, *grid[:, 0])
+def _grid_table(
+    evaluations: Sequence[Evaluation], cells: Iterable[Sequence[_Cell]]
+) -> pl.DataFrame:
+    by_name = {e.dataset: e for e in evaluations}
+    rows = []
+    for cell in (cell for row in cells for cell in row):
+        e = by_name[cell.dataset]
+        ranks = e.user_ranks if cell.metric in USER_METRICS else e.item_ranks
+        for model in MODELS:
+            curve = zip(ranks, e.curve(cell.metric, model, ranks, cell.group), strict=True)
+            rows += [(*cell[:3], model, rank, value) for rank, value in curve]
+    return _table(rows, **_GRID_COLUMNS)
 
 
-def _curves(
-    evaluation: Evaluation, metric: str, group: str, ranks: Sequence[int]
-) -> Iterator[tuple[Any, ...]]:
-    for model in MODELS:
-        for rank, value in zip(ranks, evaluation.curve(metric, model, ranks, group), strict=True):
-            yield (evaluation.dataset, metric, group, model, rank, value)
+def _draw_grid(
+    canvas: Any, table: pl.DataFrame, cells: Sequence[Sequence[_Cell]], bottom: float | None = None
+) -> None:
+    grid = canvas.subplots(len(cells), len(cells[0]), squeeze=False)
+    for axes, cell in zip(grid.flat, (cell for row in cells for cell in row), strict=True):
+        shown = table.filter(dataset=cell.dataset, metric=cell.metric, group=cell.group)
+        for model in shown["model"].unique(maintain_order=True):
+            curve, (color, style, marker) = shown.filter(model=model), _LOOKS[model]
+            values = curve["value"].fill_null(float("nan"))  # a missing value is a gap
+            axes.plot(curve["rank"], values, style, color=color, marker=marker, label=model)
+        _rank_axis(axes)
+        axes.set(title=cell.title, ylabel=cell.label)
+        axes.set_ylim(bottom=bottom)
+    _legend_below(canvas, grid[:, 0])
 
 
-def _draw_curves(axes: Any, table: Tidy) -> None:
-    for model in dict.fromkeys(table.column("model")):
-        curve = table.where(model=model)
-        line(axes, curve.column("rank"), curve.column("value"), model, LOOKS[model])
-    rank_axis(axes)
+def _rank_axis(axes: Any) -> None:
+    from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(FixedLocator([1, 4, 10, 32, 100, 300, 1000]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.set_xlabel("rank r")
+
+
+def _legend_below(canvas: Any, panels: Iterable[Any]) -> None:
+    """One legend with the curves of any of these panels."""
+    found: dict[str, Any] = {}
+    for axes in panels:
+        handles, labels = axes.get_legend_handles_labels()
+        found = dict(zip(labels, handles, strict=True)) | found
+    canvas.legend(found.values(), found.keys(), loc="outside lower center", ncols=4)
+
+
+#: The figures on real data; Figure 5 is an experiment of the theory.
+FIGURES: dict[str, Callable[[ExperimentRunner], Figure]] = {
+    "fig1": figure_1,
+    "fig2": figure_2,
+    "fig3": figure_3,
+    "fig4": figure_4,
+    "fig6": figure_6,
+    "fig7": figure_7,
+    "fig8": figure_8,
+}
+
+
+def theory_figure(experiment: Experiment) -> Figure:
+    """Draw the panels of an experiment."""
+    return Figure(
+        {"figure-5": "fig5"}.get(experiment.name, experiment.name),
+        experiment.title,
+        f"{experiment.findings[0].claim.what}.",
+        _rounded(experiment.table),
+        lambda canvas, _: _draw_panels(canvas, experiment),
+        (max(4.2 * len(experiment.panels), 5.4), 4.0),
+    )
+
+
+def _draw_panels(canvas: Any, experiment: Experiment) -> None:
+    from matplotlib.ticker import NullFormatter
+
+    grid = canvas.subplots(1, len(experiment.panels), squeeze=False)[0]
+    for axes, panel in zip(grid, experiment.panels, strict=True):
+        _draw_series(axes, panel, experiment.table)
+        axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
+        axes.set(xscale=panel.x_scale, yscale=panel.y_scale)
+        for axis in (axes.xaxis, axes.yaxis):  # labels between the decades would overlap
+            axis.set_minor_formatter(NullFormatter())
+        axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.2))
+
+
+def _draw_series(axes: Any, panel: Panel, table: pl.DataFrame) -> None:
+    references = [series for series in panel.series if series.style == "reference"]
+    measured = [series for series in panel.series if series.style != "reference"]
+    for series in panel.series:
+        rows = series.rows(table)
+        x, y = rows[series.x], rows[series.y]
+        if series in references:
+            style = _REFERENCES[references.index(series)]
+            axes.plot(x, y, style, color=_GREY, linewidth=1.2, label=series.label)
+            continue
+        color, marker = _SERIES[measured.index(series)]
+        style = "-" if series.style == "line" else ""
+        axes.plot(x, y, style, color=color, marker=marker, label=series.label)
+        if series.band:
+            low, high = (rows[name] for name in series.band)
+            axes.fill_between(x, low, high, color=color, alpha=0.25, linewidth=0)
+
+
+def _table(rows: Iterable[tuple[Any, ...]], **columns: type) -> pl.DataFrame:
+    # With explicit types: polars would infer whole numbers from the first rows and cut the others.
+    return _rounded(pl.DataFrame(list(rows), schema=columns, orient="row"))
+
+
+def _rounded(table: pl.DataFrame) -> pl.DataFrame:
+    """Round, without negative zeros; nan becomes null."""
+    return table.with_columns(cs.float().fill_nan(None).round(_DIGITS) + 0.0)

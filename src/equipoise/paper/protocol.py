@@ -1,4 +1,4 @@
-"""The settings of the published experiments, each written down once."""
+"""The settings of the published experiments."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 PCA, NORMALIZED, ITEM_WEIGHTED = "PCA", "Normalized PCA", "Item-Weighted PCA"
 MODELS = (PCA, NORMALIZED, ITEM_WEIGHTED)
+WEIGHTED_MF, LIGHTGCN = "Weighted MF", "LightGCN"
 
-#: where the text reads its in-sample numbers off, and where its out-of-sample ones
+#: The ranks at which the text gives its in-sample and its out-of-sample numbers.
 ITEM_RANK, USER_RANK = 30, 32
 
-#: out-of-sample metrics in the order of Figure 6, with the published code's convention for MRR
+#: Out-of-sample metrics in the order of Figure 6, with the published code's MRR.
 USER_METRICS = {
     "recall@20": "Recall@20",
     "precision@20": "Precision@20",
@@ -18,28 +19,36 @@ USER_METRICS = {
     "mrr@20:lightgcn": "MRR@20",
 }
 ITEM_METRICS = ("specialization", "diagonal", "item_auc", "item_precision@20")
-GROUPS = ("high", "medium", "low")
+
+#: Popularity groups, and their names in charts.
+GROUPS = {"high": "popular", "medium": "medium", "low": "niche"}
+#: Rules that cut the groups: by number of items (text), by sum of values (published code).
+RULES = ("items", "mass")
 
 #: −2, −1.9, …, 0
 GAMMAS = tuple(round(-2 + i / 10, 1) for i in range(21))
-#: the text speaks of Recall@20; the published sweep over γ counts ten items
+#: The text reports Recall@20; the published sweep over γ counts ten items.
 GAMMA_METRICS = ("recall@20", "recall@10")
+
+#: The one artist that the text names, and the places in popularity of seven others.
+NAMED_ARTIST, ARTIST_PLACES = "Claudia Leitte", (1, 3, 10, 30, 100, 300, 900)
+
+# Beyond rank 256 a fit of Weighted MF takes minutes, and its curve already falls.
+WEIGHTED_MF_RANKS, QUICK_WEIGHTED_MF_RANKS = (4, 8, 16, 32, 64, 128, 256), (16, 32, 64)
 
 
 class Dataset(NamedTuple):
-    """A data set of the paper: its name in the catalogue, its name in the paper, its sizes."""
+    """A data set of the paper: its names in `load_dataset` and in the paper, its values."""
 
-    catalogue: str
+    catalog: str
     title: str
-    n_users: int
     n_items: int
-    n_entries: int
     entry_type: str
 
 
 DATASETS = {
-    "lastfm": Dataset("lastfm-2k", "LastFM", 1867, 1529, 62_975, "(0, 1)"),
-    "movielens": Dataset("ml-1m", "MovieLens", 6040, 1200, 346_918, "{0, 1}"),
+    "lastfm": Dataset("lastfm-2k", "LastFM", 1529, "(0, 1)"),
+    "movielens": Dataset("ml-1m", "MovieLens", 1200, "{0, 1}"),
 }
 
 
@@ -55,7 +64,7 @@ def user_ranks(n_items: int) -> tuple[int, ...]:
 
 
 def item_ranks(n_items: int, *, quick: bool = False) -> tuple[int, ...]:
-    """Ranks of Figures 2 and 3: dense where it is interesting, then steps of 150, then m.
+    """Ranks of Figures 2 and 3: dense at low rank, then steps of 150, then m.
 
     Examples
     --------

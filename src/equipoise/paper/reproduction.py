@@ -1,37 +1,29 @@
-"""`run`: measure what was asked for, judge it, draw it, and write it all into one folder."""
+"""`run`: measure what was asked for, judge it, draw it, and write it into one folder."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from equipoise.data.catalog import DatasetNotFoundError
 from equipoise.exceptions import InvalidParameterError, require_extra
 from equipoise.files import write_whole
-from equipoise.paper import baselines, claims, figures, more_figures, tables
-from equipoise.paper.drawing import Figure
-from equipoise.paper.gallery import Gallery
-from equipoise.paper.measurements import Evaluation, Laboratory, Load
-from equipoise.paper.page import render
-from equipoise.paper.protocol import DATASETS
-from equipoise.paper.recorded import recorded_lightgcn
-from equipoise.paper.report import Reproduction
-from equipoise.paper.tables import PaperTable
-from equipoise.paper.theory import Experiment, run_theory
-from equipoise.paper.theory.bernoulli import bernoulli
+from equipoise.paper import claims, figures, tables
+from equipoise.paper.figures import Figure, Format
+from equipoise.paper.measurements import ExperimentRunner, Load, load_paper_matrix
+from equipoise.paper.report import Reproduction, SavedFigure, markdown_table, render_html
+from equipoise.paper.theory import EXPERIMENTS, Experiment, figure_5, run_theory
+from equipoise.paper.verdicts import CLAIMS
 from equipoise.progress import Progress, task
 
 _FIGURES = tuple(f"fig{i}" for i in range(1, 9))
 _PARTS = ("theory", *_FIGURES, "tables", "claims")
 TARGETS = ("all", *_PARTS)
+_FORMATS: tuple[Format, ...] = ("svg", "png")
 
-_NO_PICTURES = (
-    "only their numbers are written (figures/*.csv). Drawing needs 'matplotlib', which is not "
-    'installed. Install it with: pip install "equipoise[plot]"'
-)
-# These targets ask for verdicts or tables. The figures of the theory come with them unasked.
+# These targets ask for verdicts or tables. The theory's figures are a by-product of them.
 _WITHOUT_FIGURES = {"claims", "tables"}
 
 
@@ -41,7 +33,7 @@ def run(
     *,
     quick: bool = False,
     progress: Progress | None = None,
-    load: Load | None = None,
+    load: Load = load_paper_matrix,
 ) -> Reproduction:
     """Reproduce the paper, or parts of it.
 
@@ -50,36 +42,50 @@ def run(
     targets : sequence of str
         Of ``"all"``, ``"fig1"`` to ``"fig8"``, ``"tables"``, ``"theory"`` and ``"claims"``.
     out : Path
-        Gets ``index.html``, ``claims.json``, ``claims.md``, ``figures/``, ``tables/`` and
-        ``cache/``. A second run goes on from the cache.
+        Receives ``index.html``, ``claims.json``, ``claims.md``, ``figures/``, ``tables/`` and
+        ``cache/``. A second run resumes from the cache.
     quick : bool
         Fewer ranks and smaller experiments; the claims are the same.
     progress : Progress, optional
         Receives one step per part; silent by default.
-    load : callable, optional
-        From a name in the catalogue to the paper's matrix; `load_dataset` by default.
+    load : callable
+        Maps a name of `load_dataset` to the paper's matrix.
+
+    Returns
+    -------
+    Reproduction
+        With everything that was asked for but not made in `missing`.
     """
-    parts = _parts(targets)
+    parts = plan(targets)
     with task(progress, "Reproducing the paper", len(parts)) as reproducing:
-        done = _Run(out, quick, reproducing, load).run(parts)
-    undrawn = [hung.figure.name for hung in done.figures if not hung.svg]
+        made = _Run(out, quick, reproducing, load).run(parts)
+    undrawn = [saved.figure.name for saved in made.figures if not saved.svg]
     if undrawn and set(targets) - _WITHOUT_FIGURES:
-        done.missing.append(f"figures ({', '.join(undrawn)}): {_NO_PICTURES}")
-    out.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(done.as_dict(), indent=1, ensure_ascii=False)
-    write_whole(out / "claims.json", text.encode())
-    write_whole(out / "claims.md", f"{done.verdicts().markdown()}\n".encode())
-    write_whole(out / "index.html", render(done).encode())
-    return done
+        made.missing.append(
+            f"figures ({', '.join(undrawn)}): only their numbers are written (figures/*.csv). "
+            "Drawing needs 'matplotlib', which is not installed. Install it with: "
+            'pip install "equipoise[plot]"'
+        )
+    text = json.dumps(made.as_dict(), indent=1, ensure_ascii=False)
+    _write(out / "claims.json", text)
+    _write(out / "claims.md", f"{made.claims_markdown()}\n")
+    _write(out / "index.html", render_html(made))
+    return made
 
 
-def _parts(targets: Iterable[str]) -> list[str]:
-    """What to do, in the order in which it is done; Figure 5 comes with the theory."""
+def plan(targets: Iterable[str]) -> list[str]:
+    """Return the parts to do, in order; Figure 5 is part of the theory.
+
+    Examples
+    --------
+    >>> plan(["tables", "fig5"]), plan(["claims"])
+    (['fig5', 'tables'], ['theory', 'claims'])
+    """
     wanted = set(targets) or {"all"}
     unknown = sorted(wanted - set(TARGETS))
     if unknown:
         raise InvalidParameterError(
-            f"nothing to reproduce is called {unknown[0]!r}. Use: {', '.join(TARGETS)}."
+            f"cannot reproduce {unknown[0]!r}. Choose from: {', '.join(TARGETS)}."
         )
     if wanted & set(_FIGURES):
         require_extra("matplotlib", "plot", "drawing the paper's figures")
@@ -91,107 +97,80 @@ def _parts(targets: Iterable[str]) -> list[str]:
 
 
 class _Run:
-    """One call of `run`: parts in order, each measured when first needed."""
+    """One call of `run`: the parts in order, each thing measured when first needed."""
 
-    def __init__(
-        self,
-        out: Path,
-        quick: bool,
-        progress: Progress,
-        load: Load | None,
-    ) -> None:
+    def __init__(self, out: Path, quick: bool, progress: Progress, load: Load) -> None:
         self.out, self.quick, self.progress = out, quick, progress
-        cache = out / "cache"
-        self.cache = cache / "evaluation"
-        self.lab = Laboratory(self.cache, quick=quick, progress=progress, load=load)
-        pictures = importlib.util.find_spec("matplotlib") is not None
-        self.gallery = Gallery(out / "figures", cache / "figures.json", pictures=pictures)
-        self.found = Reproduction(quick)
+        cache = out / "cache" / "evaluation"
+        self.runner = ExperimentRunner(cache, quick, progress, load)
+        self.can_draw = importlib.util.find_spec("matplotlib") is not None
+        self.made = Reproduction(quick)
 
     def run(self, parts: Sequence[str]) -> Reproduction:
         for part in parts:
             self.progress.note(part)
             try:
-                getattr(self, f"_{part}")()
+                self._do(part)
             except DatasetNotFoundError as error:
-                self.found.missing.append(f"{part}: {error}")
+                self.made.missing.append(f"{part}: {error}")
             self.progress.advance()
-        order = (*_FIGURES, *(hung.figure.name for hung in self.found.figures))
-        self.found.figures.sort(key=lambda hung: order.index(hung.figure.name))
-        self.found.data = self.lab.fingerprints()
-        return self.found
+        order = (*_FIGURES, *(saved.figure.name for saved in self.made.figures))
+        self.made.figures.sort(key=lambda saved: order.index(saved.figure.name))
+        self.made.findings.sort(key=lambda finding: list(CLAIMS).index(finding.claim.id))
+        self.made.data = self.runner.fingerprints()
+        return self.made
 
-    def _hang(self, figure: Figure) -> None:
-        self.found.figures.append(self.gallery.hang(figure))
+    def _do(self, part: str) -> None:
+        if part in figures.FIGURES:
+            self._save(figures.FIGURES[part](self.runner))
+        if part == "fig7":
+            self._weighted_mf()
+        elif part == "tables":
+            self._tables()
+        elif part == "claims":
+            measurements = self.runner.measurements()
+            self.made.findings += claims.judge_all(measurements)
+            self.made.headlines += claims.headlines(measurements)
+        elif part in ("theory", "fig5"):
+            self._theory(EXPERIMENTS if part == "theory" else [figure_5])
 
-    @property
-    def _evaluations(self) -> tuple[Evaluation, ...]:
-        return tuple(self.lab.evaluation(dataset) for dataset in DATASETS)
+    def _theory(self, experiments: Sequence[Callable[[bool], Experiment]]) -> None:
+        for experiment in run_theory(self.quick, self.progress, experiments):
+            if experiment.left_out:
+                self.made.missing.append(f"{experiment.title}: {experiment.left_out}")
+                continue
+            self.made.findings += experiment.findings
+            self._save(figures.theory_figure(experiment))
 
-    def _theory(self) -> None:
-        for experiment in run_theory(self.quick, progress=self.progress):
-            self._take(experiment)
-
-    def _take(self, experiment: Experiment) -> None:
-        self.found.findings += experiment.findings
-        if experiment.note:
-            self.found.missing.append(f"{experiment.title}: {experiment.note}")
-        if experiment.panels and experiment.table:
-            self._hang(more_figures.theory_figure(experiment))
-
-    def _fig1(self) -> None:
-        self._hang(figures.figure_1(self.lab.teaser))
-
-    def _fig2(self) -> None:
-        self._hang(figures.figure_2(self._evaluations))
-
-    def _fig3(self) -> None:
-        self._hang(figures.figure_3(self._evaluations))
-
-    def _fig4(self) -> None:
-        self._hang(figures.figure_4(self._evaluations))
-
-    def _fig5(self) -> None:
-        self._take(bernoulli(self.quick))
-
-    def _fig6(self) -> None:
-        self._hang(figures.figure_6(self._evaluations))
-
-    def _fig7(self) -> None:
-        evaluations, lightgcn = self._evaluations, recorded_lightgcn()
-        if not baselines.available():
-            self.found.missing.append(baselines.MISSING)
-            self._hang(more_figures.figure_7(evaluations, None, lightgcn))
-            return
-        curves = {
-            dataset: baselines.measure_weighted_mf(
-                self.lab.data(dataset), self.cache, quick=self.quick, progress=self.progress
+    def _weighted_mf(self) -> None:
+        for dataset, curves in self.runner.weighted_mf.items():
+            evaluation = self.runner.evaluation(dataset)
+            self.made.findings += claims.judge_weighted_mf(evaluation, curves)
+        if not self.runner.weighted_mf:
+            self.made.missing.append(
+                "fig7, curves and claims of Weighted MF: they need 'implicit', which is not "
+                'installed. Install it with: pip install "equipoise[als]"'
             )
-            for dataset in DATASETS
-        }
-        self.found.findings += baselines.judge_weighted_mf(evaluations, curves)
-        self._hang(more_figures.figure_7(evaluations, curves, lightgcn))
-
-    def _fig8(self) -> None:
-        self._hang(figures.figure_8(self.lab.sweep, self.lab.evaluation("movielens")))
 
     def _tables(self) -> None:
-        made = list(tables.literature_tables())
+        self.made.tables += tables.literature_tables()
         try:
-            made.append(tables.data_table(self._evaluations))
+            self.made.tables.append(tables.data_table(self.runner.evaluations))
         finally:
-            self._write_tables(made)
+            for name, title, table in self.made.tables:
+                text = f"### {title}\n\n{markdown_table(table.columns, table.rows())}\n"
+                _write(self.out / "tables" / f"{name}.md", text)
+                _write(self.out / "tables" / f"{name}.csv", table.write_csv())
 
-    def _write_tables(self, made: Sequence[PaperTable]) -> None:
-        folder = self.out / "tables"
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, title, table in made:
-            text = f"### {title}\n\n{table.markdown()}\n"
-            write_whole(folder / f"{name}.md", text.encode())
-            write_whole(folder / f"{name}.csv", table.csv().encode())
-        self.found.tables += made
+    def _save(self, figure: Figure) -> None:
+        folder = self.out / "figures"
+        _write(folder / f"{figure.name}.csv", figure.table.write_csv())
+        pictures = {kind: figure.render(kind) for kind in _FORMATS if self.can_draw}
+        for kind, content in pictures.items():
+            write_whole(folder / f"{figure.name}.{kind}", content)
+        self.made.figures.append(SavedFigure(figure, pictures.get("svg", b"")))
 
-    def _claims(self) -> None:
-        measurements = self.lab.measurements()
-        self.found.findings = [*claims.judge(measurements), *self.found.findings]
-        self.found.headlines += claims.headlines(measurements)
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, text.encode())

@@ -1,79 +1,45 @@
-"""The paper's tables: two comparisons with the literature, the letters, the data as counted."""
+"""The paper's tables: two comparisons with the literature, the letters, the data sets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import resources
 from typing import NamedTuple
+
+import polars as pl
 
 from equipoise.paper.measurements import Evaluation
 from equipoise.paper.protocol import DATASETS
-from equipoise.paper.tidy import Tidy
 
 
 class PaperTable(NamedTuple):
-    """A table of the paper: name for files, heading, content."""
+    """A table of the paper: its name for files, its heading and its content."""
 
     name: str
     title: str
-    table: Tidy
+    table: pl.DataFrame
 
 
-def literature_tables() -> tuple[PaperTable, ...]:
+_TITLES = {
+    "table1": "Table 1: notions of fair PCA",
+    "table2": "Table 2: re-weighting for dimensionality reduction",
+    "table3": "Table 3: letters, and their names here",
+}
+
+
+def literature_tables() -> list[PaperTable]:
     """Tables 1 to 3, which need no data."""
-    return (
-        PaperTable(
-            "table1",
-            "Table 1: notions of fair PCA",
-            Tidy.of(
-                ("fairness notion", "with respect to", "requires group labels"),
-                [
-                    ("obfuscate group identifiability", "users", "yes"),
-                    ("balance error across groups", "users", "yes"),
-                    ("increase collaboration (Item-Weighted PCA)", "items", "no"),
-                ],
-            ),
-        ),
-        PaperTable(
-            "table2",
-            "Table 2: re-weighting for dimensionality reduction",
-            Tidy.of(
-                ("algorithm", "convex problem", "hard rank", "beyond missing data"),
-                [
-                    ("inverse propensity weighting", "no", "yes", "no"),
-                    ("weighted matrix factorization", "no", "yes", "yes"),
-                    ("max-margin matrix factorization", "yes", "no", "yes"),
-                    ("Item-Weighted PCA", "yes", "yes", "yes"),
-                ],
-            ),
-        ),
-        PaperTable("table3", "Table 3: letters, and their names here", _letters()),
-    )
-
-
-def _letters() -> Tidy:
-    rows = [
-        ("n, m", "number of users and items", "Interactions.n_users, .n_items"),
-        ("X", "user preference matrix", "Interactions.matrix"),
-        ("X̂", "approximated preference matrix", "model.reconstruct(X)"),
-        ("r", "number of principal components", "n_components"),
-        ("P", "projection matrix", "model.components_.T @ model.components_, never built"),
-        ("P′", "P with its diagonal set to zero", "inside item_auc and item_precision"),
-        ("U", "matrix of r principal components", "model.components_.T"),
-        ("σ_i", "singular values", "VanillaPCA.singular_values_"),
-        ("w_j", "weight of item j", "model.item_weights_"),
-        ("p_j", "popularity of item j", "model.popularity_"),
-        ("γ", "exponent of popularity in the weights", "gamma"),
-        ("y", "binary interaction label", "X > 0"),
-        ("ε", "tolerance of the reconstruction error", "error_budget"),
-    ]
-    return Tidy.of(("letter", "meaning", "name here"), rows)
+    folder = resources.files("equipoise.paper") / "literature"
+    texts = {name: (folder / f"{name}.csv").read_bytes() for name in _TITLES}
+    return [PaperTable(name, _TITLES[name], pl.read_csv(text)) for name, text in texts.items()]
 
 
 def data_table(evaluations: Sequence[Evaluation]) -> PaperTable:
-    """Table 4: the data sets after pre-processing, counted."""
+    """Table 4: the data sets after preprocessing."""
     rows = [
-        (e.title, e.n_users, e.n_items, e.n_entries, DATASETS[e.dataset].entry_type)
+        (e.title, e.data.n_users, e.data.n_items, e.data.nnz, DATASETS[e.dataset].entry_type)
         for e in evaluations
     ]
-    columns = ("dataset", "users", "items", "entries", "entry type")
-    return PaperTable("table4", "Table 4: data sets after pre-processing", Tidy.of(columns, rows))
+    columns = ["dataset", "users", "items", "entries", "entry type"]
+    table = pl.DataFrame(rows, schema=columns, orient="row")
+    return PaperTable("table4", "Table 4: data sets after preprocessing", table)

@@ -1,45 +1,34 @@
-"""What an experiment hands back: verdicts, the numbers behind them, and how to draw them."""
+"""The result of a theory experiment: findings, the numbers behind them, and charts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.paper.verdicts import Claim, Finding, Verdict
+from equipoise.paper.verdicts import CLAIMS, Finding, Outcome, judge
 
 Floats = NDArray[np.float64]
-Table = dict[str, NDArray[Any]]
-Style = Literal["points", "line", "reference"]
 Scale = Literal["linear", "log"]
 
 
-class Points(NamedTuple):
-    """What a series draws; `low` and `high` bound its shaded band, and are empty without one."""
-
-    x: Floats
-    y: Floats
-    low: Floats
-    high: Floats
-
-
-@dataclass(frozen=True)
-class Series:
+class Series(NamedTuple):
     """One curve of a panel.
 
     Attributes
     ----------
     label : str
-        For the legend.
+        The text in the legend.
     x, y : str
         Columns of the experiment's table.
     curve : str
-        Draw the rows whose column ``"curve"`` says this; empty means all rows.
+        Draw the rows with this value in the column ``"curve"``; empty means all rows.
     style : {"points", "line", "reference"}
         Measured points, measured points joined by a line, or a thin line of theory.
-    low, high : str
+    band : tuple of str
         Columns that bound a shaded band; empty without one.
     """
 
@@ -47,27 +36,16 @@ class Series:
     x: str
     y: str
     curve: str = ""
-    style: Style = "line"
-    low: str = ""
-    high: str = ""
+    style: Literal["points", "line", "reference"] = "line"
+    band: tuple[str, ...] = ()
 
-    def points(self, table: Table) -> Points:
-        """Pick this series' rows out of the table.
-
-        Examples
-        --------
-        >>> table = {"curve": np.array(["a", "b"]), "n": np.array([1, 2]), "y": np.array([3.0, 4])}
-        >>> Series("b only", "n", "y", curve="b").points(table).y.tolist()
-        [4.0]
-        """
-        rows = table["curve"] == self.curve if self.curve else np.ones(len(table[self.x]), bool)
-        names = (self.x, self.y, self.low, self.high)
-        return Points(*(table[name][rows].astype(float) if name else np.empty(0) for name in names))
+    def rows(self, table: pl.DataFrame) -> pl.DataFrame:
+        """Select this series' rows of the table."""
+        return table.filter(curve=self.curve) if self.curve else table
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One pair of axes and what is drawn on it."""
+class Panel(NamedTuple):
+    """One pair of axes and its curves."""
 
     title: str
     x_label: str
@@ -77,59 +55,44 @@ class Panel:
     y_scale: Scale = "linear"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Experiment:
-    """A claim of the paper's theory, put to the test.
+    """A test of the paper's theory.
 
     Attributes
     ----------
     name : str
-        For files and the command line, e.g. ``"theorem-1"``.
+        Used for files and on the command line, e.g. ``"theorem-1"``.
     title : str
-        For a heading.
-    claim : Claim
-        The main assertion.
+        The heading.
     findings : tuple of Finding
-        The first one judges `claim`; the others judge what the paper says beside it. Empty if the
-        experiment was left out.
-    table : dict of arrays
-        Columns of equal length: the numbers behind the panels, tidy.
+        The first one judges the main claim. Empty if the experiment was left out.
+    table : polars.DataFrame
+        The numbers behind the panels.
     panels : tuple of Panel
-        How to draw them.
-    note : str
+        The charts.
+    left_out : str
         Why the experiment was left out, if it was.
     """
 
     name: str
     title: str
-    claim: Claim
     findings: tuple[Finding, ...] = ()
-    table: Table = field(default_factory=dict)
+    table: pl.DataFrame = field(default_factory=pl.DataFrame)
     panels: tuple[Panel, ...] = ()
-    note: str = ""
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """What is said of the main claim; None if the experiment was left out."""
-        return self.findings[0].verdict if self.findings else None
+    left_out: str = ""
 
 
-def judge(claim: Claim, holds: bool, measured: float | str | bool, note: str = "") -> Finding:
-    """Turn the answer of a check into a finding."""
-    verdict = Verdict.REPRODUCED if holds else Verdict.NOT_REPRODUCED
-    value = significant(measured) if isinstance(measured, float) else measured
-    return Finding(claim, value, verdict, note)
-
-
-def significant(value: float, digits: int = 4) -> float:
-    """Round to a number of significant digits: rounding noise has no place in a report.
+def finding(claim: str, holds: bool, measured: float | str, note: str = "") -> Finding:
+    """Judge a claim of the theory by its id; numbers are rounded to four digits.
 
     Examples
     --------
-    >>> significant(-0.99876543)
-    -0.9988
+    >>> finding("theorem-1-bound", True, 0.123456).measured
+    0.1235
     """
-    return float(f"{value:.{digits}g}")
+    value = float(f"{measured:.4g}") if isinstance(measured, float) else measured
+    return judge(CLAIMS[claim], Outcome(value, holds), note=note)
 
 
 def log_slope(x: ArrayLike, y: ArrayLike) -> float:

@@ -1,0 +1,236 @@
+"""Theorem 1 and Figure 5: what happens as the number of users grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from equipoise.data import synthetic
+from equipoise.models import VanillaPCA
+from equipoise.paper.theory.experiment import (
+    Experiment,
+    Floats,
+    Panel,
+    Series,
+    finding,
+    log_slope,
+)
+from equipoise.paper.verdicts import CLAIMS, Finding
+
+_POPULAR = 5  # M of Theorem 1
+_USERS_OF_A_RARE_ITEM = 3  # K
+# Five seeds leave about ±0.02 of noise in a slope over two decades of n. The bound of 0.1 is well
+# above that and well below the distance to the next simple rate, n^(-1/2) against n^(-1).
+_SLOPE_BOUND = CLAIMS["theorem-1"].bound
+
+_BERNOULLI_ITEMS = 20  # M of Figure 5
+# Small n do not test growth: there s²_min is below its limit by about 2√(M/n).
+_LARGE = 0.2  # n counts as large from this share of the largest n
+_BLOCK_ROWS = 10_000  # 800 kB of float32, which fit into the cache
+
+
+@dataclass(frozen=True)
+class Decay:
+    """Distances of PCA's projector from the identity on the popular items.
+
+    Attributes
+    ----------
+    curve : str
+        How the number of items grows with n.
+    n, m : ndarray of shape (sizes,)
+        Users and items.
+    distances, bounds : ndarray of shape (sizes, seeds)
+        ‖P_n − I_{n,M}‖_F, and the right-hand side of the proof's inequality.
+    """
+
+    curve: str
+    n: Floats
+    m: Floats
+    distances: Floats
+    bounds: Floats
+
+    @property
+    def slope(self) -> float:
+        """Exponent of n in the mean distance."""
+        return log_slope(self.n, self.distances.mean(axis=1))
+
+    @property
+    def predicted_slope(self) -> float:
+        """Exponent of n in mK/n."""
+        return log_slope(self.n, self.m / self.n)
+
+    def table(self) -> pl.DataFrame:
+        """One row per size; `predicted` is c·mK/n through the first measured point."""
+        rate, mean = self.m / self.n, self.distances.mean(axis=1)
+        columns = {
+            "n": self.n,
+            "m": self.m,
+            "distance": mean,
+            "distance_low": self.distances.min(axis=1),
+            "distance_high": self.distances.max(axis=1),
+            "proof_bound": self.bounds.mean(axis=1),
+            "predicted": rate * mean[0] / rate[0],
+        }
+        return pl.DataFrame({"curve": [self.curve] * len(self.n)} | columns)
+
+    def panel(self) -> Panel:
+        """The measured curve with its prediction and its bound."""
+        band = ("distance_low", "distance_high")
+        predicted = f"mK/n, slope {self.predicted_slope:.2f}"
+        series = (
+            Series(f"measured, slope {self.slope:.2f}", "n", "distance", self.curve, "line", band),
+            Series(predicted, "n", "predicted", self.curve, "reference"),
+            Series("Davis-Kahan bound", "n", "proof_bound", self.curve, "reference"),
+        )
+        title = f"Popular and rare items, {self.curve}"
+        return Panel(title, "users n", "‖P − I‖ (Frobenius)", series, "log", "log")
+
+
+def theorem_1(quick: bool = False) -> Experiment:
+    """Measure ‖P_n − I_{n,M}‖_F on growing matrices, with fixed and with growing m."""
+    sizes = [250 * 2**k for k in range(5 if quick else 9)]
+    seeds = range(2 if quick else 5)
+    decays = (
+        _measure_decay("m fixed", sizes, seeds, lambda _: 40),
+        _measure_decay("m growing as √n", sizes, seeds, lambda n: round(2 * n**0.5)),
+    )
+    return Experiment(
+        "theorem-1",
+        "Theorem 1: PCA is unfair",
+        (judge_decay(decays), judge_bound(decays)),
+        pl.concat([decay.table() for decay in decays]),
+        tuple(decay.panel() for decay in decays),
+    )
+
+
+def judge_decay(decays: Sequence[Decay]) -> Finding:
+    """Whether every decay is at least as fast as mK/n."""
+    holds = all(d.slope <= d.predicted_slope + _SLOPE_BOUND for d in decays)
+    measured = "; ".join(f"{d.curve}: n^{d.slope:.2f}" for d in decays)
+    predicted = "; ".join(f"{d.curve}: n^{d.predicted_slope:.2f}" for d in decays)
+    return finding("theorem-1", holds, measured, f"mK/n falls as {predicted}.")
+
+
+def judge_bound(decays: Sequence[Decay]) -> Finding:
+    """Whether no draw exceeds the bound of the proof."""
+    worst = max(float((d.distances / d.bounds).max()) for d in decays)
+    return finding("theorem-1-bound", worst <= CLAIMS["theorem-1-bound"].bound, worst)
+
+
+def _measure_decay(
+    curve: str, sizes: Sequence[int], seeds: Sequence[int], rare_items: Callable[[int], int]
+) -> Decay:
+    pairs = np.array([[distance_and_bound(n, rare_items(n), s) for s in seeds] for n in sizes])
+    items = np.array([_POPULAR + rare_items(n) for n in sizes], float)
+    return Decay(curve, np.array(sizes, float), items, pairs[..., 0], pairs[..., 1])
+
+
+def distance_and_bound(n: int, n_rare: int, seed: int) -> tuple[float, float]:
+    """‖P − I‖_F on one random matrix, and the bound of the proof."""
+    X = synthetic.popular_and_rare(n, _POPULAR, n_rare, _USERS_OF_A_RARE_ITEM, seed).matrix
+    model = VanillaPCA(_POPULAR, solver="matrix_free", tol=1e-11).fit(X)
+    P = model.components_.T @ model.components_
+    popular = np.arange(len(P)) < _POPULAR
+    distance = float(np.linalg.norm(P - np.diag(popular.astype(float))))
+    return distance, _davis_kahan(X, popular)
+
+
+def _davis_kahan(X: Any, popular: Any) -> float:
+    """2√2 ‖C − C′‖_F / λ_M(C′), where C′ is C = XᵀX restricted to its popular block."""
+    C = (X.T @ X).toarray()
+    block = C[np.ix_(popular, popular)]
+    rest = C * ~np.outer(popular, popular)
+    return float(2 * np.sqrt(2) * np.linalg.norm(rest) / np.linalg.eigvalsh(block)[0])
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Smallest squared singular values of random matrices.
+
+    Attributes
+    ----------
+    n : ndarray of shape (sizes,)
+        Numbers of users.
+    values : ndarray of shape (draws, sizes)
+        s²_min of each draw.
+    """
+
+    n: NDArray[np.int64]
+    values: Floats
+
+    def table(self) -> pl.DataFrame:
+        """Mean and percentiles over the draws, one row per n."""
+        p01, p99 = np.percentile(self.values, [1, 99], axis=0)
+        return pl.DataFrame({"n": self.n, "mean": self.values.mean(axis=0), "p01": p01, "p99": p99})
+
+    def exponent(self, column: str) -> float:
+        """Power of n with which a column of `table` grows at large n."""
+        large = self.table().filter(pl.col("n") >= _LARGE * self.n[-1])
+        return log_slope(large["n"], large[column])
+
+
+def figure_5(quick: bool = False) -> Experiment:
+    """Draw Bernoulli matrices of 20 columns and follow their smallest singular value."""
+    sizes = [100, 200, 500, 1000, 2000, 5000, *range(10_000, 100_001, 10_000)]
+    if quick:
+        sizes = [n for n in sizes if n <= 10_000]
+    growth = measure_growth(np.array(sizes), draws=20 if quick else 500)
+    band = Series("mean; 1st to 99th percentile", "n", "mean", band=("p01", "p99"))
+    labels = ("number of users n", "smallest squared singular value")
+    return Experiment(
+        "figure-5",
+        "Figure 5: singular values of Bernoulli matrices",
+        (judge_growth(growth),),
+        growth.table(),
+        (
+            Panel("Smallest squared singular value", *labels, (band,)),
+            Panel("The same, logarithmic", *labels, (band,), "log", "log"),
+        ),
+    )
+
+
+def judge_growth(growth: Growth) -> Finding:
+    """Whether the mean grows as n, and the 1st percentile ("with high probability") no slower.
+
+    The band narrows as 1/√n relative to the mean, so its lower edge grows a little faster.
+    """
+    mean, low, bound = growth.exponent("mean"), growth.exponent("p01"), CLAIMS["figure-5"].bound
+    holds = abs(mean - 1) <= bound and low >= 1 - bound
+    note = (
+        f"{len(growth.values)} draws for each n up to {growth.n[-1]:,}; the 1st percentile grows "
+        f"as n^{low:.3f}. A draw of more users continues the draw of fewer."
+    )
+    return finding("figure-5", holds, mean, note)
+
+
+def measure_growth(n: NDArray[np.int64], draws: int, seed: int = 0) -> Growth:
+    """Draw matrices for one set of probabilities p_j ~ U[0.1, 1] and return their s²_min.
+
+    Each draw passes through all n: the first 100 rows, then the next ones. At any one n the
+    matrices are independent and distributed as if drawn for it alone, at half the cost.
+    """
+    probabilities = np.random.default_rng(seed).uniform(0.1, 1.0, _BERNOULLI_ITEMS)
+    steps = np.diff(n, prepend=0)
+    increments = [
+        [bernoulli_gram(probabilities, rows, rng) for rows in steps]
+        for rng in map(np.random.default_rng, np.random.SeedSequence(seed).spawn(draws))
+    ]
+    grams = np.cumsum(np.array(increments), axis=1)
+    # A matrix with two equal columns has s_min = 0, which rounding may turn negative.
+    return Growth(n, np.maximum(np.linalg.eigvalsh(grams)[..., 0], 0.0))
+
+
+def bernoulli_gram(probabilities: Floats, n_rows: int, rng: np.random.Generator) -> Floats:
+    """XᵀX of independent Bernoulli rows; counts below 2²⁴ are exact in float32."""
+    gram = np.zeros((len(probabilities), len(probabilities)))
+    thresholds = probabilities.astype(np.float32)
+    for start in range(0, n_rows, _BLOCK_ROWS):
+        shape = (min(_BLOCK_ROWS, n_rows - start), len(probabilities))
+        X = (rng.random(shape, dtype=np.float32) < thresholds).astype(np.float32)
+        gram += X.T @ X
+    return gram
