@@ -171,10 +171,10 @@ def test_an_experiment_is_drawn_panel_by_panel():
     assert made.render("png").startswith(b"\x89PNG")
 
 
-def test_the_table_of_data_sets_counts_the_loaded_data(runner, small_data):
-    table = data_table(runner.evaluations).table
-    assert table["users"].to_list() == [200, 200]
-    assert table["entries"].to_list() == [small_data.nnz] * 2
+def test_the_table_of_data_sets_counts_the_loaded_data(small_data):
+    table = data_table({"lastfm": small_data}).table
+    counts = (200, 120, small_data.matrix.count_nonzero())
+    assert table.rows() == [("LastFM", *counts, "(0, 1)")]
 
 
 def test_item_weighted_pca_is_last_in_both_comparisons():

@@ -13,6 +13,7 @@ from equipoise.files import write_whole
 from equipoise.paper import claims, figures, tables
 from equipoise.paper.figures import Figure, Format
 from equipoise.paper.measurements import ExperimentRunner, Load, load_paper_matrix
+from equipoise.paper.protocol import DATASETS
 from equipoise.paper.report import Reproduction, SavedFigure, markdown_table, render_html
 from equipoise.paper.theory import EXPERIMENTS, Experiment, figure_5, run_theory
 from equipoise.paper.verdicts import CLAIMS
@@ -155,7 +156,8 @@ class _Run:
     def _tables(self) -> None:
         self.made.tables += tables.literature_tables()
         try:
-            self.made.tables.append(tables.data_table(self.runner.evaluations))
+            data = {dataset: self.runner.data(dataset) for dataset in DATASETS}
+            self.made.tables.append(tables.data_table(data))
         finally:
             for name, title, table in self.made.tables:
                 text = f"### {title}\n\n{markdown_table(table.columns, table.rows())}\n"

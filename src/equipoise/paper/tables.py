@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from importlib import resources
 from typing import NamedTuple
 
 import polars as pl
 
-from equipoise.paper.measurements import Evaluation
+from equipoise.data.interactions import Interactions
 from equipoise.paper.protocol import DATASETS
 
 
@@ -34,11 +34,11 @@ def literature_tables() -> list[PaperTable]:
     return [PaperTable(name, _TITLES[name], pl.read_csv(text)) for name, text in texts.items()]
 
 
-def data_table(evaluations: Sequence[Evaluation]) -> PaperTable:
+def data_table(data: Mapping[str, Interactions]) -> PaperTable:
     """Table 4: the data sets after preprocessing."""
     rows = [
-        (e.title, e.data.n_users, e.data.n_items, e.data.nnz, DATASETS[e.dataset].entry_type)
-        for e in evaluations
+        (DATASETS[name].title, one.n_users, one.n_items, one.nnz, DATASETS[name].entry_type)
+        for name, one in data.items()
     ]
     columns = ["dataset", "users", "items", "entries", "entry type"]
     table = pl.DataFrame(rows, schema=columns, orient="row")
