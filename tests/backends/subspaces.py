@@ -17,6 +17,6 @@ def assert_same_model(model, reference, *, objective: float = 1e-8, angle: float
     assert abs(ours - theirs) <= objective * abs(theirs)
     assert largest_angle(reference.components_, model.components_) <= angle
     np.testing.assert_allclose(model.eigenvalues_, reference.eigenvalues_, rtol=1e-7)
-    np.testing.assert_allclose(model.popularity_, reference.popularity_, rtol=1e-12)
+    np.testing.assert_allclose(model.item_norms_, reference.item_norms_, rtol=1e-12)
     np.testing.assert_array_equal(model.item_ids_, reference.item_ids_)
     assert model.certificate_.max_residual <= model.tol

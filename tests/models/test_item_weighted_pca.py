@@ -177,7 +177,7 @@ def test_weights_are_powers_of_popularity_and_zero_for_untouched_items():
     X[:, 2] = 0
     model = ItemWeightedPCA(3, gamma=-1.5).fit(X)
     norms = np.linalg.norm(X, axis=0)
-    np.testing.assert_allclose(model.popularity_, norms)
+    np.testing.assert_allclose(model.item_norms_, norms)
     touched = norms > 0
     np.testing.assert_allclose(model.item_weights_[touched], norms[touched] ** -1.5)
     assert model.item_weights_[2] == 0

@@ -32,8 +32,9 @@ class ItemWeightedPCA(ProjectionModel):
     """Low-rank model of users × items in which every item counts by a weight of its own.
 
     PCA rebuilds what is popular. This model maximises `Σ_j w_j ⟨X_·j, X̂_·j⟩` over all projections
-    X̂ = XUUᵀ of rank r instead, where w_j = p_j^γ falls with the popularity `p_j = ‖X_·j‖₂` for
-    γ < 0: niche items get their share of the components, and hits share theirs with other items.
+    X̂ = XUUᵀ of rank r instead, where w_j = p_j^γ falls with the norm `p_j = ‖X_·j‖₂` of the item's
+    column for γ < 0 (the paper calls p_j popularity; on 0/1 data it is the root of the number of
+    users): niche items get their share of the components, and hits share theirs with other items.
     γ = 0 is PCA; γ = −1, the default, is the paper's choice.
 
     Parameters
@@ -41,9 +42,9 @@ class ItemWeightedPCA(ProjectionModel):
     n_components : int, default=32
         r, the rank; at most the number of items.
     gamma : float, default=-1.0
-        γ, the exponent of popularity in the weights.
+        γ, the exponent of the norms in the weights.
     item_weights : array of shape (n_items,) or callable, optional
-        w ≥ 0 instead of p^γ; a callable gets the popularities and returns the weights.
+        w ≥ 0 instead of p^γ; a callable gets the norms p and returns the weights.
     error_budget : float, optional
         The paper's ε ≥ 0: ‖X − X̂‖² may exceed that of PCA at the same rank by the factor 1 + ε at
         most, up to the accuracy of the solver (1e-10 of ‖X‖²). This holds for `components_` as they
@@ -76,8 +77,8 @@ class ItemWeightedPCA(ProjectionModel):
         Of M = ½(DXᵀX + XᵀXD), D = diag(w + μ).
     residuals_ : ndarray of shape (n_components_,)
         ‖M u − λ u‖ of each component.
-    popularity_ : ndarray of shape (n_items,)
-        p_j.
+    item_norms_ : ndarray of shape (n_items,)
+        p_j, the norms of the columns.
     item_weights_ : ndarray of shape (n_items,)
         w_j; 0 for an item that nobody touched.
     n_components_ : int
@@ -273,14 +274,14 @@ class ItemWeightedPCA(ProjectionModel):
         return found
 
     def _weights(self) -> Floats:
-        popularity = self.popularity_
+        norms = self.item_norms_
         if self.item_weights is None:
-            return popularity_weights(popularity, self.gamma)
-        given = self.item_weights(popularity) if callable(self.item_weights) else self.item_weights
+            return popularity_weights(norms, self.gamma)
+        given = self.item_weights(norms) if callable(self.item_weights) else self.item_weights
         weights = np.array(given, dtype=np.float64)
-        if weights.shape != popularity.shape:
+        if weights.shape != norms.shape:
             raise InvalidDataError(
-                f"item_weights must hold one number for each of the {len(popularity)} items, "
+                f"item_weights must hold one number for each of the {len(norms)} items, "
                 f"got shape {weights.shape}."
             )
         if not np.all(np.isfinite(weights)) or np.any(weights < 0):
@@ -289,9 +290,9 @@ class ItemWeightedPCA(ProjectionModel):
                 f"item_weights must be finite and at least 0, got {weights[worst]} for column "
                 f"{worst}. Clip them, or use gamma."
             )
-        weights[popularity == 0] = 0.0
+        weights[norms == 0] = 0.0
         with np.errstate(over="ignore"):
-            too_large = not np.all(np.isfinite(weights * popularity**2))
+            too_large = not np.all(np.isfinite(weights * norms**2))
         if too_large:
             raise InvalidDataError(
                 f"item_weights as large as {weights.max():.3g} lead beyond floating point. "

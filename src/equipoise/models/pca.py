@@ -44,7 +44,7 @@ class VanillaPCA(ProjectionModel):
         scikit-learn's TruncatedSVD.
     eigenvalues_ : ndarray of shape (n_components_,)
         Of XᵀX: the squared singular values.
-    residuals_, popularity_, n_components_, n_features_in_, item_ids_, certificate_, solver_
+    residuals_, item_norms_, n_components_, n_features_in_, item_ids_, certificate_, solver_
         As in `ItemWeightedPCA`.
 
     Examples
@@ -113,7 +113,7 @@ class NormalizedPCA(ProjectionModel):
     ----------
     components_ : ndarray of shape (n_components_, n_items)
         Right singular vectors of X·diag(1/p) as rows.
-    popularity_ : ndarray of shape (n_items,)
+    item_norms_ : ndarray of shape (n_items,)
         p_j = ‖X_·j‖₂.
     eigenvalues_, residuals_, n_components_, n_features_in_, item_ids_, certificate_, solver_
         As in `ItemWeightedPCA`.
@@ -133,16 +133,16 @@ class NormalizedPCA(ProjectionModel):
     def inverse_transform(self, X: Any) -> NDArray[Any]:
         """Return the approximation X̂ that coordinates stand for, in the units of the data."""
         approximation = super().inverse_transform(X)
-        approximation *= self.popularity_.astype(approximation.dtype)
+        approximation *= self.item_norms_.astype(approximation.dtype)
         return approximation
 
     def _signal(self, data: Interactions) -> Interactions:
-        self.popularity_ = item_norms(data)
-        return data.prepared(partial(columns_divided, norms=self.popularity_))
+        self.item_norms_ = item_norms(data)
+        return data.prepared(partial(columns_divided, norms=self.item_norms_))
 
     def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
         """Return the matrix that is projected: X·diag(1/p)."""
-        return columns_divided(user_items, self.popularity_)
+        return columns_divided(user_items, self.item_norms_)
 
 
 def _part_of_means(block: RowBlock, n_users: int) -> Floats:

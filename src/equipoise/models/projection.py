@@ -68,7 +68,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         "components_": "rm",
         "eigenvalues_": "r",
         "residuals_": "r",
-        "popularity_": "m",
+        "item_norms_": "m",
     }
     _scalars: ClassVar[dict[str, type]] = {
         **Recommender._scalars,
@@ -80,7 +80,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
     components_: NDArray[Any]
     eigenvalues_: Floats
     residuals_: Floats
-    popularity_: Floats
+    item_norms_: Floats
     certificate_: Certificate
     n_components_: int
     solver_: Solver
@@ -226,7 +226,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
     def _signal(self, data: Interactions) -> Interactions:
         """Return the data that are projected, and learn their p_j = ‖X_·j‖₂."""
         signal = data.prepared(self._row_transform())
-        self.popularity_ = item_norms(signal)
+        self.item_norms_ = item_norms(signal)
         return signal
 
     def _row_transform(self) -> Prepare | None:
