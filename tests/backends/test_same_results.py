@@ -102,9 +102,8 @@ def test_any_chain_of_verbs_gives_the_same_data(tmp_path_factory, pairs, n_block
         some_items = data.draw(st.permutations(theirs.item_ids.tolist()))
         kept_users = data.draw(st.permutations(theirs.user_ids.tolist()))
         size = data.draw(st.integers(1, len(kept_users)))
-        mask = np.array(
-            data.draw(st.lists(st.booleans(), min_size=theirs.nnz, max_size=theirs.nnz))
-        )
+        flags = st.lists(st.booleans(), min_size=theirs.nnz, max_size=theirs.nnz)
+        mask = np.array(data.draw(flags), dtype=bool)
         verb = data.draw(
             st.sampled_from(
                 [
@@ -177,6 +176,11 @@ def test_a_model_that_needs_the_whole_matrix_refuses_one_that_does_not_fit(table
     small = Interactions.read(table_folder, memory="2MB", n_blocks=3)
     with pytest.raises(InvalidDataError, match=r"ItemKNN needs the whole matrix .* 2\.42 MB"):
         ItemKNN(5).fit(small)
+    model = ItemWeightedPCA(2).fit(small)
+    with pytest.raises(InvalidDataError, match="write_lists"):
+        model.recommend(small)
+    some = small.select_users(some_users(small))
+    assert model.recommend(some, N=3).ids.shape == (5, 3)
 
 
 def test_a_model_fitted_on_other_items_ranks_users_in_blocks(blocks, local):

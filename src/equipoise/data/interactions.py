@@ -530,8 +530,20 @@ class Interactions:
         """Refuse a fit whose vectors do not fit: `width` per pass, `columns` in the basis."""
         self.rows.check_memory(self.n_items, width, columns)
 
-    def require_matrix(self, who: str) -> sparse.csr_array:
+    def require_matrix(
+        self,
+        who: str,
+        advice: str = "Use a model that reads data in blocks, such as ItemWeightedPCA, or filter "
+        "the data.",
+    ) -> sparse.csr_array:
         """Return the whole matrix for a computation that needs it, loaded if memory allows.
+
+        Parameters
+        ----------
+        who : str
+            What needs it, for the error message.
+        advice : str
+            What to do instead, as a sentence.
 
         Raises
         ------
@@ -544,7 +556,7 @@ class Interactions:
         require(
             2 * self.n_bytes,  # the blocks, and the matrix put together from them
             f"{who} needs the whole matrix in memory, which",
-            "Use a model that reads data in blocks, such as ItemWeightedPCA, or filter the data.",
+            advice,
             available=self.rows.memory_limit(),
         )
         return self.collect().matrix
@@ -764,6 +776,10 @@ class Interactions:
 
         The mask has one value per interaction: users in the order of the data, items by column.
         """
+        if len(mask) != self.nnz:
+            raise InvalidDataError(
+                f"mask has {len(mask)} values for {self.nnz} interactions; give one each."
+            )
         each = [(part,) for part in self.entries_by_block(mask)]
         return self.transform(block_ops.kept, each=each)
 

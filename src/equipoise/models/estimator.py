@@ -140,7 +140,10 @@ class Estimator(BaseEstimator, ABC):
         if isinstance(user_items, Interactions):
             if self.item_ids_ is not None:
                 user_items = user_items.align_items(self.item_ids_)
-            user_items = user_items.require_matrix(type(self).__name__)
+            advice = (
+                "Select some users, or write the lists of all with equipoise.models.write_lists."
+            )
+            user_items = user_items.require_matrix(type(self).__name__, advice)
         return self._checked(user_items, reset=False)
 
     def _checked(self, matrix: Any, *, reset: bool) -> sp.csr_array:
