@@ -133,6 +133,12 @@ def test_the_seed_of_a_random_model_cannot_be_negative(tmp_path):
         eq.load(forged(path, field("scalars", "seed_", -1)))
 
 
+def test_factors_without_a_component_are_refused(tmp_path):
+    path = eq.models.IPSMF(2, iterations=1).fit(PLAYS).save(tmp_path / "model.eqp")
+    with pytest.raises(ArtefactError, match="item_factors_ has the shape"):
+        eq.load(forged(path, array("item_factors_", np.zeros((PLAYS.n_items, 0)))))
+
+
 def test_a_header_that_claims_a_petabyte_is_refused_without_allocating(model, monkeypatch):
     def claim(_, entries):
         header = entries["arrays/components_.npy"].replace(b"(2, 5)", b"(2, 5" + b"0" * 14 + b")")

@@ -405,8 +405,9 @@ def _check_array(name: str, array: Any, declared: str, lengths: dict[str, int]) 
     half = array.dtype.kind == "f" and array.dtype.itemsize < 4  # models compute in 32 or 64 bits
     if array.dtype.kind not in (kinds or "f") or half:
         raise ValueError(f"{name} has the type {array.dtype}")
+    # a length that no learned number gives is taken from the first array, and is at least 1
     fits = len(array.shape) == len(axes) and all(
-        length == (int(axis) if axis.isdecimal() else lengths.setdefault(axis, length))
+        length == (int(axis) if axis.isdecimal() else lengths.setdefault(axis, max(1, length)))
         for axis, length in zip(axes, array.shape, strict=True)
     )
     if not fits:
