@@ -1,8 +1,7 @@
-"""One way in for every kind of data: guess the kind, read in batches, encode, assemble."""
+"""Read interactions: detect the format, read in batches, encode, assemble."""
 
 from __future__ import annotations
 
-import csv
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -14,10 +13,10 @@ from scipy import sparse
 from equipoise.data.assembly import Duplicates
 from equipoise.data.forks import require_polars_threads
 from equipoise.data.interactions import Interactions
-from equipoise.data.readers import databases, delimited, files, lightgcn, parquet, tables
+from equipoise.data.readers import delimited, files, lightgcn, parquet, sql, tables
 from equipoise.data.readers.columns import Columns
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch, Encoder
-from equipoise.data.readers.vocabulary import (
+from equipoise.data.readers.ids import (
     ColumnVocabulary,
     ObjectVocabulary,
     TextVocabulary,
@@ -47,24 +46,27 @@ class Options(NamedTuple):
     query: str | None = None
 
 
+class Opened(NamedTuple):
+    """Rows in batches, how their ids are encoded, and the size of the files."""
+
+    batches: Iterable[Batch]
+    vocabulary: Callable[[str], Vocabulary]
+    n_bytes: int = 0
+    n_rows: int | None = None  # if the files contain it
+
+
 def read(source: Any, options: Options, progress: Progress | None = None) -> Interactions:
-    """Read from whatever `source` is."""
+    """Read any source that `Interactions.read` accepts."""
     if sparse.issparse(source):
-        _refuse_idle_options(options, "a sparse matrix", has_columns=False)
+        _refuse_unused_options(options, "a sparse matrix", has_columns=False)
         return Interactions.from_sparse(source, duplicates=options.duplicates)
     if isinstance(source, Interactions):
-        _refuse_idle_options(options, "Interactions", has_columns=False)
+        _refuse_unused_options(options, "Interactions", has_columns=False)
         return source
     require_polars_threads()
     if tables.is_pandas(source) or tables.is_table(source):
-        _refuse_idle_options(options, tables.called(source), has_columns=True)
-    if tables.is_pandas(source):
-        return tables.from_pandas(source, options.columns, options.duplicates)
-    if tables.is_table(source):
-        batches = tables.batches(source, options.columns)
-        with task(progress, f"Reading {tables.called(source)}") as reading:
-            return _encode(batches, ColumnVocabulary, options, tables.called(source), reading)
-    if isinstance(source, str) and databases.is_url(source):
+        return _read_table(source, options, progress)
+    if isinstance(source, str) and sql.is_url(source):
         return _read_database(source, options, progress)
     if isinstance(source, str | os.PathLike):
         return _read_files(source, options, progress)
@@ -74,116 +76,100 @@ def read(source: Any, options: Options, progress: Progress | None = None) -> Int
     )
 
 
+def _read_table(table: Any, options: Options, progress: Progress | None) -> Interactions:
+    library = tables.library_of(table)
+    _refuse_unused_options(options, library, has_columns=True)
+    if tables.is_pandas(table):
+        return tables.from_pandas(table, options.columns, options.duplicates)
+    opened = Opened(tables.batches(table, options.columns), ColumnVocabulary)
+    with task(progress, f"Reading {library}") as reading:
+        return _encode(opened, options, library, reading)
+
+
+def _read_database(source: str, options: Options, progress: Progress | None) -> Interactions:
+    with task(progress, f"Reading {sql.without_credentials(source)}") as reading:
+        opened = Opened(sql.batches(source, options.query, options.columns), ObjectVocabulary)
+        return _encode(opened, options, "the query", reading)
+
+
 def _read_files(
     source: str | os.PathLike[str], options: Options, progress: Progress | None
 ) -> Interactions:
     found = files.find(source, options.format)
     if found.format == "sqlite":
         if len(found.paths) > 1:
-            raise InvalidDataError(f"{source} matches several databases; name one.")
+            raise InvalidDataError(f"{source} matches several databases. Choose one.")
         return _read_database(str(found.paths[0]), options, progress)
-    _refuse_query(options, source)
-    opened = _open(found, options)
+    opened = _open(found, source, options)
     with task(progress, f"Reading {source}", opened.n_rows) as reading:
-        loaded = _encode(opened.batches, opened.vocabulary, options, str(source), reading)
+        loaded = _encode(opened, options, str(source), reading)
     return loaded if found.names is None else loaded.with_names(found.names)
 
 
-class Opened(NamedTuple):
-    """Files about to be read: their rows in batches, and how their ids are to be coded."""
-
-    batches: Iterable[Batch]
-    vocabulary: Callable[[str], Vocabulary]
-    n_bytes: int
-    n_rows: int | None  # where the files say so
-
-
 def open_files(source: str | os.PathLike[str], options: Options) -> Opened:
-    """Open text or Parquet files for reading batch by batch, for who does not keep them whole."""
+    """Open text or Parquet files for streaming callers."""
     found = files.find(source, options.format)
     if found.format == "sqlite":
         raise InvalidDataError(
-            f"{source} is a database, which is read whole. Export the query as Parquet first."
+            f"{source} is a database, which cannot be streamed. Export the query as Parquet first."
         )
-    _refuse_query(options, source)
     require_polars_threads()
-    return _open(found, options)
+    return _open(found, source, options)
 
 
 def words_without_header(source: str, options: Options) -> list[str] | None:
-    """Return the first line of a delimited file where it holds words and is taken for no header."""
-    if databases.is_url(source):
-        return None
-    found = files.find(source, options.format)
-    if found.format != "csv":
+    """Return the first line of a delimited file if it is words but not read as a header."""
+    found = None if sql.is_url(source) else files.find(source, options.format)
+    if found is None or found.format != "csv":
         return None
     form = delimited.layout(found.paths[0], options.delimiter, options.columns)
     first = form.first_rows[0] if form.names is None else []
     return first if first and not any(map(delimited.is_number, first)) else None
 
 
-def _open(found: files.Files, options: Options) -> Opened:
-    n_bytes = sum(_size(path) for path in found.paths)
-    if found.format == "parquet":
-        rows = parquet.row_count(found.paths)
-        batches = parquet.batches(found.paths, options.columns)
-        return Opened(batches, ColumnVocabulary, n_bytes, rows)
-    text = (batch for path in found.paths for batch in _readable(path, found.format, options))
-    return Opened(text, TextVocabulary, n_bytes, None)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _readable(path: Path, kind: str, options: Options) -> Iterator[Batch]:
-    """Yield batches; say which file it was if the system or the packing fails."""
-    try:
-        yield from _text_batches(path, kind, options)
-    except (OSError, EOFError, csv.Error, zlib.error, *POLARS_ERRORS) as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: BaseException) -> InvalidDataError:
-    return InvalidDataError(
-        f"{path} cannot be read to its end; it may be broken or cut off. ({error})"
-    )
-
-
-def _text_batches(path: Path, kind: str, options: Options) -> Iterable[Batch]:
-    if kind == "lightgcn":
-        return lightgcn.batches(path)
-    # MovieLens and Last.fm files are never quoted: a quote in them is a quote
-    fixed = {"movielens": "::", "lastfm": "\t"}.get(kind)
-    form = delimited.layout(path, options.delimiter or fixed, options.columns, quoted=fixed is None)
-    return delimited.batches(path, form, options.columns)
-
-
-def _read_database(source: str, options: Options, progress: Progress | None) -> Interactions:
-    with task(progress, f"Reading {databases.without_credentials(source)}") as reading:
-        batches = databases.batches(source, options.query, options.columns)
-        return _encode(batches, ObjectVocabulary, options, "the query", reading)
-
-
-def _refuse_idle_options(options: Options, source: str, *, has_columns: bool) -> None:
-    """Refuse what would change nothing: the caller expects that it does."""
-    given = {} if has_columns else options.columns._asdict()
-    given |= {"delimiter": options.delimiter, "format": options.format, "query": options.query}
-    idle = [f"{name}=" for name, value in given.items() if value is not None]
-    if idle:
-        raise InvalidParameterError(
-            f"{', '.join(idle)} cannot be used when reading {source}. Leave it out."
-        )
-
-
-def _refuse_query(options: Options, source: Any) -> None:
+def _open(found: files.Files, source: str | os.PathLike[str], options: Options) -> Opened:
     if options.query is not None:
         raise InvalidDataError(
             f"query= is for databases, and {source} is not one. Leave it out, or give a SQLite "
             "file or a database URL."
+        )
+    try:
+        n_bytes = sum(path.stat().st_size for path in found.paths)
+    except OSError as error:
+        raise InvalidDataError(f"{source} cannot be read: {error}.") from error
+    if found.format == "parquet":
+        rows = parquet.row_count(found.paths)
+        batches = parquet.batches(found.paths, options.columns)
+        return Opened(batches, ColumnVocabulary, n_bytes, rows)
+    text = (batch for path in found.paths for batch in _text_batches(path, found.format, options))
+    return Opened(text, TextVocabulary, n_bytes)
+
+
+def _text_batches(path: Path, kind: str, options: Options) -> Iterator[Batch]:
+    """Yield batches; add the path to errors of the system and of decompression."""
+    try:
+        if kind == "lightgcn":
+            yield from lightgcn.batches(path)
+            return
+        # MovieLens and Last.fm files are not quoted: a quote is part of a name
+        fixed = {"movielens": "::", "lastfm": "\t"}.get(kind)
+        delimiter = options.delimiter or fixed
+        form = delimited.layout(path, delimiter, options.columns, quoted=fixed is None)
+        yield from delimited.batches(path, form, options.columns)
+    except (OSError, EOFError, zlib.error, *POLARS_ERRORS) as error:
+        raise InvalidDataError(
+            f"{path} cannot be read to its end; it may be damaged or truncated. ({error})"
+        ) from error
+
+
+def _refuse_unused_options(options: Options, source: str, *, has_columns: bool) -> None:
+    """Refuse options that have no effect on this source."""
+    given = {} if has_columns else options.columns._asdict()
+    given |= {"delimiter": options.delimiter, "format": options.format, "query": options.query}
+    unused = [f"{name}=" for name, value in given.items() if value is not None]
+    if unused:
+        raise InvalidParameterError(
+            f"{', '.join(unused)} cannot be used when reading {source}. Leave it out."
         )
 
 
@@ -197,16 +183,10 @@ def counted(batches: Iterable[Batch], reading: Progress) -> Iterator[Batch]:
         reading.advance(len(batch.rows))
 
 
-def _encode(
-    batches: Iterable[Batch],
-    vocabulary: Callable[[str], Vocabulary],
-    options: Options,
-    source: str,
-    reading: Progress,
-) -> Interactions:
-    encoder = Encoder(vocabulary("user"), vocabulary("item"))
+def _encode(opened: Opened, options: Options, source: str, reading: Progress) -> Interactions:
+    encoder = Encoder(opened.vocabulary("user"), opened.vocabulary("item"))
     try:
-        for batch in counted(batches, reading):
+        for batch in counted(opened.batches, reading):
             encoder.add(batch)
         return encoder.finish(options.duplicates, source)
     except POLARS_ERRORS as error:

@@ -1,4 +1,8 @@
-"""Text with a delimiter: CSV, TSV, MovieLens `::` and Last.fm files, in chunks."""
+"""Delimited text: CSV, TSV, MovieLens `::` and Last.fm files.
+
+polars reads well-formed text. Python's csv module, in its strict mode, reads the rest (misplaced
+quotes, lone carriage returns, rows that polars cannot parse) and finds the line of every error.
+"""
 
 from __future__ import annotations
 
@@ -7,42 +11,37 @@ import io
 import itertools
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 
-from equipoise.data.readers.chunks import (
-    Chunk,
-    ahead,
-    chunks,
-    csv_reader,
-    head,
-    records,
-    refuse_encoding,
-)
 from equipoise.data.readers.columns import (
     Columns,
     is_known_name,
     names_user_and_item,
-    refuse_idle_numbers,
+    refuse_unused_numbers,
     resolve,
 )
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch
-from equipoise.data.readers.quotes import (
-    refuse_other_reading,
-    strictly_read,
-    well_formed,
-    without_blank_lines,
-)
-from equipoise.data.readers.typed import Types, guess_types, is_plain
-from equipoise.exceptions import InvalidDataError, InvalidParameterError, first_line
+from equipoise.data.readers.text import Chunk, chunks, head, prefetch
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 _DELIMITERS = ("\t", ",", ";", "|", " ")
-# polars splits at one byte; this one, "unit separator", stands in for "::" and occurs in no text
-_STAND_IN = "\x1f"
+# polars needs a delimiter of one byte: "unit separator", which text does not contain, replaces "::"
+_UNIT_SEPARATOR = "\x1f"
 _HEAD_ROWS = 50
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+# Bytes checked at a time: they and the masks computed from them stay in the cache
+_WINDOW = 1 << 18
+# In well-formed text every carriage return is followed by a newline: runs of both are blank lines
+_BLANK_LINES = re.compile(rb'("[^"]*+")|\n[\r\n]++')
+_BLANK_LINES_UNQUOTED = re.compile(rb"\n[\r\n]++")
+
+Types = dict[str, Any]
 
 
 class Layout(NamedTuple):
@@ -52,132 +51,75 @@ class Layout(NamedTuple):
     quoted: bool
     names: list[str] | None
     n_columns: int
-    # columns whose first cells are mostly numbers
-    numeric: list[int]
-    # the first rows, as text
+    numeric: list[int]  # columns whose first cells are mostly numbers
     first_rows: list[list[str]]
 
     @property
     def byte(self) -> str:
-        """The one-byte delimiter that polars sees."""
+        """The delimiter of one byte that replaces a longer one."""
         return _one_byte(self.delimiter)
 
 
 def _one_byte(delimiter: str) -> str:
-    return _STAND_IN if len(delimiter.encode()) > 1 else delimiter
+    return _UNIT_SEPARATOR if len(delimiter.encode()) > 1 else delimiter
 
 
 def layout(path: Path, delimiter: str | None, asked: Columns, *, quoted: bool = True) -> Layout:
-    """Tell delimiter, header and width from the first lines."""
-    _refuse_odd_delimiter(delimiter)
+    """Detect delimiter, header and number of columns from the first lines."""
+    _check_delimiter(delimiter)
     lines = _first_lines(path)
     delimiter = delimiter or _guess_delimiter(lines, path)
     rows = _split(lines, delimiter, quoted, path)
     first = [cell.strip() for cell in rows[0]]
-    if not _has_header(first, rows[1:], asked):
-        n_columns = max(map(len, rows))
-        return Layout(delimiter, quoted, None, n_columns, _numeric(rows, n_columns), rows)
-    repeated = {name for name in first if first.count(name) > 1}
-    if repeated:
-        raise InvalidDataError(
-            f"{path}: the header names {sorted(repeated)} more than once. Rename those columns."
-        )
-    _refuse_odd_header(lines[0], delimiter, quoted, path)
-    below = rows[1:]
-    return Layout(delimiter, quoted, first, len(first), _numeric(below, len(first)), below)
+    names = first if _has_header(first, rows[1:], asked) else None
+    if names is not None:
+        _check_header(names, lines[0], delimiter, quoted, path)
+        rows = rows[1:]
+    n_columns = len(first) if names else max(map(len, rows))
+    return Layout(delimiter, quoted, names, n_columns, _numeric(rows, n_columns), rows)
 
 
-def _refuse_odd_delimiter(delimiter: str | None) -> None:
+def _check_delimiter(delimiter: str | None) -> None:
     try:
         (delimiter or "").encode()
     except UnicodeEncodeError as error:
         raise InvalidParameterError(
-            f"delimiter={delimiter!r} (--delimiter) is no UTF-8 text. Files are read as UTF-8; "
-            "give a character of it."
+            f"delimiter={delimiter!r} (--delimiter) is not UTF-8 text, and files are read as UTF-8."
         ) from error
-
-
-def batches(path: Path, form: Layout, asked: Columns) -> Iterator[Batch]:
-    """Yield the rows of a text file, every cell as text or, where nothing is lost, as a number."""
-    resolved = resolve(form.names, form.n_columns, asked, str(path))
-    refuse_idle_numbers(resolved, form.names, asked, form.numeric, str(path))
-    places = resolved.taken()
-    called = {
-        role: repr(form.names[place]) if form.names else f"{place}, counted from 0"
-        for role, place in places.items()
-    }
-    types: Types | None = guess_types(form.first_rows, places, set(form.numeric))
-    for chunk, plain in ahead(_plain_or_not(path, form)):
-        odd = not well_formed(chunk.text, form.byte, quoted=form.quoted)
-        if odd:
-            chunk = chunk._replace(text=without_outer_spaces(chunk.text, form))
-            written = strictly_read(chunk, form, str(path))
-        lines, chunk = _Lines(chunk, form), _dense(chunk, form)
-        parsed = None
-        if types is not None and plain and not odd:
-            parsed = _parse_typed(chunk, form, places, types)
-        if parsed is None:
-            types = None  # what is odd once may be so again: no second try for each chunk
-            as_read = chunk
-            chunk, parsed = _parse(chunk, form, places, str(path))
-            lines.without_spaces = chunk is not as_read
-        rows = _without_blank_rows(parsed, chunk, form)
-        if odd:
-            refuse_other_reading(written, rows, list(places.values()), str(path))
-        if b'""' in chunk.text:  # an empty id is a missing one, in quotes or without
-            rows = rows.with_columns(pl.col(pl.String).replace("", None))
-        yield Batch(rows, str(path), lines, called)
-
-
-def _plain_or_not(path: Path, form: Layout) -> Iterator[tuple[Chunk, bool]]:
-    """Yield the chunks, and of each whether its numbers are plainly written."""
-    for chunk in chunks(path, quoted=form.quoted, has_header=form.names is not None):
-        single = _one_byte_delimiter(chunk, form)
-        yield single, is_plain(single.text, form.byte)
 
 
 def _first_lines(path: Path) -> list[str]:
-    # not splitlines(): to Python, but to no CSV file, a form feed ends a line too
+    # str.splitlines and str.strip also use form feeds and Unicode spaces, which are data in a CSV
     text = head(path).decode("utf-8", "replace").replace("\r\n", "\n")
-    # and not strip() alone: a space of another alphabet is an id to the chunks, which are bytes
     lines = [line for line in text.split("\n") if line.strip(string.whitespace)]
     if not lines:
-        raise InvalidDataError(f"{path} is empty: there is not one line of text in it.")
+        raise InvalidDataError(f"{path} is empty: it has no line of text.")
     return lines[: _HEAD_ROWS + 1]
 
 
-def _split(lines: list[str], delimiter: str, quoted: bool, path: Path) -> list[list[str]]:
-    try:
-        return [row for row in _fields(lines, delimiter, quoted=quoted) if row]
-    except csv.Error as error:
-        raise InvalidDataError(
-            f"{path}: the first lines cannot be split into columns; a carriage return may stand "
-            f"inside a line. Turn carriage returns into newlines, or quote the field. ({error})"
-        ) from error
-
-
-def _fields(
-    lines: list[str], delimiter: str, *, quoted: bool, strict: bool = False
-) -> Iterator[list[str]]:
+def _split(
+    lines: Sequence[str], delimiter: str, quoted: bool, path: Path, *, strict: bool = False
+) -> list[list[str]]:
     byte = _one_byte(delimiter)
-    if byte != delimiter:
-        lines = [line.replace(delimiter, byte) for line in lines]
-    yield from csv_reader(lines, byte, quoted=quoted, strict=strict)
-
-
-def _refuse_odd_header(line: str, delimiter: str, quoted: bool, path: Path) -> None:
-    """Refuse names that reach beyond their line: the rows begin below it."""
+    cells = _csv_reader((line.replace(delimiter, byte) for line in lines), byte, quoted, strict)
     try:
-        list(_fields([line], delimiter, quoted=quoted, strict=True))
+        return [row for row in cells if row]
     except csv.Error as error:
         raise InvalidDataError(
-            f"{path}: the header cannot be split into names; a quote may be open or stand inside "
-            f"one. Quote whole names, each on one line, or none. ({error})"
+            f"{path}: the {'header' if strict else 'first lines'} cannot be split into columns; "
+            "a quote may be open or inside a name, or a carriage return inside a line. Quote whole "
+            f"fields and end lines with newlines. ({error})"
         ) from error
+
+
+def _csv_reader(lines: Iterator[str], byte: str, quoted: bool, strict: bool) -> Any:
+    if not quoted:
+        return csv.reader(lines, delimiter=byte, quoting=csv.QUOTE_NONE)
+    return csv.reader(lines, delimiter=byte, skipinitialspace=byte != " ", strict=strict)
 
 
 def _guess_delimiter(lines: list[str], path: Path) -> str:
-    """Return the delimiter that cuts all first lines into equally many fields."""
+    """Return the delimiter that splits all first lines into equally many fields."""
     if "::" in lines[0]:
         return "::"
     widths = {d: [len(row) for row in _split(lines, d, True, path)] for d in _DELIMITERS}
@@ -188,18 +130,17 @@ def _guess_delimiter(lines: list[str], path: Path) -> str:
     if widths[ragged][0] == 1:
         raise InvalidDataError(
             f"{path}: no delimiter found in {lines[0][:60]!r}; a user and an item need two "
-            "columns. Say what separates them with delimiter= (--delimiter), or the kind of file "
-            "with format= (--format)."
+            "columns. Set delimiter= (--delimiter), or the kind of file with format= (--format)."
         )
     return ragged
 
 
 def _has_header(first: list[str], rest: list[list[str]], asked: Columns) -> bool:
-    """Tell a header: a known or asked-for name, or a word above a column of numbers."""
-    if any(isinstance(wish, str) and wish in first and wish for wish in asked):
+    """Detect a header: a known or requested name, or words above a column of numbers."""
+    if any(isinstance(wish, str) and wish and wish in first for wish in asked):
         return True
     if names_user_and_item(first):
-        return True  # whatever else stands there: a year may name a column
+        return True  # even beside a number: a year may be the name of a column
     if any(map(is_number, first)):
         return False
     below = [[row[place] for row in rest if place < len(row)] for place in range(len(first))]
@@ -207,19 +148,29 @@ def _has_header(first: list[str], rest: list[list[str]], asked: Columns) -> bool
     return above_numbers or any(map(is_known_name, first))
 
 
+def _check_header(names: list[str], line: str, delimiter: str, quoted: bool, path: Path) -> None:
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise InvalidDataError(
+            f"{path}: the header contains {repeated} more than once. Rename those columns."
+        )
+    # the rows begin below the first line, so names must not continue on the next one
+    _split([line], delimiter, quoted, path, strict=True)
+
+
 def _numeric(rows: list[list[str]], n_columns: int) -> list[int]:
     cells = [
         [row[place] for row in rows if place < len(row) and row[place].strip()]
         for place in range(n_columns)
     ]
-    # mostly: a few wrong or missing cells do not make a column of numbers one of words
+    # mostly numbers: a few wrong or missing cells are errors in a column of numbers
     return [
         place for place, column in enumerate(cells) if 2 * sum(map(is_number, column)) > len(column)
     ]
 
 
 def is_number(cell: str) -> bool:
-    """Tell whether a cell is written as a number."""
+    """Return whether a cell is written as a number."""
     try:
         float(cell)
     except ValueError:
@@ -227,18 +178,159 @@ def is_number(cell: str) -> bool:
     return True
 
 
-def _one_byte_delimiter(chunk: Chunk, form: Layout) -> Chunk:
-    if form.byte == form.delimiter:
-        return chunk
-    return chunk._replace(text=chunk.text.replace(form.delimiter.encode(), form.byte.encode()))
+def batches(path: Path, form: Layout, asked: Columns) -> Iterator[Batch]:
+    """Yield the rows of a text file: plain numbers as numbers, other cells as text."""
+    source = str(path)
+    resolved = resolve(form.names, form.n_columns, asked, source)
+    refuse_unused_numbers(resolved, form.names, asked, form.numeric, source)
+    places = resolved.taken()
+    called = {
+        role: repr(form.names[place]) if form.names else f"{place}, counted from 0"
+        for role, place in places.items()
+    }
+    types = guess_types(form, places)
+    for chunk, plain in prefetch(_chunks(path, form)):
+        rows = _parse(chunk, form, places, types) if plain and types else None
+        if rows is None:
+            types = {}  # no second try for each later chunk
+            rows = _parse(chunk, form, places)
+        if rows is None:
+            chunk = chunk._replace(text=_without_outer_spaces(chunk.text, form))
+            rows = _parse(chunk, form, places)
+        if rows is None:
+            rows = _parse_strictly(chunk, form, places, source)
+        yield Batch(rows, source, partial(_line, chunk, form, source), called)
 
 
-def without_outer_spaces(text: bytes, form: Layout) -> bytes:
-    """Take away the spaces around fields; those inside quotes stay."""
+def _chunks(path: Path, form: Layout) -> Iterator[tuple[Chunk, bool]]:
+    """Yield chunks with a delimiter of one byte, and whether all numbers are plain."""
+    for chunk in chunks(path, quoted=form.quoted, has_header=form.names is not None):
+        if form.byte != form.delimiter:
+            text = chunk.text.replace(form.delimiter.encode(), form.byte.encode())
+            chunk = chunk._replace(text=text)
+        yield chunk, is_plain(chunk.text, form.byte)
+
+
+def guess_types(form: Layout, places: dict[str, int]) -> Types:
+    """Return role → polars type from the first rows; text wherever a number loses information."""
+    types: Types = {}
+    for role, place in places.items():
+        cells = [row[place].strip() for row in form.first_rows if place < len(row)]
+        if role == "value":
+            types[role] = pl.Float64 if place in form.numeric else pl.String
+        else:
+            integers = bool(cells) and all(map(_INTEGER.fullmatch, cells))
+            types[role] = pl.Int64 if integers else pl.String
+    return types
+
+
+def is_plain(text: bytes, delimiter: str) -> bool:
+    r"""Return whether no field begins like an unusual number, which polars would change.
+
+    Those begin with a sign, a space, a tab, a quote, or a zero before another digit: "007" is not
+    the id 7. Negative ids are rare and are read as text first.
+
+    Examples
+    --------
+    >>> [is_plain(text, ",") for text in (b"10,0.5\n", b"1,07\n", b"+1,2\n")]
+    [True, False, False]
+    """
+    text = b"\n" + text
+    windows = range(0, len(text), _WINDOW)
+    return all(_window_is_plain(text[at : at + _WINDOW + 2], ord(delimiter)) for at in windows)
+
+
+def _window_is_plain(text: bytes, delimiter: int) -> bool:
+    byte = np.frombuffer(text, np.uint8)
+    before, first, second = byte[:-2], byte[1:-1], byte[2:]
+    odd = first == ord("0")
+    odd &= second - np.uint8(ord("0")) < 10  # unsigned: smaller bytes become large numbers
+    for start in map(ord, '+- "\t'):
+        if start != delimiter:
+            odd |= first == start
+    odd &= (before == delimiter) | (before == ord("\n"))
+    return not odd.any()
+
+
+def _parse(
+    chunk: Chunk, form: Layout, places: dict[str, int], types: Types | None = None
+) -> pl.DataFrame | None:
+    """Return the cells that polars reads; None for text that polars may read differently."""
+    if not _is_well_formed(chunk.text, form):
+        return None
+    names = [f"column_{place}" for place in range(form.n_columns)]
+    # our own header sets the number of columns, which polars takes from the first line
+    text = form.byte.join(names).encode() + _without_blank_lines(b"\n" + chunk.text, form)
+    try:
+        rows = pl.read_csv(
+            io.BytesIO(text),
+            infer_schema=False,
+            schema_overrides={names[places[role]]: kind for role, kind in (types or {}).items()},
+            separator=form.byte,
+            quote_char='"' if form.quoted else None,
+            columns=[names[place] for place in places.values()],
+        )
+    except POLARS_ERRORS:
+        return None
+    rows = rows.select(pl.col(names[place]).alias(role) for role, place in places.items())
+    if b" " in chunk.text and _has_outer_spaces(rows):
+        return None
+    if b'""' in chunk.text:  # an empty id in quotes is missing, like one without
+        rows = rows.with_columns(pl.col(pl.String).replace("", None))
+    return rows
+
+
+def _is_well_formed(text: bytes, form: Layout) -> bool:
+    r"""Return whether carriage returns precede newlines and quotes enclose whole fields."""
+    if b"\r" in text and text.count(b"\r") != text.count(b"\r\n"):
+        return False
+    return not form.quoted or well_quoted(text, form.byte)
+
+
+def well_quoted(text: bytes, delimiter: str) -> bool:
+    r"""Return whether every quote begins or ends a whole field, or is doubled inside one.
+
+    Examples
+    --------
+    >>> [well_quoted(text, ",") for text in (b'a,"b,""c"\n', b'a,b"c\n', b'"a"b,c\n')]
+    [True, False, False]
+    """
+    if b'"' not in text:
+        return True
+    byte = np.frombuffer(b"\n" + text + b"\n", np.uint8)
+    at = np.flatnonzero(byte == ord('"'))
+    if len(at) % 2:
+        return False
+    opening, closing = at[::2], at[1::2]
+    opens = np.isin(byte[opening - 1], list(map(ord, (delimiter, "\n"))))
+    closes = np.isin(byte[closing + 1], list(map(ord, (delimiter, "\n", "\r"))))
+    doubled = closing[:-1] + 1 == opening[1:]
+    opens[1:] |= doubled
+    closes[:-1] |= doubled
+    return bool(opens.all() and closes.all())
+
+
+def _without_blank_lines(text: bytes, form: Layout) -> bytes:
+    """Remove the blank lines of well-formed text; polars would return a row for each."""
+    if b"\n\n" not in text and b"\n\r\n" not in text:
+        return text
+    if form.quoted and b'"' in text:
+        return _BLANK_LINES.sub(lambda found: found[1] or b"\n", text)
+    return _BLANK_LINES_UNQUOTED.sub(b"\n", text)
+
+
+def _has_outer_spaces(rows: pl.DataFrame) -> bool:
+    texts = rows.select(pl.col(pl.String))
+    outer = pl.all().str.starts_with(" ") | pl.all().str.ends_with(" ")
+    return texts.width > 0 and bool(texts.select(pl.any_horizontal(outer.any())).item())
+
+
+def _without_outer_spaces(text: bytes, form: Layout) -> bytes:
+    """Remove the spaces around fields, but not those inside quotes."""
     if form.delimiter == " " or b" " not in text:
         return text
     cut = re.escape(form.byte.encode())
-    # a run of spaces is entered at its start only, so that a long one takes linear time
+    # a run of spaces matches from its start only: a long one takes linear time
     spaces = rb"(?<! ) ++(?=[\r\n" + cut + rb"]|\Z)|(?<![^\n" + cut + rb"]) ++"
     if not form.quoted:
         return re.sub(spaces, b"", text)
@@ -246,107 +338,42 @@ def without_outer_spaces(text: bytes, form: Layout) -> bytes:
     return re.sub(field + b"|" + spaces, rb"\1", text)
 
 
-def _parse_typed(
-    chunk: Chunk, form: Layout, places: dict[str, int], types: Types
-) -> pl.DataFrame | None:
-    """Return the cells with numbers as numbers, or None if that is not for this chunk."""
+def records(chunk: Chunk, form: Layout, source: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line, fields) of each record that is not blank, as Python's csv module reads them."""
+    reader = _csv_reader(
+        io.StringIO(chunk.decoded(source), newline="\n"), form.byte, form.quoted, strict=True
+    )
+    line = chunk.first_line
     try:
-        rows = _cells(chunk, form, places, types)
-    except POLARS_ERRORS:
-        return None
-    text = [role for role, kind in types.items() if kind == pl.String]
-    return None if _has_outer_spaces(rows.select(text), chunk) else rows
-
-
-def _parse(
-    chunk: Chunk, form: Layout, places: dict[str, int], source: str
-) -> tuple[Chunk, pl.DataFrame]:
-    """Return the cells, and the text they were read from: without outer spaces if it had some."""
-    try:
-        rows = _cells(chunk, form, places)
-        if not _has_outer_spaces(rows, chunk):
-            return chunk, rows
-    except POLARS_ERRORS:
-        pass  # a space before a quote may be the reason: tried again without
-    chunk = _dense(chunk._replace(text=without_outer_spaces(chunk.text, form)), form)
-    try:
-        return chunk, _cells(chunk, form, places)
-    except POLARS_ERRORS as error:
-        refuse_encoding(chunk, source)
-        _refuse_wide_record(chunk, form, source)
+        for fields in reader:
+            if fields:
+                yield line, fields
+            line = chunk.first_line + reader.line_num
+    except csv.Error as error:
         raise InvalidDataError(
-            f"{source}, from line {chunk.first_line} on: the text cannot be split into columns; "
-            f"a quote may be open or stand inside a field. ({first_line(error)})"
+            f"{source}, from line {line} on: the text cannot be split into columns; a quote may "
+            f"be open or inside a field, or a carriage return inside a line. ({error})"
         ) from error
 
 
-def _has_outer_spaces(rows: pl.DataFrame, chunk: Chunk) -> bool:
-    if not rows.width or b" " not in chunk.text:
-        return False
-    outer = pl.all().str.starts_with(" ") | pl.all().str.ends_with(" ")
-    return bool(rows.select(pl.any_horizontal(outer.any())).item())
-
-
-def _cells(
-    chunk: Chunk, form: Layout, places: dict[str, int], types: Types | None = None
+def _parse_strictly(
+    chunk: Chunk, form: Layout, places: dict[str, int], source: str
 ) -> pl.DataFrame:
-    names = [f"column_{place}" for place in range(form.n_columns)]
-    # a header of our own: polars takes the width from the first line, which may be a short one
-    header = form.byte.join(names).encode() + b"\n"
-    rows = pl.read_csv(
-        io.BytesIO(header + chunk.text),
-        infer_schema=False,
-        schema_overrides={names[places[role]]: kind for role, kind in (types or {}).items()},
-        separator=form.byte,
-        quote_char='"' if form.quoted else None,
-        columns=[names[place] for place in places.values()],
-    )
-    return rows.select(pl.col(names[place]).alias(role) for role, place in places.items())
-
-
-def _refuse_wide_record(chunk: Chunk, form: Layout, source: str) -> None:
-    for line, fields in records(chunk, form.byte, quoted=form.quoted):
+    """Return the cells that the csv module reads; refuse what it cannot read, with the line."""
+    cells: dict[str, list[str | None]] = {role: [] for role in places}
+    for line, fields in records(chunk, form, source):
         if len(fields) > form.n_columns:
             raise InvalidDataError(
                 f"{source}, line {line}: {len(fields)} fields where the table has "
                 f"{form.n_columns} columns. Quote a field that contains the delimiter "
-                f"{form.delimiter!r}, or name another one with delimiter= (--delimiter)."
+                f"{form.delimiter!r}, or set another one with delimiter= (--delimiter)."
             )
+        for role, place in places.items():
+            cells[role].append((fields[place] or None) if place < len(fields) else None)
+    return pl.DataFrame(cells, schema=dict.fromkeys(places, pl.String))
 
 
-def _dense(chunk: Chunk, form: Layout) -> Chunk:
-    """Remove blank lines before polars makes a row of each; odd text is left to `csv`."""
-    if not well_formed(chunk.text, form.byte, quoted=form.quoted):
-        return chunk
-    return chunk._replace(text=without_blank_lines(chunk.text, quoted=form.quoted))
-
-
-class _Lines:
-    """Finds the physical line of a row of a chunk; counted only when somebody asks."""
-
-    def __init__(self, chunk: Chunk, form: Layout) -> None:
-        self._chunk, self._form = chunk, form
-        self.without_spaces = False
-
-    def __call__(self, row: int) -> str:
-        chunk, form = self._chunk, self._form
-        if self.without_spaces:
-            chunk = chunk._replace(text=without_outer_spaces(chunk.text, form))
-        numbered = records(chunk, form.byte, quoted=form.quoted)
-        filled = (line for line, fields in numbered if fields)
-        line = next(itertools.islice(filled, row, None), None)
-        return f"about line {chunk.first_line + row}" if line is None else f"line {line}"
-
-
-def _without_blank_rows(rows: pl.DataFrame, chunk: Chunk, form: Layout) -> pl.DataFrame:
-    """Leave out blank lines; a line of nothing but delimiters stays, to be refused by number."""
-    nothing = rows.select(pl.all_horizontal(pl.all().is_null())).to_series()
-    if not nothing.any():
-        return rows
-    written = pl.Series(
-        [bool(fields) for _, fields in records(chunk, form.byte, quoted=form.quoted)],
-        dtype=pl.Boolean,
-    )
-    # polars drops what follows the last newline, csv may not: the shorter count is the common one
-    written = written.head(len(rows)).extend_constant(False, max(0, len(rows) - len(written)))
-    return rows.filter(written)
+def _line(chunk: Chunk, form: Layout, source: str, row: int) -> str:
+    """Return the line of a row of a chunk; called only for an error."""
+    line, _ = next(itertools.islice(records(chunk, form, source), row, None))
+    return f"line {line}"

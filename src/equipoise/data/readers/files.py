@@ -1,4 +1,4 @@
-"""From a path, a folder or a glob to files and the kind of file they are."""
+"""From a path, a folder or a glob to files and their format."""
 
 from __future__ import annotations
 
@@ -7,27 +7,22 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from equipoise.data.readers import chunks
+from equipoise.data.readers.text import head
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 FORMATS = ("csv", "parquet", "lightgcn", "movielens", "lastfm", "sqlite")
 _BY_ENDING = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".tab": "csv",
-    ".db": "sqlite",
-    ".sqlite": "sqlite",
-    ".sqlite3": "sqlite",
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".csv", ".tsv", ".tab"), "csv"),
+    **dict.fromkeys((".db", ".sqlite", ".sqlite3"), "sqlite"),
 }
 _BY_FIRST_BYTES = {b"PAR1": "parquet", b"SQLite format 3\x00": "sqlite"}
-_BINARY = {
+_NOT_READ = {
     b"PK\x03\x04": "a zip archive (or Excel file)",
     b"\x1f\x8b": "gzip, but not named .gz",
     b"\x28\xb5\x2f\xfd": "Zstandard, but not named .zst",
 }
-# Published folders: the file of interactions, its format, and the file of names beside it
+# Published folders: the file of interactions, its format, and its file of item names
 _PUBLISHED = {
     "ratings.dat": ("movielens", "movies.dat"),
     "user_artists.dat": ("lastfm", "artists.dat"),
@@ -36,7 +31,7 @@ _COMPRESSED = {".gz", ".zst"}
 
 
 class Files(NamedTuple):
-    """Files of one kind, in order, and where their item names are, if the folder is known."""
+    """Files of one format, in order, and their file of item names in a published folder."""
 
     paths: list[Path]
     format: str
@@ -44,58 +39,53 @@ class Files(NamedTuple):
 
 
 def find(source: str | os.PathLike[str], asked_format: str | None) -> Files:
-    """Return the files behind a path, a folder or a glob."""
+    """Return the files of a path, a folder or a glob."""
     if asked_format is not None and asked_format not in FORMATS:
         raise InvalidParameterError(
             f"format={asked_format!r} is not known; use one of {', '.join(FORMATS)}."
         )
-    path = _named(source)
-    # os.path rather than the methods of Path, which fail on names that no system allows
+    path = _path(source)
+    # os.path returns False for names that the system does not allow, where Path raises
     if os.path.isdir(path):
         try:
             return _in_folder(path, asked_format)
         except OSError as error:
             raise InvalidDataError(f"{path} cannot be read: {error.strerror}.") from error
-    if os.path.exists(path):
-        _refuse_stream(path)
-        paths = [path]
-    else:
-        paths = _matching(path)
-    kinds = {each: asked_format or guess_format(each) for each in paths}
-    return Files(paths, _one_kind(kinds))
+    paths = [path] if os.path.exists(path) else _matching(path)
+    _refuse_pipe(paths[0])
+    return Files(paths, _one_format({each: asked_format or guess_format(each) for each in paths}))
 
 
-def _named(source: str | os.PathLike[str]) -> Path:
+def _path(source: str | os.PathLike[str]) -> Path:
     name = os.fsdecode(source)
-    if not name:  # to Path it is the current folder
+    if not name:  # Path("") is the current folder
         raise InvalidDataError(
-            "the name of the data is empty; a variable may not be set. Name a file, a folder or "
-            "a glob ('.' is the current folder)."
+            "the path of the data is empty; a variable may not be set. Give a file, a folder or a "
+            "glob ('.' is the current folder)."
         )
     try:
         return Path(name).expanduser()
     except RuntimeError as error:
-        raise InvalidDataError(f"{name} cannot be found: {error} Write the path out.") from error
+        raise InvalidDataError(f"{name} cannot be found: {error} Use the full path.") from error
 
 
-def _refuse_stream(path: Path) -> None:
-    """Refuse what has no end, or cannot be read twice: its first lines say how to read it."""
+def _refuse_pipe(path: Path) -> None:
     if not os.path.isfile(path):
         raise InvalidDataError(
-            f"{path} is a pipe or a device and not a file, which is read more than once. Save "
-            "what comes out of it as a file first, and read that."
+            f"{path} is a pipe or a device, not a file. Its first lines are read twice, so save "
+            "its output as a file and read that."
         )
 
 
 def _matching(pattern: Path) -> list[Path]:
-    from equipoise.data.readers.databases import without_credentials
+    from equipoise.data.readers.sql import without_credentials
 
     text = str(pattern)
-    shown = without_credentials(text)  # a URL with a slash too few ends up here
+    shown = without_credentials(text)  # a database URL with a missing slash is not a URL
     if not glob.has_magic(text) or "\0" in text:
         raise InvalidDataError(f"there is no file {shown}. Check the path.")
-    paths = sorted(Path(match) for match in glob.glob(text, recursive=True))
-    paths = [path for path in paths if path.is_file()]
+    matches = map(Path, sorted(glob.glob(text, recursive=True)))
+    paths = [path for path in matches if path.is_file()]
     if not paths:
         raise InvalidDataError(f"no file matches {shown}. Check the pattern and the folder.")
     return paths
@@ -104,52 +94,50 @@ def _matching(pattern: Path) -> list[Path]:
 def _in_folder(folder: Path, asked_format: str | None) -> Files:
     for name, (kind, names) in _PUBLISHED.items():
         if (folder / name).is_file() and asked_format in (None, kind):
-            beside = folder / names
-            return Files([folder / name], kind, beside if beside.is_file() else None)
+            item_names = folder / names
+            return Files([folder / name], kind, item_names if item_names.is_file() else None)
     inside = sorted(folder.iterdir())
-    there = [path for path in inside if path.is_file()]
-    kinds = {path: _BY_ENDING.get(ending(path), "") for path in there}
+    files = [path for path in inside if path.is_file()]
+    formats = {path: _BY_ENDING.get(_ending(path), "") for path in files}
     wanted = [kind for kind in ("parquet", "csv") if asked_format in (None, kind)]
-    chosen = {path: kind for path, kind in kinds.items() if kind in wanted}
+    chosen = {path: kind for path, kind in formats.items() if kind in wanted}
     if chosen:
-        return Files(list(chosen), _one_kind(chosen))
-    folders = [path.name for path in inside if path.is_dir()]
-    if folders and not there:
+        return Files(list(chosen), _one_format(chosen))
+    if inside and not files:
         raise InvalidDataError(
-            f"the folder {folder} holds only folders: {', '.join(folders[:8])}. Name one of them, "
+            f"the folder {folder} contains only folders: {_first_names(inside)}. Give one of them, "
             f"or all files below it with a glob such as {str(folder / '**' / '*.parquet')!r}."
         )
     raise InvalidDataError(
         f"the folder {folder} has no Parquet or CSV files"
         + (f" to read as {asked_format}" if asked_format else "")
-        + f"; it holds: {', '.join(path.name for path in there[:8]) or 'no files'}. "
-        "Name a file or a glob."
+        + f"; it contains: {_first_names(files) or 'no files'}. Give a file or a glob."
     )
 
 
-def _one_kind(kinds: dict[Path, str]) -> str:
-    if len(set(kinds.values())) > 1:
-        one, *others = kinds
-        other = next(path for path in others if kinds[path] != kinds[one])
-        raise InvalidDataError(
-            f"{one} looks like {kinds[one]} and {other} like {kinds[other]}. Read one kind at a "
-            "time, or say which with format= (--format)."
-        )
-    return next(iter(kinds.values()))
+def _first_names(paths: list[Path]) -> str:
+    return ", ".join(path.name for path in paths[:8])
 
 
-def ending(path: Path) -> str:
-    """Return the ending in lower case, that of the text inside for a compressed file."""
-    inner = path.with_suffix("") if _is_packed(path) else path
+def _one_format(formats: dict[Path, str]) -> str:
+    (one, kind), *others = formats.items()
+    for other, its_kind in others:
+        if its_kind != kind:
+            raise InvalidDataError(
+                f"{one} looks like {kind} and {other} like {its_kind}. Read one format at a time, "
+                "or choose one with format= (--format)."
+            )
+    return kind
+
+
+def _ending(path: Path) -> str:
+    """Return the ending in lower case, without that of the compression."""
+    inner = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
     return inner.suffix.lower()
 
 
-def _is_packed(path: Path) -> bool:
-    return path.suffix.lower() in _COMPRESSED
-
-
 def guess_format(path: Path) -> str:
-    """Tell the kind of a file from its first bytes, then its ending, then its first lines."""
+    """Detect the format from the first bytes, the ending, or the first lines."""
     try:
         with path.open("rb") as file:
             start = file.read(16)
@@ -158,18 +146,18 @@ def guess_format(path: Path) -> str:
     for mark, kind in _BY_FIRST_BYTES.items():
         if start.startswith(mark):
             return kind
-    for mark, what in _BINARY.items():
-        if start.startswith(mark) and not _is_packed(path):
-            raise InvalidDataError(f"{path} is {what}, which is not read. Unpack it first.")
-    return _BY_ENDING.get(ending(path)) or _guess_text(path)
+    for mark, what in _NOT_READ.items():
+        if start.startswith(mark) and path.suffix.lower() not in _COMPRESSED:
+            raise InvalidDataError(f"{path} is {what}, which is not read. Decompress it first.")
+    return _BY_ENDING.get(_ending(path)) or _guess_text(path)
 
 
 def _guess_text(path: Path) -> str:
-    first = chunks.head(path)
+    first = head(path)
     if b"\x00" in first:
         raise InvalidDataError(
-            f"{path} is of no known format: it is not text, Parquet or SQLite. Convert it, or "
-            f"say what it is with format= (--format): {', '.join(FORMATS)}."
+            f"{path} has an unknown format: it is not text, Parquet or SQLite. Convert it, or set "
+            f"format= (--format): {', '.join(FORMATS)}."
         )
     lines = [line.split() for line in first.decode("utf-8", "replace").split("\n")]
     lines = [tokens for tokens in lines if tokens]
@@ -179,18 +167,13 @@ def _guess_text(path: Path) -> str:
         return "lastfm"
     if not lines or b"\t" in first or not all(t.isdecimal() for row in lines for t in row):
         return "csv"
-    return _lines_of_numbers(path, lines)
-
-
-def _lines_of_numbers(path: Path, lines: list[list[str]]) -> str:
-    """Tell LightGCN's lines (one per user, any length) from a table of numbers and spaces."""
+    # all integers: LightGCN has one line per user, of any length
     widths = {len(row) for row in lines}
     if len(widths) > 1 or max(widths) > 4:
         return "lightgcn"
-    one_line_per_user = len({row[0] for row in lines}) == len(lines)
-    if one_line_per_user and len(lines) > 1 and widths != {2}:
+    if len({row[0] for row in lines}) == len(lines) > 1 and widths != {2}:
         raise InvalidDataError(
             f"{path} could be LightGCN text (user item item ...) or a table (user item value). "
-            "Say which: format='lightgcn' or format='csv' (--format)."
+            "Choose with format='lightgcn' or format='csv' (--format)."
         )
     return "csv"

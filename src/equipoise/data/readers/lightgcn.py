@@ -1,8 +1,7 @@
-"""LightGCN's text: a line per user, `user item item item …`, all whole numbers."""
+"""LightGCN text: one line per user, `user item item ...`, all non-negative integers."""
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -10,25 +9,21 @@ from pathlib import Path
 
 import polars as pl
 
-from equipoise.data.readers.chunks import Chunk, chunks, refuse_encoding
 from equipoise.data.readers.encoder import Batch
+from equipoise.data.readers.text import Chunk, chunks
 from equipoise.exceptions import InvalidDataError
 
 _CALLED = {"user": "'first number'", "item": "'later number'"}
 
 
 def batches(path: Path) -> Iterator[Batch]:
-    """Yield one row per item of a line; a user without items gives none."""
+    """Yield one row per item of a line; a user without items has no row."""
     for chunk in chunks(path, quoted=False):
-        refuse_encoding(chunk, str(path))
-        lines = _lines(chunk)
-        _refuse_words(lines, str(path))
-        tokens = lines.select("line", pl.col("text").str.split(" ").alias("tokens"))
+        lines = _lines(chunk, str(path))
+        tokens = pl.col("text").str.split(" ")
         rows = (
-            tokens.select(
-                pl.col("line"),
-                pl.col("tokens").list.first().alias("user"),
-                pl.col("tokens").list.slice(1).alias("item"),
+            lines.select(
+                "line", tokens.list.first().alias("user"), tokens.list.slice(1).alias("item")
             )
             .explode("item")
             .filter(pl.col("item").is_not_null() & (pl.col("item") != ""))
@@ -41,26 +36,18 @@ def _line(numbers: pl.Series, row: int) -> str:
     return f"line {numbers[row]}"
 
 
-def _lines(chunk: Chunk) -> pl.DataFrame:
-    # below a header of our own: polars would take a mark of UTF-8 off the first line of a chunk
-    text = pl.read_csv(
-        io.BytesIO(b"text\n" + chunk.text.replace(b"\t", b" ")),
-        separator="\x1f",
-        quote_char=None,
-        schema={"text": pl.String},
-    )
-    numbered = text.with_row_index("line", offset=chunk.first_line).drop_nulls()
-    return numbered.with_columns(pl.col("text").str.strip_chars(" \r")).filter(pl.col("text") != "")
-
-
-def _refuse_words(lines: pl.DataFrame, source: str) -> None:
-    """Refuse whatever is no number, also on a line without items, which would leave no trace."""
-    odd = lines.filter(~pl.col("text").str.contains(r"^[0-9]+(?: +[0-9]+)*$"))
-    if len(odd):
-        tokens = odd["text"][0].split(" ")
+def _lines(chunk: Chunk, source: str) -> pl.DataFrame:
+    """Return the lines that are not blank, with their numbers; refuse whatever is not a number."""
+    texts = pl.Series("text", chunk.decoded(source).split("\n"))
+    lines = pl.DataFrame(texts).with_row_index("line", offset=chunk.first_line)
+    text = pl.col("text").str.replace_all("\t", " ", literal=True).str.strip_chars(" \r")
+    lines = lines.with_columns(text).filter(pl.col("text") != "")
+    bad = lines.filter(~pl.col("text").str.contains(r"^[0-9]+(?: +[0-9]+)*$"))
+    if len(bad):
+        tokens = bad["text"][0].split(" ")
         word = next(token for token in tokens if token and not re.fullmatch("[0-9]+", token))
         raise InvalidDataError(
-            f"{source}, line {odd['line'][0]}: {word[:80]!r} is not a whole number. "
-            "LightGCN text is 'user item item ...' in whole numbers; another kind of file "
-            "needs format= (--format)."
+            f"{source}, line {bad['line'][0]}: {word[:80]!r} is not a whole number. LightGCN text "
+            "is 'user item item ...' in whole numbers. Set format= (--format) for another kind."
         )
+    return lines

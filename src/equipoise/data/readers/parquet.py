@@ -10,12 +10,12 @@ import polars as pl
 
 from equipoise.data.readers.columns import Columns
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch
-from equipoise.data.readers.pages import refuse_broken_headers
+from equipoise.data.readers.parquet_pages import refuse_damaged_pages
 from equipoise.data.readers.tables import batch_of, renumbered, resolved_columns
 from equipoise.exceptions import InvalidDataError, first_line
 
-# Rows held at a time
-_ROWS_AT_A_TIME = 1 << 19
+# Rows in memory at a time
+_ROWS_PER_BATCH = 1 << 19
 
 
 def batches(paths: Sequence[Path], asked: Columns) -> Iterator[Batch]:
@@ -26,7 +26,7 @@ def batches(paths: Sequence[Path], asked: Columns) -> Iterator[Batch]:
 
 
 def row_count(paths: Sequence[Path]) -> int:
-    """Return how many rows the files have, from their footers."""
+    """Return the number of rows of all files, from their footers."""
     total = 0
     for path in paths:
         with _naming(path):
@@ -34,8 +34,8 @@ def row_count(paths: Sequence[Path]) -> int:
     return total
 
 
-def whole(path: Path) -> pl.DataFrame:
-    """Return all of a small file."""
+def read_table(path: Path) -> pl.DataFrame:
+    """Return a whole file, e.g. a small one of names or factors."""
     with _naming(path):
         return _scan(path).collect()
 
@@ -46,23 +46,23 @@ def _one_file(path: Path, asked: Columns) -> Iterator[Batch]:
     names, found = schema.names(), resolved_columns(schema, asked, str(path))
     narrow = scan.select(names[place] for place in found.taken().values())
     n_rows = scan.select(pl.len()).collect().item()
-    for start in range(0, n_rows, _ROWS_AT_A_TIME):
-        frame = narrow.slice(start, _ROWS_AT_A_TIME).collect()
+    for start in range(0, n_rows, _ROWS_PER_BATCH):
+        frame = narrow.slice(start, _ROWS_PER_BATCH).collect()
         yield batch_of(frame, renumbered(found), str(path), start)
 
 
 def _scan(path: Path) -> pl.LazyFrame:
-    refuse_broken_headers(path)
+    refuse_damaged_pages(path)
     return pl.scan_parquet(path, glob=False)
 
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Say which file it was that could not be read."""
+    """Add the path to errors."""
     try:
         yield
     except (*POLARS_ERRORS, OSError) as error:
         raise InvalidDataError(
-            f"{path} cannot be read as Parquet; it may be broken or another kind of file. "
+            f"{path} cannot be read as Parquet; it may be damaged or another kind of file. "
             f"({first_line(error)})"
         ) from error
