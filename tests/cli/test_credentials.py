@@ -10,7 +10,7 @@ from equipoise.cli import streams
 from equipoise.cli.app import run
 from equipoise.cli.streams import without_passwords
 from equipoise.data import Interactions
-from equipoise.data.readers.databases import without_credentials
+from equipoise.data.readers.sql import without_credentials
 from equipoise.exceptions import EquipoiseError
 from tests.cli.conftest import call
 from tests.recorded_progress import Recorded

@@ -593,7 +593,7 @@ class TestNames:
         assert named.item_names.tolist() == ["10", "twenty", "30", "40"]
 
     def test_names_from_something_else_are_refused(self):
-        with pytest.raises(InvalidDataError, match="names cannot come from int"):
+        with pytest.raises(InvalidDataError, match="names cannot be read from int"):
             plays().with_names(3)
 
     def test_names_follow_their_items(self):

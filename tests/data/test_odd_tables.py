@@ -67,10 +67,10 @@ class TestTimes:
             Interactions.from_pairs([1, 2], [3, 4], timestamps=[1.0, bad])
         with pytest.raises(InvalidDataError, match=message):
             Interactions.read(timed([1.0, bad]).to_pandas())
-        with pytest.raises(InvalidDataError, match=rf"row 1 .*{bad} is no time"):
+        with pytest.raises(InvalidDataError, match=rf"row 1 .*{bad} is not a time"):
             Interactions.read(timed([1.0, bad]))
         (tmp_path / "t.csv").write_text(f"user,item,time\n1,3,1\n\n2,4,{bad}\n")
-        with pytest.raises(InvalidDataError, match=rf"line 4, .*'{bad}' is no time"):
+        with pytest.raises(InvalidDataError, match=rf"line 4, .*'{bad}' is not a time"):
             Interactions.read(tmp_path / "t.csv")
 
     def test_a_bad_time_is_named_by_its_line_also_below_rows_of_value_0(self, tmp_path):
@@ -78,7 +78,7 @@ class TestTimes:
         path.write_text(
             "user,item,value,time\n1,3,0,never\n2,4,0,never\n2,4,1,7\n2,5,1,x\n2,6,1,8\n2,7,1,9\n"
         )
-        with pytest.raises(InvalidDataError, match=r"line 5, .*'x' is no time"):
+        with pytest.raises(InvalidDataError, match=r"line 5, .*'x' is not a time"):
             Interactions.read(path)
 
     @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ class TestTimes:
     )
     def test_dates_that_are_not_iso_are_refused(self, text):
         for times in ([text, "2020-01-03"], [text, text], ["2020-01-03", text]):
-            with pytest.raises(InvalidDataError, match=rf"'{text}' is no time: .*YYYY-MM-DD"):
+            with pytest.raises(InvalidDataError, match=rf"'{text}' is not a time: .*YYYY-MM-DD"):
                 Interactions.read(timed(times))
 
     @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_times_of_128_bits_are_read_or_refused():
     )
     assert Interactions.read(table).timestamps.tolist() == [5, 7]
     large = table.with_columns(timestamp=pl.Series([5, 2**70], dtype=pl.Int128))
-    with pytest.raises(InvalidDataError, match="1180591620717411303424 is no time"):
+    with pytest.raises(InvalidDataError, match="1180591620717411303424 is not a time"):
         Interactions.read(large)
 
 

@@ -1,4 +1,4 @@
-"""Pages of Parquet files that say they have fewer than no values would end the process."""
+"""Damaged Parquet pages that claim a negative number of values, which end the process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from equipoise.audit import factor_files
 from equipoise.data import Interactions
 from equipoise.data.names import names_for
-from equipoise.data.readers.pages import _counts, refuse_broken_headers
+from equipoise.data.readers.parquet import page_counts, refuse_damaged_pages
 from equipoise.exceptions import InvalidDataError
 
 ROWS = 5_000
@@ -29,7 +29,7 @@ def frame():
 
 @pytest.fixture
 def damaged(tmp_path):
-    """A file whose page of users says that it has -1 values."""
+    """A file whose page of users claims to have -1 values."""
     path = tmp_path / "plays.parquet"
     # 57 rows: zigzag 114, a byte that stands in the header of the page before anything else
     table = pl.DataFrame({"user": range(57), "item": range(57), "value": [1.0] * 57})
@@ -42,7 +42,7 @@ def damaged(tmp_path):
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("dictionary", [False, True])
-def test_every_page_of_arrow_is_found(frame, tmp_path, version, dictionary):
+def test_all_pages_of_arrow_files_are_found(frame, tmp_path, version, dictionary):
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "plays.parquet"
     parquet.write_table(
@@ -50,32 +50,32 @@ def test_every_page_of_arrow_is_found(frame, tmp_path, version, dictionary):
         data_page_version=version, use_dictionary=dictionary,
     )  # fmt: skip
     with path.open("rb") as file:
-        counts = list(_counts(file))
+        counts = list(page_counts(file))
     values = ROWS * frame.width
     if version == "2.0":  # values, nulls and rows
         values *= 2
     # a dictionary has at most as many entries as there are values
     assert values <= sum(counts) <= (2 if dictionary else 1) * values
     assert len(counts) > 16 * frame.width  # several in each of 8 row groups
-    refuse_broken_headers(path)
+    refuse_damaged_pages(path)
 
 
 @pytest.mark.parametrize("compression", ["uncompressed", "zstd", "snappy", "gzip", "lz4"])
-def test_whole_files_of_polars_pass(frame, tmp_path, compression):
+def test_files_of_polars_pass(frame, tmp_path, compression):
     path = tmp_path / "plays.parquet"
     frame.write_parquet(path, compression=compression, row_group_size=700)
     with path.open("rb") as file:
-        assert sum(_counts(file)) >= ROWS * frame.width
+        assert sum(page_counts(file)) >= ROWS * frame.width
     assert Interactions.read(path).matrix.sum() == pytest.approx(frame["value"].sum())
 
 
-def test_statistics_longer_than_a_first_look_are_followed(tmp_path):
+def test_long_statistics_are_read(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "plays.parquet"
     long = pl.DataFrame({"user": ["a" * 3000, "b" * 3000], "item": [1, 2]})
     parquet.write_table(long.to_arrow(), path, use_dictionary=False)
     with path.open("rb") as file:
-        assert sum(_counts(file)) == 4
+        assert sum(page_counts(file)) == 4
 
 
 @pytest.mark.parametrize(
@@ -86,13 +86,13 @@ def test_statistics_longer_than_a_first_look_are_followed(tmp_path):
         lambda path: factor_files.read_matrix(path, Interactions.from_pairs([1], [1])),
     ],
 )
-def test_a_page_of_fewer_than_no_values_is_refused_at_every_door(damaged, read):
-    with pytest.raises(InvalidDataError, match="says that it has -1 values"):
+def test_a_negative_number_of_values_is_refused_by_every_reader(damaged, read):
+    with pytest.raises(InvalidDataError, match="claims to have -1 values"):
         read(damaged)
 
 
 @pytest.mark.medium
-def test_damaged_headers_are_refused_and_nothing_else_comes_of_them(frame, tmp_path):
+def test_damaged_headers_are_refused_or_readable(frame, tmp_path):
     path = tmp_path / "plays.parquet"
     frame.head(30).write_parquet(path, compression="uncompressed")
     whole, random, messages = path.read_bytes(), np.random.default_rng(1), set()
@@ -102,17 +102,17 @@ def test_damaged_headers_are_refused_and_nothing_else_comes_of_them(frame, tmp_p
             content[place] = random.choice([0, 1, 0x1C, 0x7F, 0x80, 0xFF])
         path.write_bytes(content[: random.choice([len(whole), random.integers(len(whole))])])
         try:
-            refuse_broken_headers(path)
+            refuse_damaged_pages(path)
         except InvalidDataError as error:
             messages.add(str(error).partition(": ")[2])
-    assert any("its headers break off" in message for message in messages)
-    assert any("says that it has -" in message for message in messages)
+    assert any("its headers are truncated" in message for message in messages)
+    assert any("claims to have -" in message for message in messages)
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"\xff\xff\xff\xffPAR1", b"user,item\n1,2\n"])
-def test_what_is_no_parquet_file_is_left_to_polars(tmp_path, content):
+def test_files_that_are_not_parquet_are_left_to_polars(tmp_path, content):
     path = tmp_path / "plays.parquet"
     path.write_bytes(content)
-    refuse_broken_headers(path)
+    refuse_damaged_pages(path)
     with pytest.raises(InvalidDataError, match="cannot be read as Parquet"):
         Interactions.read(path)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from equipoise.data import Interactions
-from equipoise.data.readers import Columns, databases
+from equipoise.data.readers import Columns, sql
 from equipoise.exceptions import InvalidDataError, MissingExtraError
 
 ALL = "SELECT * FROM ratings"
@@ -58,7 +58,7 @@ class TestSqlite:
 
     def test_small_batches_give_the_same_data(self, database, monkeypatch):
         expected = Interactions.read(database, query=ALL)
-        monkeypatch.setattr(databases, "_ROWS_AT_A_TIME", 1)
+        monkeypatch.setattr(sql, "_ROWS_PER_BATCH", 1)
         assert Interactions.read(database, query=ALL) == expected
 
     def test_columns_are_named_like_anywhere_else(self, database):
@@ -75,7 +75,7 @@ class TestSqlite:
             ("SELECT * FROM nowhere", "failed: no such table: nowhere"),
             ("DELETE FROM ratings", "readonly database"),
             ("PRAGMA user_version = 3", r"(readonly|no rows at all)"),
-            (ALL + " WHERE rating > 99", "the query holds no interaction"),
+            (ALL + " WHERE rating > 99", "the query has no interactions"),
             ("SELECT user_id, NULL AS item_id FROM ratings", r"row 0 .*'item_id'.* is missing"),
             (
                 "SELECT user_id, item_id, -rating AS rating FROM ratings",
@@ -83,8 +83,7 @@ class TestSqlite:
             ),
             (
                 "SELECT user_id, item_id, rating*2 FROM ratings",
-                r"the query on .*shop.db: no column is known .* numbers in 'rating\*2'. Name the "
-                r"value with value='rating\*2' \(--value\)",
+                r"shop.db: .* numbers in 'rating\*2'.*--value",
             ),
             ("SELECT user_id, item_id, user_id AS rating FROM ratings", r"'a' is not a number"),
         ],
@@ -102,9 +101,9 @@ class TestSqlite:
     @pytest.mark.parametrize("options", ["?timeout=5", "?mode=rwc&uri=true", "?"])
     def test_a_url_with_options_is_refused_whatever_the_driver(self, database, scheme, options):
         before = database.read_bytes()
-        with pytest.raises(InvalidDataError, match="SQLite URL takes no options here"):
+        with pytest.raises(InvalidDataError, match="SQLite URL has no options"):
             Interactions.read(f"{scheme}:///{database}{options}", query="DROP TABLE ratings")
-        with pytest.raises(InvalidDataError, match="SQLite URL takes no options here"):
+        with pytest.raises(InvalidDataError, match="SQLite URL has no options"):
             Interactions.read(f"{scheme}:///{database}.new{options}", query=ALL)
         assert database.read_bytes() == before
         assert [path.name for path in database.parent.iterdir()] == ["shop.db"]
@@ -119,7 +118,7 @@ class TestSqlite:
 
     @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///", "sqlite://host/shop.db"])
     def test_a_sqlite_url_without_a_file_is_refused(self, url):
-        with pytest.raises(InvalidDataError, match=r"names no file: .* like sqlite:///shop.db"):
+        with pytest.raises(InvalidDataError, match=r"has no file: .* like sqlite:///shop.db"):
             Interactions.read(url, query="SELECT 1 AS user, 2 AS item")
 
     @pytest.mark.parametrize("query", ["VACUUM INTO 'stolen.db'", "ATTACH 'stolen.db' AS n"])
@@ -144,7 +143,7 @@ class TestSqlite:
         assert [path.name for path in wal_database.parent.iterdir()] == ["shop.db"]
 
     def test_a_wal_database_that_is_changed_while_it_is_read_is_refused(self, wal_database):
-        batches = databases.batches(str(wal_database), ALL, Columns())
+        batches = sql.batches(str(wal_database), ALL, Columns())
         next(batches)
         with closing(sqlite3.connect(wal_database)) as writer, writer:
             writer.execute("CREATE TABLE more AS SELECT zeroblob(100000) AS filler")
@@ -152,7 +151,7 @@ class TestSqlite:
             list(batches)
 
     def test_a_query_that_is_no_text_or_two_queries_is_refused(self, database):
-        with pytest.raises(InvalidDataError, match=r"'\\ud800', which is no UTF-8 text"):
+        with pytest.raises(InvalidDataError, match="surrogates not allowed"):
             Interactions.read(database, query=ALL + " -- \ud800")
         with pytest.raises(InvalidDataError, match="one statement at a time"):
             Interactions.read(database, query=f"{ALL}; {ALL}")
@@ -229,11 +228,11 @@ class TestUrls:
     )
     def test_secrets_are_masked_as_whole_words(self, url, message, shown):
         sqlalchemy = pytest.importorskip("sqlalchemy")
-        assert databases._without_secrets(message, sqlalchemy.make_url(url), url) == shown
+        assert sql._without_secrets(message, sqlalchemy.make_url(url), url) == shown
 
     def test_an_unknown_database_says_so(self):
         pytest.importorskip("sqlalchemy")
-        with pytest.raises(InvalidDataError, match="'nosuchdb' is no database SQLAlchemy knows"):
+        with pytest.raises(InvalidDataError, match="does not know the database 'nosuchdb'"):
             Interactions.read("nosuchdb://host/shop", query="SELECT 1")
 
     def test_a_url_needs_a_query(self):
@@ -276,7 +275,7 @@ def postgres():
 class TestPostgres:
     def test_streamed_rows_equal_the_same_rows_built_by_hand(self, postgres, monkeypatch):
         url, table = postgres
-        monkeypatch.setattr(databases, "_ROWS_AT_A_TIME", 700)
+        monkeypatch.setattr(sql, "_ROWS_PER_BATCH", 700)
         data = Interactions.read(
             url, query=f"SELECT user_id, item_id, rating, timestamp FROM {table} ORDER BY row"
         )

@@ -1,4 +1,4 @@
-"""Numbers of a text file: parsed at once where nothing is lost, and coded by address."""
+"""Numbers of a text file: parsed as numbers if they are plain, and encoded by a code table."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.data import Interactions
-from equipoise.data.readers import chunks, delimited, typed
-from equipoise.data.readers.vocabulary import ColumnVocabulary, TextVocabulary
+from equipoise.data.readers import delimited
+from equipoise.data.readers import text as text_files
+from equipoise.data.readers.ids import ColumnVocabulary, TextVocabulary
 
 deterministic = settings(derandomize=True, max_examples=100, deadline=None, database=None)
 ODD = ["+3", "-3", "03", "-0", "00", '"5"', " 5", "5 ", "1e3", "9" * 19, "9" * 20, "x", "1_0", "0"]
@@ -28,10 +29,10 @@ def test_an_odd_id_anywhere_gives_what_reading_all_as_text_gives(
     rows[line][column] = odd
     path = tmp_path / "table.csv"
     path.write_text("user,item,value\n" + "".join(",".join(row) + "\n" for row in rows))
-    monkeypatch.setattr(chunks, "CHUNK_BYTES", 400)
+    monkeypatch.setattr(text_files, "CHUNK_BYTES", 400)
     found = Interactions.read(path)
     monkeypatch.setattr(
-        delimited, "guess_types", lambda _, places, __: dict.fromkeys(places, pl.String)
+        delimited, "guess_types", lambda _, places: dict.fromkeys(places, pl.String)
     )
     as_text = Interactions.read(path)
     for name in ("user_ids", "item_ids"):
@@ -42,7 +43,8 @@ def test_an_odd_id_anywhere_gives_what_reading_all_as_text_gives(
 def test_plain_numbers_never_become_text(tmp_path, monkeypatch):
     path = tmp_path / "table.csv"
     path.write_text("user,item,value\n" + "10,20,0.5\n" * 3)
-    monkeypatch.setattr(delimited, "_parse", None)  # the careful way is not there to be taken
+    monkeypatch.setattr(TextVocabulary, "typed", ColumnVocabulary.typed)  # keeps text as text
+    assert Interactions.read(path).user_ids.dtype == np.int64
     assert Interactions.read(path).matrix.toarray().tolist() == [[1.5]]
 
 
@@ -53,8 +55,8 @@ def test_plain_is_what_the_expression_says_wherever_the_windows_end(text, window
     # the last byte, and a sign after the last delimiter, have no field behind them
     ends_oddly = re.search(r'(?:^|[,\n])[+\- "]$', text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(typed, "_WINDOW", window)
-        found = typed.is_plain(text.encode(), ",")
+        patch.setattr(delimited, "_WINDOW", window)
+        found = delimited.is_plain(text.encode(), ",")
     if ends_oddly is None:
         assert found == (odd is None)
 

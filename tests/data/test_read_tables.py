@@ -67,7 +67,7 @@ def test_every_kind_of_table_gives_the_same_data(source):
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES.keys())
 def test_every_kind_of_table_lists_its_columns_when_one_is_missing(source):
-    with pytest.raises(InvalidDataError, match=r"no column 'who' .*columns are: .*user.*--user"):
+    with pytest.raises(InvalidDataError, match=r"'who' is not .*columns are: .*user.*--user"):
         Interactions.read(source(), user="who")
 
 
@@ -134,7 +134,7 @@ class TestParquet:
         assert Interactions.read(folder / "whole.data") == EXPECTED
 
     def test_small_batches_give_the_same_data(self, folder, monkeypatch):
-        monkeypatch.setattr(parquet, "_ROWS_AT_A_TIME", 2)
+        monkeypatch.setattr(parquet, "_ROWS_PER_BATCH", 2)
         assert Interactions.read(folder / "whole.pq") == EXPECTED
 
     def test_a_broken_file_is_refused(self, folder):
@@ -148,7 +148,7 @@ class TestParquet:
 
     def test_an_empty_table_is_refused(self, folder):
         pl.DataFrame(ROWS).clear().write_parquet(folder / "none.parquet")
-        with pytest.raises(InvalidDataError, match=r"none.parquet holds no interaction: no rows"):
+        with pytest.raises(InvalidDataError, match=r"none.parquet has no interactions"):
             Interactions.read(folder / "none.parquet")
 
     def test_whole_numbers_of_two_widths_are_one_kind_of_id(self, tmp_path):
@@ -214,7 +214,7 @@ class TestRefusing:
     def test_empty_tables_are_refused(self):
         with pytest.raises(InvalidDataError, match="the pandas table is empty"):
             Interactions.read(pd.DataFrame(ROWS).iloc[:0])
-        with pytest.raises(InvalidDataError, match="the polars table holds no interaction"):
+        with pytest.raises(InvalidDataError, match="the polars table has no interactions"):
             Interactions.read(pl.DataFrame(ROWS).clear())
 
     @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_times_of_pandas_in_every_form():
         table = pd.DataFrame({"user": [1, 2], "item": [1, 1], "time": column})
         times = Interactions.read(table).timestamps
         assert (times == np.array(["2020-01-01T12", "2020-01-02"], "M8[us]")).all()
-    with pytest.raises(InvalidDataError, match=r"row 0 .*'time'.*'noon' is no time"):
+    with pytest.raises(InvalidDataError, match=r"row 0 .*'time'.*'noon' is not a time"):
         Interactions.read(pd.DataFrame({"user": [1], "item": [1], "time": ["noon"]}))
 
 

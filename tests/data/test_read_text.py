@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from equipoise.data import Interactions
-from equipoise.data.readers import chunks, delimited
+from equipoise.data.readers import delimited
+from equipoise.data.readers import text as text_files
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 
@@ -72,7 +73,7 @@ class TestColumns:
         "position", ["1" * 5000, 10**5000, -(10**5000)], ids=["text", "number", "negative"]
     )
     def test_positions_of_thousands_of_digits_are_refused(self, write, position):
-        with pytest.raises(InvalidDataError, match="user=, a number of many digits"):
+        with pytest.raises(InvalidDataError, match=r"user=.* is not a position"):
             Interactions.read(write("user,item\n1,5\n"), user=position)
 
     @pytest.mark.parametrize("position", [2, "2"])
@@ -122,7 +123,7 @@ class TestColumns:
             match=r"no column .*item.*user, thing, rating.*--item",
         ):
             Interactions.read(path)
-        with pytest.raises(InvalidDataError, match=r"there is no column 'nope' .*--value"):
+        with pytest.raises(InvalidDataError, match=r"value='nope' is not .*columns.*--value"):
             Interactions.read(path, item="thing", value="nope")
         with pytest.raises(InvalidDataError, match=r"item=7 .*3 columns"):
             Interactions.read(path, item=7)
@@ -138,7 +139,7 @@ class TestColumns:
             Interactions.read(write("user,item\n1,5\n"), item="user", user="user")
 
     def test_a_header_with_a_name_twice_is_refused(self, write):
-        with pytest.raises(InvalidDataError, match=r"the header names \['item'\] more than once"):
+        with pytest.raises(InvalidDataError, match=r"header .*'item'.* more than once"):
             Interactions.read(write("user,item,item\n1,5,6\n"))
 
     def test_numbers_that_may_be_the_value_are_not_passed_over(self, write):
@@ -172,7 +173,7 @@ class TestColumns:
         assert data.matrix.data.tolist() == [1.0, 1.0]
 
     def test_a_few_words_do_not_hide_a_column_of_numbers(self, write):
-        with pytest.raises(InvalidDataError, match=r"numbers in 'liked'. Name the value"):
+        with pytest.raises(InvalidDataError, match=r"numbers in 'liked'.*--value"):
             Interactions.read(write("user,item,liked\n1,5,1\n2,5,NA\n3,5,2\n4,5,\n"))
 
 
@@ -210,7 +211,7 @@ class TestForms:
             'user,item,value\n"a\n\n,b",x,4\nc,"x",2\n\nc,"""y""",1\nlong-name-of-a-user,x,3\n'
         )
         whole = Interactions.read(path)
-        monkeypatch.setattr(chunks, "CHUNK_BYTES", size)
+        monkeypatch.setattr(text_files, "CHUNK_BYTES", size)
         assert Interactions.read(path) == whole
         assert whole.user_ids.tolist() == ["a\n\n,b", "c", "long-name-of-a-user"]
 
@@ -223,7 +224,7 @@ class TestForms:
             assert data.item_ids.tolist() == ["x", "é"]
 
     def test_a_delimiter_that_is_no_text_is_refused(self, write):
-        with pytest.raises(InvalidParameterError, match=r"delimiter='\\udcff' .* is no UTF-8 text"):
+        with pytest.raises(InvalidParameterError, match=r"delimiter is not UTF-8"):
             Interactions.read(write("user,item\n1,5\n"), delimiter="\udcff")
 
     def test_numbers_with_other_spellings_stay_text(self, write):
@@ -241,7 +242,7 @@ class TestForms:
         assert ids.tolist() == ends
 
     def test_ids_turn_to_text_for_all_when_a_late_one_is_no_number(self, write, monkeypatch):
-        monkeypatch.setattr(chunks, "CHUNK_BYTES", 8)
+        monkeypatch.setattr(text_files, "CHUNK_BYTES", 8)
         data = Interactions.read(write("1,5\n2,5\n1,6\nx,5\n1,7\n", "ids.csv"))
         assert data.user_ids.tolist() == ["1", "2", "x"]
         assert data.item_ids.tolist() == [5, 6, 7]
@@ -249,7 +250,7 @@ class TestForms:
 
     @pytest.mark.parametrize("size", [8, 1 << 20])
     def test_spaces_around_unquoted_fields_do_not_count(self, write, monkeypatch, size):
-        monkeypatch.setattr(chunks, "CHUNK_BYTES", size)
+        monkeypatch.setattr(text_files, "CHUNK_BYTES", size)
         path = write("user , item, value\n 1, a b , 4 \r\n2 ,a b,2\n 2,  c,1  ")
         data = Interactions.read(path)
         assert data.user_ids.tolist() == [1, 2]
@@ -258,7 +259,7 @@ class TestForms:
 
     @pytest.mark.parametrize("size", [8, 1 << 20])
     def test_spaces_inside_quotes_count(self, write, monkeypatch, size):
-        monkeypatch.setattr(chunks, "CHUNK_BYTES", size)
+        monkeypatch.setattr(text_files, "CHUNK_BYTES", size)
         path = write('user, "item",value\n1, " a, ""b"" " ,4\n2 ," a, ""b"" ",2\n2, "c\n ",1\n')
         data = Interactions.read(path)
         assert data.user_ids.tolist() == [1, 2]
@@ -324,7 +325,7 @@ class TestPublishedFormats:
     def test_lightgcn_in_chunks(self, write, monkeypatch):
         path = write("\n".join(f"{u} {u % 7} {u % 5 + 10}" for u in range(50)), "train.txt")
         whole = Interactions.read(path, format="lightgcn")
-        monkeypatch.setattr(chunks, "CHUNK_BYTES", 13)
+        monkeypatch.setattr(text_files, "CHUNK_BYTES", 13)
         assert Interactions.read(path, format="lightgcn") == whole
         assert whole.nnz == 100
 
@@ -371,7 +372,7 @@ class TestRefusing:
             Interactions.read(write("user,item,rating\n" + rows))
 
     def test_the_line_is_right_in_a_later_chunk_and_after_blank_lines(self, write, monkeypatch):
-        monkeypatch.setattr(chunks, "CHUNK_BYTES", 20)
+        monkeypatch.setattr(text_files, "CHUNK_BYTES", 20)
         rows = "1,5,4\n\n" * 10 + "2,5,bad\n" + "1,5,4\n" * 10
         with pytest.raises(InvalidDataError, match=r"line 22, .*'bad' is not a number"):
             Interactions.read(write("user,item,rating\n" + rows))
@@ -466,13 +467,13 @@ class TestRefusing:
             Interactions.read(write("user,item\n1,5\n".encode("utf-16")))
 
     def test_empty_files_are_refused(self, write):
-        with pytest.raises(InvalidDataError, match="is empty: there is not one line"):
+        with pytest.raises(InvalidDataError, match="is empty"):
             Interactions.read(write(""))
-        with pytest.raises(InvalidDataError, match="is empty: there is not one line"):
+        with pytest.raises(InvalidDataError, match="is empty"):
             Interactions.read(write("\n \n"))
-        with pytest.raises(InvalidDataError, match="holds no interaction: no rows"):
+        with pytest.raises(InvalidDataError, match="has no interactions"):
             Interactions.read(write("user,item\n"))
-        with pytest.raises(InvalidDataError, match="holds no interaction"):
+        with pytest.raises(InvalidDataError, match="has no interactions"):
             Interactions.read(write("user,item,value\n1,2,0\n"))
 
     def test_missing_files_globs_and_folders_are_refused(self, tmp_path):
@@ -487,7 +488,7 @@ class TestRefusing:
     def test_formats_that_are_not_read_are_refused(self, write, tmp_path):
         with pytest.raises(InvalidDataError, match="is a zip archive"):
             Interactions.read(write(b"PK\x03\x04 and so on", "table.xlsx"))
-        with pytest.raises(InvalidDataError, match="of no known format"):
+        with pytest.raises(InvalidDataError, match="unknown format"):
             Interactions.read(write(b"\x00\x01\x02\x03 and so on", "table.bin"))
         with pytest.raises(InvalidParameterError, match=r"format='excel'.*csv"):
             Interactions.read(tmp_path, format="excel")

@@ -140,10 +140,11 @@ def test_interactions_that_were_read_do_not_depend_on_their_file(ending, tmp_pat
 def test_a_file_cut_off_between_two_batches_is_refused_or_read_short(
     ending, share, tmp_path, monkeypatch
 ):
-    from equipoise.data.readers import Options, chunks, open_files, parquet
+    from equipoise.data.readers import Options, open_files, parquet
+    from equipoise.data.readers import text as text_files
 
-    monkeypatch.setattr(parquet, "_ROWS_AT_A_TIME", 1_000)
-    monkeypatch.setattr(chunks, "CHUNK_BYTES", 10_000)
+    monkeypatch.setattr(parquet, "_ROWS_PER_BATCH", 1_000)
+    monkeypatch.setattr(text_files, "CHUNK_BYTES", 10_000)
     path = tmp_path / f"plays{ending}"
     table = pl.DataFrame({"user": range(20_000), "item": [k % 97 for k in range(20_000)]})
     if ending == ".parquet":

@@ -124,7 +124,7 @@ def check_score_size(n_items: int) -> None:
 def _parquet(path: Path, data: Interactions) -> Matrix:
     from equipoise.data.readers import parquet
 
-    table = parquet.whole(path)
+    table = parquet.read_table(path)
     ids = [name for name in table.columns if name.lower().replace("_", "") in _ID_COLUMNS]
     values = _columns(path, table.drop(ids))
     if not ids:

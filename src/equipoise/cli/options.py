@@ -165,7 +165,7 @@ def interrupted(n_done: int, cache: Path | None) -> int:
 
 def shown(data: str) -> str:
     """How output may call the data: a database's URL without user and password."""
-    from equipoise.data.readers.databases import without_credentials
+    from equipoise.data.readers.sql import without_credentials
 
     return without_credentials(data)
 

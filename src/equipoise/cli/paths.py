@@ -101,12 +101,12 @@ def _require_an_end(one: _Named) -> None:
 
 def _files_of(data: str | None, file_format: str | None) -> Iterator[_Named]:
     """The files on this machine that DATA stands for."""
-    from equipoise.data.readers import databases, files
+    from equipoise.data.readers import files, sql
 
     if data is None:
         return
     local = _LOCAL_URL.match(data)
-    if databases.is_url(data) and local is None:
+    if sql.is_url(data) and local is None:
         return
     text = os.path.expanduser(data if local is None else unquote(local["path"]))
     if os.path.isdir(text) or (not os.path.exists(text) and glob.has_magic(text)):

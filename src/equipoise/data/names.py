@@ -1,8 +1,7 @@
-"""What items are called: from a mapping, a table, or a file."""
+"""Names of items: from a mapping, a table, or a file."""
 
 from __future__ import annotations
 
-import io
 import os
 import zlib
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ _ID_COLUMNS = ("id", "itemid", "item", "movieid", "artistid", "trackid", "produc
 
 
 def names_for(item_ids: NDArray[Any], source: Any) -> NDArray[Any]:
-    """Return one name per item id; an item without one is called by its id.
+    """Return one name per item id; an item without a name gets its id.
 
     Examples
     --------
@@ -29,7 +28,7 @@ def names_for(item_ids: NDArray[Any], source: Any) -> NDArray[Any]:
     """
     by_text = isinstance(source, str | os.PathLike)
     known = _from_file(source) if by_text else _from_memory(source)
-    # a file knows ids as text only; a mapping or a table knows them as they are
+    # ids of a file are text; a mapping or a table has ids of any type
     keys = [str(item) for item in item_ids.tolist()] if by_text else item_ids.tolist()
     found = [known.get(key) for key in keys]
     if all(map(is_missing, found)):
@@ -40,7 +39,7 @@ def names_for(item_ids: NDArray[Any], source: Any) -> NDArray[Any]:
             )
         raise InvalidDataError(
             f"none of the {len(known)} names belongs to one of the {len(keys)} items: the names "
-            f"are for ids like {list(known)[:3]!r}, the items are like {keys[:3]!r}."
+            f"have ids like {list(known)[:3]!r}, the items {keys[:3]!r}."
         )
     names = np.empty(len(keys), dtype=object)
     names[:] = [
@@ -57,8 +56,8 @@ def _from_memory(source: Any) -> dict[Any, Any]:
 
     if not (tables.is_pandas(source) or tables.is_table(source)):
         raise InvalidDataError(
-            f"names cannot come from {type(source).__name__}: give {{id: name}}, a table with an "
-            "id and a name column, or the path of one."
+            f"names cannot be read from {type(source).__name__}: give {{id: name}}, a table with "
+            "an id and a name column, or the path of one."
         )
     if tables.is_pandas(source):
         header = [str(name) for name in source.columns]
@@ -88,56 +87,43 @@ def _two_columns(header: Sequence[str], source: str) -> tuple[str, str]:
     return ids[0], names[0]
 
 
-def _from_file(path: str | os.PathLike[str]) -> dict[Any, Any]:
-    from equipoise.data.readers.encoder import POLARS_ERRORS
-
-    try:
-        return _rows_of_file(path)
-    except (OSError, EOFError, zlib.error, *POLARS_ERRORS) as error:
-        raise InvalidDataError(
-            f"{path} cannot be read for names; it may be broken or cut off. ({first_line(error)})"
-        ) from error
-
-
-def _rows_of_file(source: str | os.PathLike[str]) -> dict[Any, Any]:
-    import polars as pl
-
+def _from_file(source: str | os.PathLike[str]) -> dict[Any, Any]:
     from equipoise.data.readers import delimited, files, parquet
-    from equipoise.data.readers.chunks import open_text
     from equipoise.data.readers.columns import Columns
+    from equipoise.data.readers.text import open_text
 
     require_polars_threads()
     found = files.find(source, None)
     if len(found.paths) > 1 or found.format in ("sqlite", "lightgcn"):
         raise InvalidDataError(
-            f"{source}: names come from one CSV, Parquet, movies.dat or artists.dat file."
+            f"{source}: names are read from one CSV, Parquet, movies.dat or artists.dat file."
         )
     path = found.paths[0]
     if found.format == "parquet":
-        named = _from_memory(parquet.whole(path))
-        return {str(key): name for key, name in named.items()}
-    quoted = found.format == "csv" and path.suffix != ".dat"
-    form = delimited.layout(path, None, Columns(), quoted=quoted)
-    with open_text(path) as file:
-        text = _decoded(file.read()).replace(form.delimiter, form.byte).encode()
-    rows = pl.read_csv(
-        io.BytesIO(delimited.without_outer_spaces(text, form)),
-        separator=form.byte,
-        quote_char='"' if quoted else None,
-        has_header=form.names is not None,
-        infer_schema=False,
-        truncate_ragged_lines=True,
-    )
+        return {str(key): name for key, name in _from_memory(parquet.read_table(path)).items()}
+    try:
+        quoted = found.format == "csv" and path.suffix != ".dat"
+        form = delimited.layout(path, None, Columns(), quoted=quoted)
+        with open_text(path) as file:
+            text = _decoded(file.read())
+    except (OSError, EOFError, zlib.error) as error:
+        raise InvalidDataError(
+            f"{path} cannot be read for names; it may be damaged or truncated. "
+            f"({first_line(error)})"
+        ) from error
+    rows = delimited.all_rows(text, form, str(path))
     # without a header (movies.dat) the first column is the id, the second the name
-    header = rows.columns
-    if len(header) < 2:
-        raise InvalidDataError(f"{path}: names need two columns, ids and names; it has one.")
-    columns = _two_columns(header, str(path)) if form.names else (header[0], header[1])
-    return dict(zip(rows[columns[0]], rows[columns[1]], strict=True))
+    header = form.names or ["id", "name", *map(str, range(2, form.n_columns))]
+    id_column, name_column = map(header.index, _two_columns(header, str(path)))
+    return {
+        row[id_column]: row[name_column] or None
+        for row in rows
+        if len(row) > max(id_column, name_column)
+    }
 
 
 def _decoded(text: bytes) -> str:
-    """Return UTF-8 text, or ISO-8859-1 where it is not: MovieLens' titles are."""
+    """Return UTF-8 text, or ISO-8859-1 if it is not UTF-8: the titles of MovieLens are."""
     try:
         return text.decode("utf-8-sig")
     except UnicodeDecodeError:

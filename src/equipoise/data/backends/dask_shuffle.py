@@ -15,8 +15,8 @@ from equipoise.data.backends.dask import DaskRows, connect
 from equipoise.data.backends.placement import spread
 from equipoise.data.backends.retry import RetryPolicy, with_retries
 from equipoise.data.readers import Options
-from equipoise.data.readers.databases import without_credentials
-from equipoise.data.readers.vocabulary import ColumnVocabulary
+from equipoise.data.readers.ids import ColumnVocabulary
+from equipoise.data.readers.sql import without_credentials
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, require_extra
 from equipoise.progress import Progress, task
 

@@ -15,9 +15,9 @@ from equipoise.data.backends import sources
 from equipoise.data.backends.disk import DiskRows, Scratch, block_folder, write_block
 from equipoise.data.block_ops import size_of
 from equipoise.data.readers import Options, counted, open_files
-from equipoise.data.readers.databases import without_credentials
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch, Encoder
-from equipoise.data.readers.vocabulary import ColumnVocabulary, Vocabulary
+from equipoise.data.readers.ids import ColumnVocabulary, Vocabulary
+from equipoise.data.readers.sql import without_credentials
 from equipoise.data.rows import BlockSize, RowBlock
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, OutputError, first_line
 from equipoise.memory import parse_bytes, require

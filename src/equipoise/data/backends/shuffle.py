@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from equipoise.data.assembly import CodedPairs, Duplicates, assemble
 from equipoise.data.readers.encoder import Batch, Encoder
-from equipoise.data.readers.vocabulary import ColumnVocabulary
+from equipoise.data.readers.ids import ColumnVocabulary
 from equipoise.data.rows import RowBlock
 from equipoise.exceptions import InvalidDataError
 

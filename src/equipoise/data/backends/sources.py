@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from equipoise.data.readers.columns import Columns
-from equipoise.data.readers.databases import without_credentials
+from equipoise.data.readers.sql import without_credentials
 from equipoise.exceptions import InvalidDataError, first_line, require_extra
 
 # Rows that a task reads at a time, at least a row group: some 100 MB of table
@@ -116,31 +116,28 @@ def read_part(part: ParquetPart, asked: Columns) -> Any:
     import polars as pl
     import pyarrow as pa
 
-    from equipoise.data.readers.tables import batch_of, renumbered, resolved_columns
+    from equipoise.data.readers.tables import batch_of, column_names
 
     fsspec = require_extra("fsspec", "dask", f"reading {part.url}")
     system, _ = fsspec.core.url_to_fs(part.url, **part.options)
     file = _opened(system, part.path, part.url)
     schema = pl.DataFrame(file.schema_arrow.empty_table()).schema
-    found = resolved_columns(schema, asked, part.url)
-    names = [schema.names()[place] for place in found.taken().values()]
+    names = column_names(schema, asked, part.url)
     try:
-        table = file.read_row_groups(list(part.groups), columns=names)
+        table = file.read_row_groups(list(part.groups), columns=list(names.values()))
     except (pa.ArrowException, OSError) as error:
         raise InvalidDataError(
             f"{part.url} cannot be read to its end; it may be broken or cut off. ({error})"
         ) from error
-    # Arrow gives the columns in the order of the file
-    frame = pl.DataFrame(table.select(names))
-    return batch_of(frame, renumbered(found), part.url, part.first_row)
+    return batch_of(pl.DataFrame(table), names, part.url, part.first_row)
 
 
 def frame_batch(frame: Any, number: int, asked: Columns) -> Any:
     """Return a partition of a Dask DataFrame (a pandas table) as a `Batch`."""
     import polars as pl
 
-    from equipoise.data.readers.tables import batch_of, resolved_columns
+    from equipoise.data.readers.tables import batch_of, column_names
 
     source = f"partition {number} of the Dask DataFrame"
     table = pl.from_pandas(frame)
-    return batch_of(table, resolved_columns(table.schema, asked, source), source, 0)
+    return batch_of(table, column_names(table.schema, asked, source), source, 0)

@@ -156,6 +156,8 @@ def _text_batches(path: Path, kind: str, options: Options) -> Iterator[Batch]:
         delimiter = options.delimiter or fixed
         form = delimited.layout(path, delimiter, options.columns, quoted=fixed is None)
         yield from delimited.batches(path, form, options.columns)
+    except UnicodeEncodeError as error:
+        raise InvalidParameterError(f"the delimiter is not UTF-8 text: {error}.") from error
     except (OSError, EOFError, zlib.error, *POLARS_ERRORS) as error:
         raise InvalidDataError(
             f"{path} cannot be read to its end; it may be damaged or truncated. ({error})"

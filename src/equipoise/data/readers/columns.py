@@ -31,46 +31,21 @@ class Resolved(NamedTuple):
         return {role: place for role, place in self._asdict().items() if place is not None}
 
 
-# One line per meaning. A name of the first meaning wins over all others. Two names of different
-# later meanings (artist_id and track_id) are ambiguous, and the caller has to decide.
+# Meanings, separated by commas. A name of the first meaning wins over all others. Two names of
+# different later meanings (artist_id and track_id) are ambiguous, and the caller has to decide.
 _NAMES = {
-    "user": """
-        userid user uid users useridx userindex username u
-        customerid customer customers
-        memberid member
-        clientid client
-        accountid account
-        visitorid visitor
-        listenerid listener
-        readerid reader
-        reviewerid reviewer
-        playerid player
-        sessionid session""",
-    "item": """
-        itemid item iid items itemidx itemindex i
-        movieid movie
-        artistid artist
-        trackid track
-        songid song
-        albumid album
-        productid product sku asin articlenumber
-        bookid book isbn
-        articleid article
-        gameid game
-        videoid video
-        showid show
-        businessid business
-        recipeid recipe""",
-    "value": """
-        value values
-        rating ratings stars
-        weight
-        count counts n playcount plays listens views clicks
-        quantity qty
-        score""",
+    "user": "userid user uid users useridx userindex username u, customerid customer customers, "
+    "memberid member, clientid client, accountid account, visitorid visitor, listenerid listener, "
+    "readerid reader, reviewerid reviewer, playerid player, sessionid session",
+    "item": "itemid item iid items itemidx itemindex i, movieid movie, artistid artist, "
+    "trackid track, songid song, albumid album, productid product sku asin articlenumber, "
+    "bookid book isbn, articleid article, gameid game, videoid video, showid show, "
+    "businessid business, recipeid recipe",
+    "value": "value values, rating ratings stars, weight, "
+    "count counts n playcount plays listens views clicks, quantity qty, score",
     "timestamp": "timestamp ts time datetime date unixtime createdat eventtime",
 }
-_MEANINGS = {role: [line.split() for line in t.strip().split("\n")] for role, t in _NAMES.items()}
+_MEANINGS = {role: [words.split() for words in text.split(",")] for role, text in _NAMES.items()}
 _ALL_NAMES = {word for meanings in _MEANINGS.values() for words in meanings for word in words}
 _REQUIRED = ("user", "item")
 # "genre_id", "genreId" and the row numbers that pandas writes are numbers but not values
@@ -193,7 +168,7 @@ def _asked_position(
         return list(names).index(wish)
     # the command line passes text: "2" is a position unless a column has that name
     places = {str(place): place for place in range(n_columns)}
-    text = str(wish) if isinstance(wish, str) or abs(wish) < 10**9 else "a large number"
+    text = str(wish) if isinstance(wish, str) or abs(wish) < 10**9 else "<a large number>"
     if text in places:
         return places[text]
     shown, rule = (repr(wish[:80]) if isinstance(wish, str) else text), "is not one of its columns"

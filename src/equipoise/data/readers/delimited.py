@@ -28,7 +28,7 @@ from equipoise.data.readers.columns import (
 )
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch
 from equipoise.data.readers.text import Chunk, chunks, head, prefetch
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.exceptions import InvalidDataError
 
 _DELIMITERS = ("\t", ",", ";", "|", " ")
 # polars needs a delimiter of one byte: "unit separator", which text does not contain, replaces "::"
@@ -38,8 +38,7 @@ _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 # Bytes checked at a time: they and the masks computed from them stay in the cache
 _WINDOW = 1 << 18
 # In well-formed text every carriage return is followed by a newline: runs of both are blank lines
-_BLANK_LINES = re.compile(rb'("[^"]*+")|\n[\r\n]++')
-_BLANK_LINES_UNQUOTED = re.compile(rb"\n[\r\n]++")
+_BLANK_LINES = rb"\n[\r\n]++"
 
 Types = dict[str, Any]
 
@@ -66,7 +65,6 @@ def _one_byte(delimiter: str) -> str:
 
 def layout(path: Path, delimiter: str | None, asked: Columns, *, quoted: bool = True) -> Layout:
     """Detect delimiter, header and number of columns from the first lines."""
-    _check_delimiter(delimiter)
     lines = _first_lines(path)
     delimiter = delimiter or _guess_delimiter(lines, path)
     rows = _split(lines, delimiter, quoted, path)
@@ -77,15 +75,6 @@ def layout(path: Path, delimiter: str | None, asked: Columns, *, quoted: bool = 
         rows = rows[1:]
     n_columns = len(first) if names else max(map(len, rows))
     return Layout(delimiter, quoted, names, n_columns, _numeric(rows, n_columns), rows)
-
-
-def _check_delimiter(delimiter: str | None) -> None:
-    try:
-        (delimiter or "").encode()
-    except UnicodeEncodeError as error:
-        raise InvalidParameterError(
-            f"delimiter={delimiter!r} (--delimiter) is not UTF-8 text, and files are read as UTF-8."
-        ) from error
 
 
 def _first_lines(path: Path) -> list[str]:
@@ -315,8 +304,8 @@ def _without_blank_lines(text: bytes, form: Layout) -> bytes:
     if b"\n\n" not in text and b"\n\r\n" not in text:
         return text
     if form.quoted and b'"' in text:
-        return _BLANK_LINES.sub(lambda found: found[1] or b"\n", text)
-    return _BLANK_LINES_UNQUOTED.sub(b"\n", text)
+        return re.sub(rb'("[^"]*+")|' + _BLANK_LINES, lambda found: found[1] or b"\n", text)
+    return re.sub(_BLANK_LINES, b"\n", text)
 
 
 def _has_outer_spaces(rows: pl.DataFrame) -> bool:
@@ -354,6 +343,14 @@ def records(chunk: Chunk, form: Layout, source: str) -> Iterator[tuple[int, list
             f"{source}, from line {line} on: the text cannot be split into columns; a quote may "
             f"be open or inside a field, or a carriage return inside a line. ({error})"
         ) from error
+
+
+def all_rows(text: str, form: Layout, source: str) -> list[list[str]]:
+    """Return the rows of a small text file below its header, without the spaces around cells."""
+    content = text.replace(form.delimiter, form.byte).encode()
+    chunk = Chunk(_without_outer_spaces(content, form), 1)
+    rows = [fields for _, fields in records(chunk, form, source)]
+    return rows[1:] if form.names else rows
 
 
 def _parse_strictly(

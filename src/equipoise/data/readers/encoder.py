@@ -45,6 +45,11 @@ class Batch(NamedTuple):
         )
 
 
+def row_place(start: int, row: int) -> str:
+    """Return the place of a row of a batch whose first row has the number `start`."""
+    return f"row {start + row} (counted from 0)"
+
+
 class Encoder:
     """Takes batches in order and keeps codes, values and times.
 

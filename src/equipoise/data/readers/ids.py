@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from equipoise.data.identifiers import as_id_array
 from equipoise.exceptions import InvalidDataError
 
-# Int64 cannot hold all of these; old versions of polars lack the last two
+# Int64 cannot hold all of these
 _WIDE = {"UInt64", "Int128", "UInt128"}
-_WIDEST: Any = getattr(pl, "Int128", pl.Int64)
 _FITS_INT64 = (pl.Int64, pl.Int32, pl.Int16, pl.Int8, pl.UInt32, pl.UInt16, pl.UInt8)
 _NUMPY_TYPES = (pl.Boolean, pl.Date, pl.Duration, pl.Datetime)
 _NOT_SCALAR = (pl.List, pl.Array, pl.Struct, pl.Object)
@@ -122,7 +121,7 @@ class ColumnVocabulary:
             return column
         if column.dtype.is_integer() and self._known.dtype.is_integer():
             wide = {str(column.dtype), str(self._known.dtype)} & _WIDE
-            kind = _WIDEST if wide else pl.Int64
+            kind = pl.Int128 if wide else pl.Int64
             self._known = self._known.cast(kind)
             return column.cast(kind)
         raise InvalidDataError(

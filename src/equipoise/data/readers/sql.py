@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 import polars as pl
 
 from equipoise.data.readers.columns import Columns, refuse_unused_numbers, resolve
-from equipoise.data.readers.encoder import POLARS_ERRORS, Batch
+from equipoise.data.readers.encoder import POLARS_ERRORS, Batch, row_place
 from equipoise.exceptions import EquipoiseError, InvalidDataError, require_extra
 
 _ROWS_PER_BATCH = 50_000
@@ -209,12 +209,8 @@ def _batches_of_rows(
             numeric = [place for place, column in enumerate(columns) if _all_numbers(column)]
             refuse_unused_numbers(found, names, asked, numeric, source)
         frame = pl.DataFrame({role: _series(columns[k], role) for role, k in places.items()})
-        yield Batch(frame, source, partial(_row, start), called)
+        yield Batch(frame, source, partial(row_place, start), called)
         start += len(rows)
-
-
-def _row(start: int, row: int) -> str:
-    return f"row {start + row} (counted from 0)"
 
 
 def _all_numbers(values: Sequence[Any]) -> bool:

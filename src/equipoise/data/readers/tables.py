@@ -11,8 +11,8 @@ import polars as pl
 
 from equipoise.data.assembly import Duplicates
 from equipoise.data.interactions import Interactions
-from equipoise.data.readers.columns import Columns, Resolved, refuse_unused_numbers, resolve
-from equipoise.data.readers.encoder import POLARS_ERRORS, Batch, times_of
+from equipoise.data.readers.columns import Columns, refuse_unused_numbers, resolve
+from equipoise.data.readers.encoder import POLARS_ERRORS, Batch, row_place, times_of
 from equipoise.exceptions import EquipoiseError, InvalidDataError, first_line
 
 _ONE_COLUMN = "it is one column"
@@ -78,38 +78,33 @@ def _pandas_times(column: Any) -> Any:
     if column.dtype.kind in "iufM":
         return column.to_numpy()
     rows = pl.DataFrame({"timestamp": column.tolist()}, strict=False)
-    return times_of(Batch(rows, _PANDAS, partial(_row, 0), {"timestamp": repr(str(column.name))}))
-
-
-def _row(start: int, row: int) -> str:
-    return f"row {start + row} (counted from 0)"
+    return times_of(
+        Batch(rows, _PANDAS, partial(row_place, 0), {"timestamp": repr(str(column.name))})
+    )
 
 
 def batches(table: Any, asked: Columns) -> Iterator[Batch]:
     """Yield the rows of a polars or Arrow table."""
     source, start = library_of(table), 0
+    names: dict[str, str] = {}
     with _naming(table):
         if isinstance(table, pl.LazyFrame):
-            schema = table.collect_schema()
-            found = resolved_columns(schema, asked, source)
-            narrow = table.select(schema.names()[place] for place in found.taken().values())
-            # old versions of polars have no collect_batches
-            lazy = hasattr(narrow, "collect_batches")
-            frames = iter(narrow.collect_batches() if lazy else [narrow.collect()])
-            located = ((frame, renumbered(found)) for frame in frames)
-        else:
-            located = (
-                (frame, resolved_columns(frame.schema, asked, source)) for frame in _frames(table)
-            )
-        for frame, places in located:
-            yield batch_of(frame, places, source, start)
+            names = column_names(table.collect_schema(), asked, source)
+            table = table.select(names.values())
+        for frame in _frames(table):
+            names = names or column_names(frame.schema, asked, source)
+            yield batch_of(frame, names, source, start)
             start += len(frame)
 
 
 def _frames(table: Any) -> Iterator[pl.DataFrame]:
-    # a RecordBatchReader may be larger than memory: one batch at a time
-    parts = table if hasattr(table, "read_next_batch") else [table]
-    yield from map(frame_of, parts)
+    # a lazy table or a RecordBatchReader may be larger than memory: one batch at a time
+    if hasattr(table, "collect_batches"):
+        yield from table.collect_batches()
+    elif hasattr(table, "read_next_batch"):
+        yield from map(frame_of, table)
+    else:
+        yield frame_of(table)
 
 
 def frame_of(table: Any) -> pl.DataFrame:
@@ -141,27 +136,17 @@ def _naming(table: Any) -> Iterator[None]:
         ) from error
 
 
-def resolved_columns(schema: pl.Schema, asked: Columns, source: str) -> Resolved:
-    """Return the position of each role in a table; refuse an ambiguous one."""
+def column_names(schema: pl.Schema, asked: Columns, source: str) -> dict[str, str]:
+    """Return role → name of its column; refuse an ambiguous table."""
     names = schema.names()
     found = resolve(names, len(names), asked, source)
     numeric = [place for place, kind in enumerate(schema.dtypes()) if kind.is_numeric()]
     refuse_unused_numbers(found, names, asked, numeric, source)
-    return found
+    return {role: names[place] for role, place in found.taken().items()}
 
 
-def renumbered(found: Resolved) -> Resolved:
-    """Return the positions in a table of only these columns, in the order of roles."""
-    order = {role: place for place, role in enumerate(found.taken())}
-    return Resolved(order["user"], order["item"], order.get("value"), order.get("timestamp"))
-
-
-def batch_of(frame: pl.DataFrame, found: Resolved, source: str, start: int) -> Batch:
-    """Return rows as a batch; `start` is the position of the first row in its source."""
-    names, places = frame.columns, found.taken()
-    return Batch(
-        frame.select(pl.col(names[place]).alias(role) for role, place in places.items()),
-        source,
-        partial(_row, start),
-        {role: repr(names[place]) for role, place in places.items()},
-    )
+def batch_of(frame: pl.DataFrame, names: dict[str, str], source: str, start: int) -> Batch:
+    """Return rows as a batch; `start` is the number of the first row in its source."""
+    rows = frame.select(pl.col(name).alias(role) for role, name in names.items())
+    called = {role: repr(name) for role, name in names.items()}
+    return Batch(rows, source, partial(row_place, start), called)
