@@ -1,4 +1,4 @@
-"""Bytes as a source of decisions: what a fuzzer changes becomes another call, never a crash."""
+"""Bytes as a source of decisions: mutated bytes are another valid call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write the corpora: valid inputs of each door, and those that found bugs."""
+"""Write the corpora: valid inputs of each target, and inputs that found bugs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-# What once gave a traceback or a wrong matrix, as small as it can be
+# Minimal inputs that caused a traceback or a wrong matrix in the past
 FOUND = {
     "text": (
         b'\0user,item,value\n"a",""x" ,y",2\n', b'\0user,item\n1,""1""\n',
@@ -43,16 +43,16 @@ _BYTES = 6_000
 
 
 def main() -> None:
-    """Write a few kilobytes for each door."""
-    from fuzz.doors import CORPUS, NAMES, door
+    """Write a few kilobytes for each target."""
+    from fuzz.targets import CORPUS, NAMES, target
 
     for name in NAMES:
         folder = CORPUS / name
         folder.mkdir(parents=True, exist_ok=True)
-        tried, random = door(name), Random(0)
+        tried, random = target(name), Random(0)
         seeds = list(tried.seeds())
         changed = [tried.changed(random, random.choice(seeds), seeds) for _ in range(4)]
-        starts = list(seeds) if tried.apart else [*changed, *seeds]
+        starts = list(seeds) if tried.isolated else [*changed, *seeds]
         while sum(map(len, starts)) > _BYTES:
             starts.pop()
         for number, content in enumerate([*FOUND.get(name, ()), *starts]):

@@ -1,7 +1,7 @@
 """Coverage-guided runs: atheris (libFuzzer) keeps the inputs that reach a new branch.
 
-`python fuzz/run.py DOOR --guided` starts this file in a process of its own, because libFuzzer ends
-the process it runs in.
+`python fuzz/run.py TARGET --guided` starts this file in a separate process, because libFuzzer ends
+its process.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def follow(
     edges = [int(number) for number in re.findall(r"\bcov: (\d+)", said)]
     findings = told.pop("findings")
     return {
-        "door": name, "mode": "guided", **told, "findings": len(findings), "aborts": 0,
+        "target": name, "mode": "guided", **told, "findings": len(findings), "aborts": 0,
         "seconds": round(time.perf_counter() - started, 1), "edges": max(edges, default=None),
         "grown_mb": None, "seeds": [seed], "python": platform.python_version(),
     }, findings  # fmt: skip
 
 
 def _child() -> None:
-    """Instrument the door's modules, then hand over to libFuzzer."""
+    """Instrument the target's modules, then hand over to libFuzzer."""
     import atheris
 
     os.environ["OPENBLAS_NUM_THREADS"] = os.environ["POLARS_MAX_THREADS"] = "1"
@@ -68,10 +68,10 @@ def _child() -> None:
     watched = {"text": "equipoise.data.readers", "lightgcn": "equipoise.data.readers",
                "model": "equipoise.models.persistence"}.get(name, "equipoise")  # fmt: skip
     with atheris.instrument_imports(include=[watched]):
-        from fuzz.door import Finding, Tally, judge, peak_mb
-        from fuzz.doors import corpus, door
+        from fuzz.target import Finding, Tally, judge, peak_mb
+        from fuzz.targets import corpus, target
 
-        tried = door(name)
+        tried = target(name)
     warnings.simplefilter("ignore")
     starts = Path(tempfile.mkdtemp(dir=folder))
     for number, content in enumerate([*tried.seeds(), *corpus(name)]):

@@ -571,6 +571,12 @@ class TestReading:
             hash(plays())
 
 
+def test_large_integers_beside_floats_do_not_merge():
+    data = Interactions.from_pairs([2**53, 2**53 + 1, 0.5], ["x", "x", "x"])
+    assert data.user_ids.tolist() == [2**53, 2**53 + 1, 0.5]
+    assert data.shape == (3, 1)
+
+
 class TestNames:
     def test_a_mapping_names_items_and_the_rest_keep_their_id(self):
         assert plays().with_names({20: "twenty"}).item_names.tolist() == [

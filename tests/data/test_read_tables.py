@@ -258,8 +258,10 @@ class TestRefusing:
             Interactions.read(pl.DataFrame(ROWS | {"value": [[1], [2], [3]]}))
         with pytest.raises(InvalidDataError, match=r"user ids .*List\(Int64\)"):
             Interactions.read(pl.DataFrame(ROWS | {"user": [[1], [2], [3]]}))
-        with pytest.raises(InvalidDataError, match=r"row 0 .* \(timestamp\)"):
-            Interactions.read(pl.DataFrame(ROWS | {"timestamp": [[1], [2], [3]]}))
+        for values in ([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]):  # with and without rows that count
+            rows = ROWS | {"value": values, "timestamp": [[1], [2], [3]]}
+            with pytest.raises(InvalidDataError, match=r"'timestamp'.*List\(Int64\) is not a time"):
+                Interactions.read(pl.DataFrame(rows))
 
 
 @pytest.mark.parametrize(

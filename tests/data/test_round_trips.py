@@ -1,4 +1,4 @@
-"""Whatever the ids are and whichever door they come through, the same table comes out."""
+"""Every input format keeps ids of every type."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ ROW = re.compile(r"`fuzz/run\.py (\w+)`, (mutation|guided)[^|]*\| ([\d,]+) [a-z 
 
 def test_the_rows_of_the_fuzzing_are_those_of_the_runs():
     page = (ROOT / "docs" / "reliability.md").read_text("utf-8")
-    told = {(door, mode): (inputs, result) for door, mode, inputs, result in ROW.findall(page)}
+    told = {(target, mode): (inputs, result) for target, mode, inputs, result in ROW.findall(page)}
     runs = json.loads((ROOT / "fuzz" / "results.json").read_text("utf-8"))
     assert told == {
-        (run["door"], run["mode"]): (
+        (run["target"], run["mode"]): (
             f"{run['inputs']:,}",
             f"{run['findings']} findings" if run["findings"] else "no finding",
         )

@@ -94,8 +94,9 @@ def _to_numpy(values: Any) -> NDArray[Any]:
         values = list(values)
         if any(isinstance(value, str | bytes) for value in values):
             return _objects(values)
-        # NumPy turns [2**63, 5] into floats, which cannot tell 2**63 from its neighbours
-        if any(type(value) is int and not -(2**63) <= value < 2**63 for value in values):
+        # NumPy turns [2**63, 5] and [2**53 + 1, 0.5] into floats, and floats of this size merge
+        limit = 2**53 if any(isinstance(value, float) for value in values) else 2**63 - 1
+        if any(isinstance(value, int) and not -limit <= value <= limit for value in values):
             return _objects(values)
     try:
         array = np.asarray(values)

@@ -175,17 +175,19 @@ def times_of(batch: Batch) -> NDArray[Any]:
         column = column.set(~column.is_finite(), None)
     elif str(column.dtype) in ("Int128", "UInt128"):
         column = column.cast(pl.Int64, strict=False)  # null if the number is too large
-    unusable = not (column.dtype.is_numeric() or column.dtype in (pl.Date, pl.Datetime, pl.String))
-    missing = column.is_null()
-    if unusable or missing.any():
-        row = 0 if unusable else _first(missing)
-        value = f"a {column.dtype}" if unusable else repr(batch.rows["timestamp"][row])
-        raise batch.error(
-            "timestamp",
-            row,
-            f"{value} is not a time: use numbers or ISO dates (YYYY-MM-DD, or with a time). "
-            "Choose another column with timestamp= (--timestamp), or none with timestamp=''.",
+    advice = (
+        "is not a time: use numbers or ISO dates (YYYY-MM-DD, or with a time). Choose another "
+        "column with timestamp= (--timestamp), or none with timestamp=''."
+    )
+    if not (column.dtype.is_numeric() or column.dtype in (pl.Date, pl.Datetime, pl.String)):
+        called = batch.called["timestamp"]
+        raise InvalidDataError(
+            f"{batch.source}: column {called} (timestamp): {column.dtype} {advice}"
         )
+    missing = column.is_null()
+    if missing.any():
+        row = _first(missing)
+        raise batch.error("timestamp", row, f"{batch.rows['timestamp'][row]!r} {advice}")
     times = column.to_numpy()
     return _microseconds(times, batch) if times.dtype.kind == "M" else times
 

@@ -1,4 +1,4 @@
-"""Inputs tried in forked processes: one that ends the process is a finding like others."""
+"""Inputs tried in forked processes: ending the process is a finding, too."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from fuzz.door import Door, Finding, Tally, judge
+from fuzz.target import Finding, Tally, Target, judge
 
-# Inputs a process: few enough that one which ends it costs little
+# Inputs per process: one that ends the process costs only these
 _AT_A_TIME = 500
 
 
-def campaign_apart(
-    door: Door, inputs: int, seed: int, folder: Path, corpus: Sequence[bytes], until: float
+def campaign_isolated(
+    target: Target, inputs: int, seed: int, folder: Path, corpus: Sequence[bytes], until: float
 ) -> Tally:
     """Do what `campaign` does, without learning which changes were accepted.
 
-    This process uses no library of the door's itself: its threads would not survive the fork.
+    This process uses no library of the target's itself: its threads would not survive the fork.
     """
     tally, batch = Tally(), 0
     while tally.inputs < inputs and time.monotonic() < until:
         number = min(_AT_A_TIME, inputs - tally.inputs)
-        _try(door, Random(f"{seed} {batch}"), number, folder, corpus, tally)
+        _try(target, Random(f"{seed} {batch}"), number, folder, corpus, tally)
         batch += 1
     return tally
 
 
 def _try(
-    door: Door, random: Random, number: int, folder: Path, corpus: Sequence[bytes], tally: Tally
+    target: Target, random: Random, number: int, folder: Path, corpus: Sequence[bytes], tally: Tally
 ) -> None:
     """Try a batch in a child; an abort ends it, and the input is the one written down last."""
     receiver, sender = os.pipe()
     child = os.fork()
     if not child:
         os.close(receiver)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what Rust says before it aborts
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # messages of Rust before it aborts
         try:
-            _report(door, random, number, folder, corpus, sender)
+            _report(target, random, number, folder, corpus, sender)
         finally:
             os._exit(0)
     os.close(sender)
@@ -51,7 +51,7 @@ def _try(
             tally.add(line)  # type: ignore[arg-type]  # one of the two words
         else:
             kind, content, summary = line.split(" ", 2)
-            # what `_report` wrote, so that `kind` is one of the known
+            # written by `_report`
             tally.add(Finding(kind, summary, bytes.fromhex(content), ""))  # type: ignore[arg-type]
     if len(lines) < number:
         current = (folder / "current").read_bytes()
@@ -60,13 +60,13 @@ def _try(
 
 
 def _report(
-    door: Door, random: Random, number: int, folder: Path, corpus: Sequence[bytes], pipe: int
+    target: Target, random: Random, number: int, folder: Path, corpus: Sequence[bytes], pipe: int
 ) -> None:
-    pool = [*door.seeds(), *corpus]
+    pool = [*target.seeds(), *corpus]
     for _ in range(number):
-        content = door.changed(random, random.choice(pool), pool)
+        content = target.changed(random, random.choice(pool), pool)
         (folder / "current").write_bytes(content)
-        verdict = judge(door, content, folder)
+        verdict = judge(target, content, folder)
         told = verdict
         if isinstance(verdict, Finding):
             told = f"{verdict.kind} {content.hex() or '00'} {verdict.summary}"

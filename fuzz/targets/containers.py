@@ -1,4 +1,4 @@
-"""Tables inside of something else: gzipped text, SQLite files, and files of names."""
+"""Tables in containers: gzipped text, SQLite files, and files of names."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from equipoise.data import Interactions
 from equipoise.data.names import names_for
 from equipoise.exceptions import EquipoiseError
 from fuzz.choices import NUMBERS, WORDS
-from fuzz.door import Door, Mismatch
-from fuzz.doors import parquet, text
 from fuzz.mutation import mutated
+from fuzz.target import Mismatch, Target
+from fuzz.targets import parquet, text
 
 _QUERY = "select user, item, value from plays"
 _CELLS: tuple[Any, ...] = (
@@ -74,8 +74,8 @@ def mutate(random: Random, content: bytes) -> bytes:
     return kind + mutated(random, inner, seeds(), text=kind == b"\2")
 
 
-def enter(content: bytes, folder: Path) -> None:
-    """Read, and hold it against the standard library's reading of the same bytes."""
+def call(content: bytes, folder: Path) -> None:
+    """Read, and compare with what the standard library reads from the same bytes."""
     kinds: tuple[tuple[str, Callable[[Path], None]], ...] = (
         ("data.csv.gz", _gzip), ("data.db", _sqlite), ("names.csv", _names),
         ("names.parquet", _names), ("movies.dat", _names),
@@ -129,4 +129,4 @@ def _names(path: Path) -> None:
         raise Mismatch(f"names are no text: {called!r}")
 
 
-DOOR = Door("containers", enter, seeds, mutate=mutate)
+TARGET = Target("containers", call, seeds, mutate=mutate)

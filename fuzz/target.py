@@ -1,4 +1,4 @@
-"""One mechanism for every way in: what goes in, what may come out, and what is a finding."""
+"""Fuzz targets: how inputs are tried, and what counts as a finding."""
 
 from __future__ import annotations
 
@@ -18,48 +18,48 @@ from typing import Literal, NamedTuple
 from equipoise.exceptions import EquipoiseError
 from fuzz.mutation import mutated
 
-# An input of some kilobytes that keeps a reader busy for so long has found a hang
+# A longer run on an input of some kilobytes is a hang
 HANG_SECONDS = 10
 _CLOCK_PER_WORK = 12
-# What reading one of them may add to the memory of the process
+# How much one input may add to the memory of the process
 MEMORY_MB = 256
 _UNIT = 2**20 if sys.platform == "darwin" else 2**10
 
 
-class Mismatch(AssertionError):  # noqa: N818 (what it is, not who erred)
-    """The package accepted an input and made something else of it than the oracle."""
+class Mismatch(AssertionError):  # noqa: N818 (a result, not an error of the program)
+    """The package accepted an input, and its result differs from that of the oracle."""
 
 
 @dataclass(frozen=True)
-class Door:
-    """A way into the package.
+class Target:
+    """An entry point of the package to fuzz.
 
     Attributes
     ----------
     name : str
-        What `fuzz/run.py` calls it.
-    enter : callable
-        Turns bytes into one call, in a folder of its own; raises `Mismatch` where it can tell
-        that what came out is wrong.
+        Its name in `fuzz/run.py`.
+    call : callable
+        Turns bytes into one call, in a separate folder; raises `Mismatch` if the result differs
+        from that of an oracle.
     seeds : callable
         Returns valid inputs to start from.
     text : bool
-        Whether mutations of lines and fields make sense.
+        Whether to mutate lines and fields, too.
     mutate : callable, optional
-        Changes an input with knowledge of its structure.
+        Changes an input according to its structure.
     allowed : tuple of exceptions
-        What the door may raise: the package's own errors, and nothing else.
-    apart : bool
-        Whether an input may end the process: then forked processes try them.
+        What the target may raise: only errors of the package.
+    isolated : bool
+        Whether an input may end the process. Such inputs are tried in forked processes.
     """
 
     name: str
-    enter: Callable[[bytes, Path], None]
+    call: Callable[[bytes, Path], None]
     seeds: Callable[[], Sequence[bytes]]
     text: bool = False
     mutate: Callable[[Random, bytes], bytes] | None = None
     allowed: tuple[type[BaseException], ...] = (EquipoiseError,)
-    apart: bool = False
+    isolated: bool = False
 
     def changed(self, random: Random, content: bytes, others: Sequence[bytes]) -> bytes:
         """Return another input."""
@@ -69,7 +69,7 @@ class Door:
 
 
 class Finding(NamedTuple):
-    """What an input should not have been able to do."""
+    """A failure that an input caused."""
 
     kind: Literal["traceback", "wrong", "hang", "memory", "abort"]
     summary: str
@@ -80,14 +80,14 @@ class Finding(NamedTuple):
 Verdict = Finding | Literal["accepted", "refused"]
 
 
-def judge(door: Door, content: bytes, folder: Path) -> Verdict:
+def judge(target: Target, content: bytes, folder: Path) -> Verdict:
     """Try one input: accepted, refused with an error of the package, or a finding."""
     before = peak_mb()
     try:
         with _time_limit(HANG_SECONDS):
-            door.enter(content, folder)
+            target.call(content, folder)
         verdict: Verdict = "accepted"
-    except door.allowed:
+    except target.allowed:
         verdict = "refused"
     except TooLong:
         return Finding("hang", _last_place(), content, traceback.format_exc())
@@ -103,17 +103,17 @@ def judge(door: Door, content: bytes, folder: Path) -> Verdict:
 
 
 def peak_mb() -> float:
-    """The highest memory of this process so far."""
+    """Return the peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT / 2**20
 
 
 class TooLong(BaseException):
-    """Time is up. Not `TimeoutError`: that is an `OSError`, which readers catch and explain."""
+    """The time limit is over. Not a `TimeoutError`, which is an `OSError` that readers catch."""
 
 
 @contextlib.contextmanager
 def _time_limit(seconds: float) -> Iterator[None]:
-    """So many seconds of work, and many more on the clock: a busy machine makes no hang."""
+    """Limit CPU time, and wall time generously: a busy machine is not a hang."""
 
     def stop(*_: object) -> None:
         raise TooLong
@@ -135,7 +135,7 @@ def _time_limit(seconds: float) -> Iterator[None]:
 
 
 def _last_place() -> str:
-    """The error, and the line of the package that it left: one finding for each."""
+    """Return the error and the last line of the package in its traceback."""
     kind, error, where = sys.exc_info()
     places = [f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(where)
               if "/equipoise/" in f.filename]  # fmt: skip
@@ -145,7 +145,7 @@ def _last_place() -> str:
 
 @dataclass
 class Tally:
-    """What a run came to."""
+    """Counts and findings of a run."""
 
     inputs: int = 0
     accepted: int = 0
@@ -154,7 +154,7 @@ class Tally:
     findings: dict[str, Finding] = field(default_factory=dict)
 
     def add(self, verdict: Verdict) -> None:
-        """Count one input; of equal findings the first is kept."""
+        """Count one input; the first of equal findings is kept."""
         self.inputs += 1
         if verdict == "accepted":
             self.accepted += 1
@@ -166,25 +166,27 @@ class Tally:
 
 
 def campaign(
-    door: Door, inputs: int, seed: int, folder: Path, corpus: Sequence[bytes] = (),
+    target: Target, inputs: int, seed: int, folder: Path, corpus: Sequence[bytes] = (),
     until: float = math.inf,
 ) -> Tally:  # fmt: skip
-    """Try so many inputs: the valid ones, then changes of them and of changes of them.
+    """Try inputs: first the valid ones, then mutations of them.
 
-    A monotonic time of `until` ends it early; the tally says how many were tried.
+    It ends early at the monotonic time `until`; the tally contains the number of inputs tried.
     """
     random = Random(seed)
-    seeds = [*door.seeds(), *corpus]
+    seeds = [*target.seeds(), *corpus]
     pool, tally = list(seeds), Tally()
     for number in range(inputs):
         if time.monotonic() > until:
             break
         content = (
-            pool[number] if number < len(seeds) else door.changed(random, random.choice(pool), pool)
+            pool[number]
+            if number < len(seeds)
+            else target.changed(random, random.choice(pool), pool)
         )
-        verdict = judge(door, content, folder)
+        verdict = judge(target, content, folder)
         tally.add(verdict)
-        # what is accepted is a good start for the next change; the first ones stay for good
+        # accepted inputs are mutated further; the seeds always stay
         if verdict == "accepted" and number >= len(seeds) and random.random() < 0.05:
             if len(pool) < len(seeds) + 200:
                 pool.append(content)

@@ -16,7 +16,7 @@ import numpy as np
 
 import equipoise as eq
 from equipoise.data import Interactions
-from fuzz.door import Door, Mismatch
+from fuzz.target import Mismatch, Target
 
 _DTYPES = ("<f8", "<f4", "<i8", "|b1", "<U3", "<M8[D]", "|O", "<c16", "|V8", "object", "<f2", "x")
 _NAMES = (
@@ -29,7 +29,7 @@ _ODD: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-# Twelve users of eight items: every user likes some neighbours on a ring
+# Twelve users of eight items: every user likes some adjacent items on a ring
 PLAYS = Interactions.from_pairs(
     [f"user {k}" for k in range(12) for _ in range(3)],
     [f"item {(k + step) % 8}" for k in range(12) for step in (0, 1, k % 5)],
@@ -66,7 +66,7 @@ def mutate(random: Random, content: bytes) -> bytes:
         for _ in range(random.choice((1, 1, 1, 2, 3))):
             random.choice(_FORGERIES)(random, manifest, entries)
         return _sealed(manifest, entries, random)
-    except Exception:  # whatever cannot be taken apart is no start for a forgery
+    except Exception:  # not a readable model: nothing to forge
         return random.choice(seeds())
 
 
@@ -160,7 +160,7 @@ def _ids(random: Random, _: Any, entries: dict[str, bytes]) -> None:
 _FORGERIES = (_field, _field, _inner, _top, _array, _array, _array, _declared, _ids)
 
 
-def enter(content: bytes, folder: Path) -> None:
+def call(content: bytes, folder: Path) -> None:
     """Load the model; if it is accepted it can be used, and comes back the same."""
     path = folder / "model.eqp"
     path.write_bytes(content)
@@ -187,4 +187,4 @@ def _answers(model: Any) -> Any:
         return np.asarray(model.recommend(rows, N=3).scores)
 
 
-DOOR = Door("model", enter, seeds, mutate=mutate)
+TARGET = Target("model", call, seeds, mutate=mutate)

@@ -1,4 +1,4 @@
-"""Every door, with a few hundred inputs each and a fixed seed; the corpus is replayed first."""
+"""Every fuzz target, with a few hundred inputs each and a fixed seed, and its corpus."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ pytest.importorskip("pandas")
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fuzz.door import Door, Finding, Mismatch, campaign, judge
-from fuzz.doors import CORPUS, NAMES, corpus, door
+from fuzz.target import Finding, Mismatch, Target, campaign, judge
+from fuzz.targets import CORPUS, NAMES, corpus, target
 
-# Inputs that take together well below a minute. polars may abort on damaged Parquet files, which
-# ends the process: that door is tried here with whole files of odd types only.
+# Together they take well below a minute. polars may abort on damaged Parquet files, which ends the
+# process, so that target is tried here only with intact files of odd types.
 INPUTS = {
     "text": 700, "lightgcn": 500, "interactions": 1500, "model": 600, "factors": 700,
     "commands": 300, "containers": 700,
@@ -23,20 +23,20 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_no_input_of_a_door_gives_a_traceback_a_hang_or_a_wrong_matrix(name, tmp_path):
-    tally = campaign(door(name), INPUTS[name], seed=1, folder=tmp_path)
+def test_no_input_causes_a_traceback_a_hang_or_a_wrong_matrix(name, tmp_path):
+    tally = campaign(target(name), INPUTS[name], seed=1, folder=tmp_path)
     assert list(tally.findings) == []
     assert tally.inputs == INPUTS[name]
-    assert tally.accepted > 0, "no input got through: the oracle never spoke"
+    assert tally.accepted > 0, "no input was accepted: the oracle was not used"
     assert tally.refused > 0 or name == "commands"
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_corpus_of_a_door_has_no_finding_any_more(name, tmp_path):
+def test_the_corpus_has_no_findings(name, tmp_path):
     kept = corpus(name)
     assert kept, f"{CORPUS / name} is empty"
     for content in kept:
-        assert judge(door(name), content, tmp_path) in ("accepted", "refused")
+        assert judge(target(name), content, tmp_path) in ("accepted", "refused")
 
 
 def test_the_corpora_stay_small():
@@ -48,57 +48,57 @@ def test_the_corpora_stay_small():
 @settings(max_examples=80, derandomize=True, deadline=None,
           suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
 @given(data=st.data())
-def test_bytes_and_changes_that_hypothesis_draws_are_read_right_or_refused(name, tmp_path, data):
-    """Any bytes, and known inputs with a piece replaced: shrunk to the smallest that fails."""
-    start = data.draw(st.just(b"") | st.sampled_from(list(door(name).seeds())))
+def test_inputs_drawn_by_hypothesis_are_read_correctly_or_refused(name, tmp_path, data):
+    """Any bytes, and known inputs with a part replaced."""
+    start = data.draw(st.just(b"") | st.sampled_from(list(target(name).seeds())))
     place = data.draw(st.integers(0, len(start)))
     replaced = data.draw(st.integers(0, 8))
     content = start[:place] + data.draw(st.binary(max_size=40)) + start[place + replaced :]
-    assert judge(door(name), content, tmp_path) in ("accepted", "refused")
+    assert judge(target(name), content, tmp_path) in ("accepted", "refused")
 
 
 @given(st.binary(min_size=24, max_size=24))
-def test_parquet_tables_of_odd_types_are_read_right_or_refused(tmp_path_factory, chosen):
-    parquet = pytest.importorskip("fuzz.doors.parquet")
+def test_parquet_tables_of_odd_types_are_read_correctly_or_refused(tmp_path_factory, chosen):
+    parquet = pytest.importorskip("fuzz.targets.parquet")
     content = parquet.packed(parquet.table(chosen))
-    verdict = judge(parquet.DOOR, content, tmp_path_factory.mktemp("parquet"))
+    verdict = judge(parquet.TARGET, content, tmp_path_factory.mktemp("parquet"))
     assert verdict in ("accepted", "refused")
 
 
-def fake(enter) -> Door:
-    return Door("fake", enter, lambda: [b"seed"], text=True)
+def fake(call) -> Target:
+    return Target("fake", call, lambda: [b"seed"], text=True)
 
 
-def test_what_leaves_the_error_tree_is_a_finding(tmp_path):
-    def enter(*_):
+def test_an_error_that_is_not_of_the_package_is_a_finding(tmp_path):
+    def call(*_):
         raise ZeroDivisionError("oh")
 
-    found = judge(fake(enter), b"x", tmp_path)
+    found = judge(fake(call), b"x", tmp_path)
     assert isinstance(found, Finding)
     assert (found.kind, found.content) == ("traceback", b"x")
     assert "ZeroDivisionError" in found.summary
 
 
 def test_a_wrong_result_is_a_finding(tmp_path):
-    def enter(*_):
+    def call(*_):
         raise Mismatch("2 is not 3")
 
-    assert judge(fake(enter), b"x", tmp_path).kind == "wrong"
+    assert judge(fake(call), b"x", tmp_path).kind == "wrong"
 
 
 def test_a_hang_is_a_finding(tmp_path, monkeypatch):
-    monkeypatch.setattr("fuzz.door.HANG_SECONDS", 0.05)
+    monkeypatch.setattr("fuzz.target.HANG_SECONDS", 0.05)
 
-    def enter(*_):
+    def call(*_):
         while True:
             pass
 
-    assert judge(fake(enter), b"x", tmp_path).kind == "hang"
+    assert judge(fake(call), b"x", tmp_path).kind == "hang"
 
 
 def test_memory_beyond_the_bound_is_a_finding(tmp_path, monkeypatch):
     heights = iter([100.0, 900.0, 900.0])
-    monkeypatch.setattr("fuzz.door.peak_mb", lambda: next(heights))
+    monkeypatch.setattr("fuzz.target.peak_mb", lambda: next(heights))
     assert judge(fake(lambda *_: None), b"x", tmp_path).kind == "memory"
 
 

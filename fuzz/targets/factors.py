@@ -1,4 +1,4 @@
-"""Files of item factors (`--factors`): .npy, .npz, Parquet and .eqp of strangers."""
+"""Files of item factors (`--factors`): .npy, .npz, Parquet and .eqp, untrusted."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import scipy.sparse as sp
 from equipoise.audit.factor_files import read_matrix
 from equipoise.audit.factors import read_subjects
 from fuzz.choices import Choices
-from fuzz.door import Door, Mismatch
-from fuzz.doors import model, parquet
 from fuzz.mutation import mutated
+from fuzz.target import Mismatch, Target
+from fuzz.targets import model, parquet
 
 # The first byte of an input says what the file is called
 _ENDINGS = (".npy", ".npz", ".npz", ".parquet", ".eqp", ".bin")
@@ -115,7 +115,7 @@ def _changed_archive(random: Random, content: bytes) -> bytes:
 
 
 def packed_factors(random: Random) -> bytes:
-    """A whole Parquet file of columns and lists of odd types; damage is tried at its own door."""
+    """Return an intact Parquet file of odd types; the target `parquet` tries damaged ones."""
     choices = Choices(random.randbytes(40))
     height = choices.one((8, 8, 8, 7, 0))
     columns: dict[str, Any] = {}
@@ -135,7 +135,7 @@ def packed_factors(random: Random) -> bytes:
     return parquet.packed(pl.DataFrame(columns))
 
 
-def enter(content: bytes, folder: Path) -> None:
+def call(content: bytes, folder: Path) -> None:
     """Read the file as a subject of an audit; what it is measured by must be sound."""
     ending = _ENDINGS[content[0] % len(_ENDINGS) if content else 0]
     path = folder / f"factors{ending}"
@@ -153,4 +153,4 @@ def enter(content: bytes, folder: Path) -> None:
             raise Mismatch("the matrix is not what NumPy reads")
 
 
-DOOR = Door("factors", enter, seeds, mutate=mutate)
+TARGET = Target("factors", call, seeds, mutate=mutate)

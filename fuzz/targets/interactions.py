@@ -1,4 +1,4 @@
-"""The constructors of `Interactions`: whatever is accepted is what a dictionary makes of it."""
+"""The constructors of `Interactions`: accepted input equals what a dictionary contains."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scipy import sparse
 
 from equipoise.data import Interactions
 from fuzz.choices import Choices
-from fuzz.door import Door, Mismatch
+from fuzz.target import Mismatch, Target
 
 _ODD_IDS: tuple[Any, ...] = (
     None, math.nan, 0, -1, 1, 1.0, True, "1", "", b"1", 2**63, -(2**63), 2**64, 10**30,
@@ -49,7 +49,7 @@ def mutate(random: Random, content: bytes) -> bytes:
     return bytes(changed)
 
 
-def enter(content: bytes, folder: Path) -> None:  # noqa: ARG001
+def call(content: bytes, folder: Path) -> None:  # noqa: ARG001
     """Call one of the constructors."""
     choices = Choices(content)
     choices.one((_pairs, _pairs, _sparse, _table, _parts))(choices)
@@ -183,7 +183,7 @@ def _parts(choices: Choices) -> None:
 
 
 def _check(data: Interactions) -> None:
-    """Hold data against their own rules, and use them once."""
+    """Check the rules of the data, and use the data once."""
     matrix = data.matrix
     sound = np.all(np.isfinite(matrix.data)) and np.all(matrix.data > 0)
     if not sound or not matrix.has_canonical_format or matrix.shape != data.shape:
@@ -194,4 +194,4 @@ def _check(data: Interactions) -> None:
     np.testing.assert_array_equal(data.item_index(data.item_ids), np.arange(data.n_items))
 
 
-DOOR = Door("interactions", enter, seeds, mutate=mutate)
+TARGET = Target("interactions", call, seeds, mutate=mutate)

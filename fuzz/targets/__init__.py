@@ -1,11 +1,11 @@
-"""The doors: one module each."""
+"""The fuzz targets, one module each."""
 
 from __future__ import annotations
 
 import importlib
 from pathlib import Path
 
-from fuzz.door import Door
+from fuzz.target import Target
 
 NAMES = (
     "text", "lightgcn", "parquet", "containers", "interactions", "model", "factors",
@@ -14,12 +14,12 @@ NAMES = (
 CORPUS = Path(__file__).parents[1] / "corpus"
 
 
-def door(name: str) -> Door:
-    """Return a door by its name; only its module is imported."""
-    found: Door = importlib.import_module(f"fuzz.doors.{name}").DOOR
+def target(name: str) -> Target:
+    """Return a target by its name; only its module is imported."""
+    found: Target = importlib.import_module(f"fuzz.targets.{name}").TARGET
     return found
 
 
 def corpus(name: str) -> list[bytes]:
-    """Return the kept inputs of a door, in the order of their names."""
+    """Return the kept inputs of a target, in the order of their names."""
     return [path.read_bytes() for path in sorted((CORPUS / name).glob("*"))]

@@ -1,4 +1,4 @@
-"""Parquet files, damaged or of odd types: whatever is accepted is what polars reads off them."""
+"""Parquet files, damaged or of odd types: accepted input equals what polars reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import polars as pl
 
 from equipoise.data import Interactions
 from fuzz.choices import Choices
-from fuzz.door import Door, Mismatch
+from fuzz.target import Mismatch, Target
 
 _DAY = dt.date(2020, 1, 2)
 _IDS: tuple[tuple[Any, list[Any]], ...] = (
@@ -94,8 +94,8 @@ def mutate(random: Random, content: bytes) -> bytes:
     return bytes(damaged)
 
 
-def enter(content: bytes, folder: Path) -> None:
-    """Read the file, and hold its sum and size against what polars reads."""
+def call(content: bytes, folder: Path) -> None:
+    """Read the file, and compare its sum and size with what polars reads."""
     path = folder / "data.parquet"
     path.write_bytes(content or b"\0")
     data = Interactions.read(path)
@@ -112,5 +112,5 @@ def enter(content: bytes, folder: Path) -> None:
         raise Mismatch(f"{data.nnz} interactions of {positive} positive values")
 
 
-# polars reserves what a damaged page claims, and aborts where the system refuses
-DOOR = Door("parquet", enter, seeds, mutate=mutate, apart=True)
+# polars allocates what a damaged page claims, and aborts if the system refuses
+TARGET = Target("parquet", call, seeds, mutate=mutate, isolated=True)

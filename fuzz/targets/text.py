@@ -1,4 +1,4 @@
-"""Delimited text: whatever is accepted is what the csv module reads off the same bytes."""
+"""Delimited text: accepted input equals what the csv module reads from the same bytes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 from equipoise.data import Interactions
 from equipoise.data.readers import Columns, delimited, files
 from equipoise.data.readers.columns import resolve
-from fuzz.door import Door, Mismatch
+from fuzz.target import Mismatch, Target
 
-# The first byte of an input says how the rest is read
+# The first byte of an input selects how the rest is read
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("data.csv", {}),
     ("data.tsv", {}),
@@ -54,7 +54,7 @@ def seeds() -> list[bytes]:
     return [bytes([call]) + text.encode() for call, text in _FILES]
 
 
-def enter(content: bytes, folder: Path) -> None:
+def call(content: bytes, folder: Path) -> None:
     """Read the file, and compare."""
     name, options = CALLS[content[0] % len(CALLS) if content else 0]
     path = folder / name
@@ -65,7 +65,7 @@ def enter(content: bytes, folder: Path) -> None:
 
 
 def compare(data: Interactions, rows: Iterator[tuple[str, str, float]], duplicates: str) -> None:
-    """Hold the matrix against rows of text; ids count without the spaces around them."""
+    """Compare the matrix with rows of text; spaces around ids are ignored."""
     merge: Callable[[float, float], float] = {
         "sum": float.__add__,
         "max": max,
@@ -122,9 +122,8 @@ def _rows(content: bytes, form: delimited.Layout) -> Sequence[Sequence[str]]:
         reader = csv.reader(lines, delimiter=form.byte, skipinitialspace=spaces)
     else:
         reader = csv.reader(lines, delimiter=form.byte, quoting=csv.QUOTE_NONE)
-    # a line of spaces is a blank line, and so is one of nothing but tabs at the end; an id of
-    # another kind of space is one
+    # a line of spaces is blank, and so is one of only tabs; other kinds of space are ids
     return [row for row in reader if "".join(row).strip(" \t" if row[1:] else string.whitespace)]
 
 
-DOOR = Door("text", enter, seeds, text=True)
+TARGET = Target("text", call, seeds, text=True)

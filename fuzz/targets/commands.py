@@ -19,8 +19,8 @@ import typer.main
 from equipoise.cli import console
 from equipoise.cli.app import run
 from fuzz.choices import NUMBERS, WORDS, Choices
-from fuzz.door import Door, Mismatch
-from fuzz.doors import model
+from fuzz.target import Mismatch, Target
+from fuzz.targets import model
 
 # Left out: reproduce, demo (which is audit without a file) and tune, whose work takes long whatever
 # the words; datasets get and --scheduler, which wait for the network.
@@ -134,7 +134,7 @@ def mutate(random: Random, content: bytes) -> bytes:
     return bytes(changed)
 
 
-def enter(content: bytes, folder: Path) -> None:
+def call(content: bytes, folder: Path) -> None:
     """Run the command in the folder, through the one error boundary."""
     _prepared(folder)
     spoken = words(content)
@@ -167,4 +167,4 @@ def _no_browser(*_: Any, **__: Any) -> bool:
     return False
 
 
-DOOR = Door("commands", enter, seeds, mutate=mutate)
+TARGET = Target("commands", call, seeds, mutate=mutate)

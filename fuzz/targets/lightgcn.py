@@ -1,4 +1,4 @@
-"""LightGCN's lines, `user item item …`: whatever is accepted is what `split` reads off them."""
+"""LightGCN text, `user item item …`: accepted input equals what `str.split` reads."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from equipoise.data import Interactions
-from fuzz.door import Door, Mismatch
-from fuzz.doors.text import compare
+from fuzz.target import Mismatch, Target
+from fuzz.targets.text import compare
 
 _FILES = (
     "0 1 2 3\n1 2\n2 0 4 5 6\n",
@@ -23,7 +23,7 @@ def seeds() -> list[bytes]:
     return [text.encode() for text in _FILES]
 
 
-def enter(content: bytes, folder: Path) -> None:
+def call(content: bytes, folder: Path) -> None:
     """Read the file, and compare."""
     path = folder / "train.txt"
     path.write_bytes(content)
@@ -39,4 +39,4 @@ def _pairs(content: bytes) -> Iterator[tuple[str, str, float]]:
             yield user, item, 1.0
 
 
-DOOR = Door("lightgcn", enter, seeds, text=True)
+TARGET = Target("lightgcn", call, seeds, text=True)
