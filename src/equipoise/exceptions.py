@@ -23,6 +23,23 @@ class InvalidParameterError(EquipoiseError, ValueError):
     """An argument is outside its declared range."""
 
 
+class InfeasibleError(InvalidParameterError):
+    """No solution meets the constraints, and there is a proof.
+
+    Attributes
+    ----------
+    best : float
+        Upper bound on the worst constraint: no solution brings it higher, and 0 is required.
+    dual_weights : object
+        The weights of the constraints from which the bound follows.
+    """
+
+    def __init__(self, message: str, *, best: float, dual_weights: object = None) -> None:
+        super().__init__(message)
+        self.best = best
+        self.dual_weights = dual_weights
+
+
 class UnknownIdError(EquipoiseError, KeyError):
     """A user or item id that the model or the data has never seen."""
 

@@ -7,6 +7,7 @@ arithmetic neither overflows nor underflows whatever units the user counts in.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
@@ -91,8 +92,9 @@ class SparseGram(Gram):
     def __init__(self, X: sp.csr_array, *, compiled: bool | None = None) -> None:
         self.X = X
         self.n_items = X.shape[1]
+        self.row_weights: Floats | None = None
         self.squared_norms = squared_column_norms(X)
-        self.scale = float(self.squared_norms.max())
+        self.scale = self._unit = float(self.squared_norms.max())
         self.compiled = X.nnz >= COMPILED_FROM if compiled is None else compiled
         self.working_dtype = np.dtype(np.float32 if self.compiled else np.float64)
         self._single: sp.csr_array | None = None
@@ -100,18 +102,19 @@ class SparseGram(Gram):
     def product(self, V: Block) -> Block:
         """Return XᵀXV / scale in V's dtype."""
         X, unit = self._matrix(V.dtype)
+        d = None if self.row_weights is None else self.row_weights.astype(V.dtype)
         if self.compiled:
             from equipoise.spectral import kernels
 
-            answer = kernels.sweep(X, np.ascontiguousarray(V))
+            answer = kernels.sweep(X, np.ascontiguousarray(V), row_weights=d)
         else:
-            answer = X.T @ (X @ V)
+            answer = X.T @ _rows_weighted(X @ V, d)
         answer /= unit
         return answer
 
     def weighted_product(self, weights: Floats) -> Product:
         """Return V ↦ ½(w∘XᵀXV + XᵀX(w∘V)) / scale; the compiled form reads X once."""
-        if not self.compiled:
+        if not self.compiled or self.row_weights is not None:
             return super().weighted_product(weights)
         from equipoise.spectral import kernels
 
@@ -124,15 +127,26 @@ class SparseGram(Gram):
 
         return product
 
+    def row_weighted(self, d: Floats) -> SparseGram:
+        """Return the products with Xᵀ diag(d) X, d of any sign; X is not copied.
+
+        The squared norms stay those of X: Xᵀ diag(d) X may have a negative diagonal.
+        """
+        self._matrix(self.working_dtype)  # a copy in float32 is shared, not made for every d
+        weighted = copy.copy(self)
+        largest = max(float(np.abs(d).max()), np.finfo(np.float64).tiny)
+        weighted.row_weights, weighted.scale = d / largest, self._unit * largest
+        return weighted
+
     def _matrix(self, dtype: np.dtype[Any]) -> tuple[sp.csr_array, float]:
         """The matrix to multiply with, and what to divide its Gram products by.
 
         Float64 takes X as it is, without a copy; float32 a copy that is in units already.
         """
         if dtype == np.float64:
-            return self.X, self.scale
+            return self.X, self._unit
         if self._single is None:
-            unit = np.sqrt(self.scale)
+            unit = np.sqrt(self._unit)
             values = np.divide(self.X.data, unit, dtype=np.float64).astype(np.float32)
             self._single = sp.csr_array((values, self.X.indices, self.X.indptr), shape=self.X.shape)
         return self._single, 1.0
@@ -194,6 +208,10 @@ class DenseGram(Gram):
         return product
 
 
+def _rows_weighted(Y: Block, d: Block | None) -> Block:
+    return Y if d is None else d[:, None] * Y
+
+
 class Sweep(NamedTuple):
     """One product with XᵀX: the vectors, the weights of M if any, the unit, the loops."""
 
@@ -253,9 +271,16 @@ class BlockGram(Gram):
         )
 
 
-def sweep_rows(X: sp.csr_array, ask: Sweep) -> Block:
-    """Return XᵀXV / scale of some rows, or ½(w∘XᵀXV + XᵀX(w∘V)) / scale with weights."""
+def sweep_rows(X: sp.csr_array, ask: Sweep, row_weights: Floats | None = None) -> Block:
+    """Return XᵀXV / scale of some rows, or ½(w∘XᵀXV + XᵀX(w∘V)) / scale with weights.
+
+    With row weights d, of any sign, it is Xᵀ(d∘XV) / scale.
+    """
     X = _in_units(X, ask.V.dtype, ask.scale)
+    if row_weights is not None:
+        if ask.weights is not None:
+            raise NotImplementedError("item weights and row weights in one pass")
+        return _sweep_weighted_rows(X, ask, row_weights.astype(ask.V.dtype))
     if ask.compiled:
         from equipoise.spectral import kernels
 
@@ -268,6 +293,16 @@ def sweep_rows(X: sp.csr_array, ask: Sweep) -> Block:
     both = X.T @ (X @ np.hstack([ask.V, w * ask.V]))
     weighted: Block = (w * both[:, :width] + both[:, width:]) / 2
     return weighted
+
+
+def _sweep_weighted_rows(X: sp.csr_array, ask: Sweep, d: Block) -> Block:
+    if ask.compiled:
+        from equipoise.spectral import kernels
+
+        V = _read_only(np.ascontiguousarray(ask.V))
+        return kernels.sweep(X, V, row_weights=_read_only(d), threads=ask.threads)
+    product: Block = X.T @ (d[:, None] * (X @ ask.V))
+    return product
 
 
 def _in_units(X: sp.csr_array, dtype: np.dtype[Any], scale: float) -> sp.csr_array:

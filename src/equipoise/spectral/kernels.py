@@ -39,6 +39,28 @@ def _add_gram(
                 o[k] += x * y[k]
 
 
+def _add_row_weighted_gram(
+    indptr: Any, indices: Any, data: Any, d: Any, V: Any, start: int, stop: int, out: Any
+) -> None:
+    """Add X_tᵀ(d_t∘(X_t V)) to out, X_t being the users from start to stop."""
+    width = V.shape[1]
+    y = np.empty(width, V.dtype)
+    for user in range(start, stop):
+        if d[user] == 0:
+            continue
+        y[:] = 0
+        for p in range(indptr[user], indptr[user + 1]):
+            x = data[p]
+            v = V[indices[p]]
+            for k in range(width):
+                y[k] += x * v[k]
+        for p in range(indptr[user], indptr[user + 1]):
+            x = data[p] * d[user]
+            o = out[indices[p]]
+            for k in range(width):
+                o[k] += x * y[k]
+
+
 def _add_weighted_gram(
     indptr: Any, indices: Any, data: Any, half_w: Any, V: Any, start: int, stop: int, out: Any
 ) -> None:
@@ -98,9 +120,10 @@ def sweep(
     V: NDArray[Any],
     weights: NDArray[Any] | None = None,
     *,
+    row_weights: NDArray[Any] | None = None,
     threads: int | None = None,
 ) -> NDArray[Any]:
-    """One read of X: XᵀXV, or ½(w∘XᵀXV + XᵀX(w∘V)) where weights are given.
+    """One read of X: XᵀXV, ½(w∘XᵀXV + XᵀX(w∘V)) with weights, Xᵀ(d∘XV) with row weights.
 
     Parameters
     ----------
@@ -109,12 +132,18 @@ def sweep(
     V : ndarray of shape (n_items, width)
         C order; the arithmetic is done in its dtype.
     weights : ndarray of shape (n_items,), optional
-        w, in V's dtype.
+        w, in V's dtype; not together with row weights.
+    row_weights : ndarray of shape (n_users,), optional
+        d, of any sign, in V's dtype.
     threads : int, optional
         All cores by default. The order of the sum, and so its last bits, depends on it.
     """
-    loop = _compiled(_add_gram if weights is None else _add_weighted_gram)
-    operands = [V] if weights is None else [weights * V.dtype.type(0.5), V]
+    if row_weights is not None:
+        loop, operands = _compiled(_add_row_weighted_gram), [row_weights, V]
+    elif weights is not None:
+        loop, operands = _compiled(_add_weighted_gram), [weights * V.dtype.type(0.5), V]
+    else:
+        loop, operands = _compiled(_add_gram), [V]
     ranges = user_ranges(X.indptr, threads or thread_count())
 
     def run(part: int) -> NDArray[Any]:

@@ -1,0 +1,429 @@
+"""Symmetric matrices A_1, …, A_k that are known by their products: groups of items or of rows.
+
+A family returns A(y) = Σ y_g A_g as an operator, and VᵀA_gV for every g from one pass over the
+data. Groups of items weight the columns of X, groups of rows its rows.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from equipoise.spectral import tall
+from equipoise.spectral.eigen import Operator
+from equipoise.spectral.gram import DenseGram, Gram, SparseGram
+from equipoise.spectral.tall import Block, Floats
+
+
+class Family(Protocol):
+    """k symmetric matrices of one size."""
+
+    size: int
+    k: int
+
+    def operator(self, y: Floats) -> FamilyOperator:
+        """Return A(y) = Σ y_g A_g."""
+
+    def image(self, V: Floats) -> Floats:
+        """Return what `compress` needs of V: linear in V, one column per column of V."""
+
+    def compress(self, V: Floats, image: Floats) -> Floats:
+        """Return VᵀA_gV for every g, of shape (k, q, q)."""
+
+
+class FamilyOperator(Operator, Protocol):
+    """A(y) in units of `scale`, which small families can also return as a matrix."""
+
+    @property
+    def scale(self) -> float:
+        """A(y) is `scale` times what products return."""
+
+    def dense(self) -> Floats | None:
+        """Return A(y) / scale as a matrix; None where that is not worthwhile."""
+
+
+class MatrixFamily:
+    """Symmetric matrices in memory.
+
+    Parameters
+    ----------
+    matrices : array-like of shape (k, size, size)
+        A_g, float64.
+
+    Examples
+    --------
+    >>> family = MatrixFamily([np.eye(2), np.diag([3.0, 1.0])])
+    >>> family.operator(np.array([1.0, 2.0])).dense().tolist()
+    [[7.0, 0.0], [0.0, 3.0]]
+    """
+
+    def __init__(self, matrices: Any) -> None:
+        self.A = np.asarray(matrices, dtype=np.float64)
+        self.k, self.size = self.A.shape[0], self.A.shape[1]
+
+    def operator(self, y: Floats) -> FamilyOperator:
+        """Return A(y)."""
+        return _MatrixOperator(np.tensordot(y, self.A, 1))
+
+    def image(self, V: Floats) -> Floats:
+        """Return V itself: products with small matrices are cheap."""
+        return V
+
+    def compress(self, V: Floats, image: Floats) -> Floats:  # noqa: ARG002
+        """Return VᵀA_gV."""
+        return _symmetric(V.T @ (self.A @ V))
+
+
+class ItemFamily:
+    """A_g = ½(D_gC + CD_g) with C = XᵀX and D_g = diag(s_·g): groups of columns.
+
+    A(y) is the matrix of Item-Weighted PCA with weights Sy, of any sign.
+
+    Parameters
+    ----------
+    gram : Gram
+        Products with XᵀX.
+    membership : ndarray of shape (n_items, k)
+        S: how much each column counts in each group, scale included.
+    """
+
+    def __init__(self, gram: Gram, membership: Floats) -> None:
+        self.gram, self.S = gram, membership
+        self.size, self.k = membership.shape
+
+    def operator(self, y: Floats) -> FamilyOperator:
+        """Return A(y) in the units of the data."""
+        return _WeightedOperator(self.gram, self.S @ y)
+
+    def image(self, V: Floats) -> Floats:
+        """Return XᵀXV: one pass over the data."""
+        return self.gram.product(np.ascontiguousarray(V)) * self.gram.scale
+
+    def compress(self, V: Floats, image: Floats) -> Floats:
+        """Return VᵀA_gV."""
+        products = [tall.inner(V, self.S[:, g, None] * image) for g in range(self.k)]
+        return _symmetric(np.stack(products))
+
+
+class RowGroups(Protocol):
+    """Groups of the rows of X, in memory or in blocks.
+
+    Attributes
+    ----------
+    n_items, k : int
+        Columns of X, number of groups.
+    sizes : ndarray of shape (k,)
+        n_g: Σ over the rows of their membership.
+    sums : ndarray of shape (k, n_items)
+        Sum of the rows of each group.
+    energies : ndarray of shape (k,)
+        Sum of squares of each group's rows.
+    """
+
+    n_items: int
+    k: int
+    sizes: Floats
+    sums: Floats
+    energies: Floats
+
+    def gram(self, y: Floats) -> Gram:
+        """Return products with Xᵀ diag(d) X, d = Sy."""
+
+    def image(self, V: Floats) -> Floats:
+        """Return what `compress` needs of V."""
+
+    def compress(self, V: Floats, image: Floats) -> Floats:
+        """Return Σ_u s_ug (Vᵀx_u)(Vᵀx_u)ᵀ for every group."""
+
+    def select(self, group: int) -> Gram:
+        """Return products with C_g alone, reading no other rows where that is possible."""
+
+
+class MatrixRowGroups:
+    """Groups of the rows of a sparse matrix in memory.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n, n_items)
+        Canonical.
+    membership : csr_array of shape (n, k)
+        S ≥ 0: how much each row counts in each group. A row of zeros belongs to no group.
+    """
+
+    def __init__(self, X: sp.csr_array, membership: sp.csr_array) -> None:
+        self.X, self._gram = X, SparseGram(X)
+        self.S = sp.csc_array(membership, dtype=np.float64)
+        self.n_items, self.k = X.shape[1], membership.shape[1]
+        self.sizes, self.sums, self.energies = group_totals(X, self.S)
+
+    def gram(self, y: Floats) -> Gram:
+        """Return products with Xᵀ diag(Sy) X."""
+        return self._gram.row_weighted(self.S @ y)
+
+    def select(self, group: int) -> Gram:
+        """Return products with C_g."""
+        rows, weights = self._members(group)
+        gram = SparseGram(self.X[rows])
+        return gram if np.all(weights == 1.0) else gram.row_weighted(weights)
+
+    def image(self, V: Floats) -> Floats:
+        """Return XV: one pass over the data."""
+        Y: Floats = self.X @ V
+        return Y.astype(np.float64, copy=False)
+
+    def compress(self, V: Floats, image: Floats) -> Floats:  # noqa: ARG002
+        """Return Y_gᵀ diag(s_g) Y_g with Y = XV."""
+        return compress_rows(image, self.S)
+
+    def _members(self, group: int) -> tuple[Any, Floats]:
+        part = slice(self.S.indptr[group], self.S.indptr[group + 1])
+        return self.S.indices[part], self.S.data[part]
+
+
+def group_totals(X: sp.csr_array, S: sp.csc_array) -> tuple[Floats, Floats, Floats]:
+    """Sizes, sums of rows and sums of squares of every group."""
+    sizes = np.asarray(S.sum(axis=0), dtype=np.float64).ravel()
+    sums = np.asarray((S.T @ X.astype(np.float64, copy=False)).todense())
+    squares = sp.csr_array((X.data.astype(np.float64) ** 2, X.indices, X.indptr), shape=X.shape)
+    energies: Floats = S.T @ np.asarray(squares.sum(axis=1)).ravel()
+    return sizes, sums, energies
+
+
+def compress_rows(Y: Floats, S: sp.csc_array) -> Floats:
+    """Σ_u s_ug y_u y_uᵀ for every column g of S.
+
+    Examples
+    --------
+    >>> Y, S = np.array([[1.0], [2.0], [3.0]]), sp.csc_array([[1.0, 0], [0, 1], [1, 0]])
+    >>> compress_rows(Y, S).ravel().tolist()
+    [10.0, 4.0]
+    """
+    found = np.empty((S.shape[1], Y.shape[1], Y.shape[1]))
+    for g in range(S.shape[1]):
+        part = slice(S.indptr[g], S.indptr[g + 1])
+        rows = Y[S.indices[part]]
+        found[g] = rows.T @ (S.data[part, None] * rows)
+    return found
+
+
+class RowFamily:
+    """A_g = c_g (X_gᵀX_g − n_g μ_g μ_gᵀ), the second term only if centered: groups of rows.
+
+    Parameters
+    ----------
+    rows : RowGroups
+        The rows and their groups.
+    scale : ndarray of shape (k,)
+        c_g, e.g. 1/n_g for averages.
+    center : bool
+        Subtract the mean μ_g of each group.
+    """
+
+    def __init__(self, rows: RowGroups, scale: Floats, *, center: bool = False) -> None:
+        self.rows, self.scale, self.center = rows, scale, center
+        self.size, self.k = rows.n_items, rows.k
+
+    @cached_property
+    def _means(self) -> Floats:
+        means: Floats = self.rows.sums / self.rows.sizes[:, None]
+        return means
+
+    def operator(self, y: Floats) -> FamilyOperator:
+        """Return A(y): rows weighted by d, and a correction of rank k if centered."""
+        return self._operator(self.rows.gram(y * self.scale), y * self.scale * self.rows.sizes)
+
+    def alone(self, group: int) -> FamilyOperator:
+        """Return A_g of one group."""
+        counts = np.zeros(self.k)
+        counts[group] = self.rows.sizes[group]
+        return self._operator(self.rows.select(group), counts, self.scale[group])
+
+    def _operator(self, gram: Gram, counts: Floats, factor: float = 1.0) -> FamilyOperator:
+        plain = _WeightedOperator(gram, np.full(self.size, factor))
+        return LowRankOperator(plain, self._means, -counts * factor) if self.center else plain
+
+    def image(self, V: Floats) -> Floats:
+        """Return XV or V, whichever `rows` needs."""
+        return self.rows.image(V)
+
+    def compress(self, V: Floats, image: Floats) -> Floats:
+        """Return VᵀA_gV."""
+        B = self.rows.compress(V, image)
+        if self.center:
+            M = self._means @ V
+            B = B - self.rows.sizes[:, None, None] * (M[:, :, None] * M[:, None, :])
+        return _symmetric(self.scale[:, None, None] * B)
+
+
+class Combined:
+    """A'_i = Σ_g T_ig A_g: other functionals of the same groups, such as their differences.
+
+    Parameters
+    ----------
+    family : Family
+        A_g.
+    T : ndarray of shape (k', k)
+        Coefficients, of any sign.
+    """
+
+    def __init__(self, family: Family, T: Floats) -> None:
+        self.family, self.T = family, np.asarray(T, dtype=np.float64)
+        self.size, self.k = family.size, self.T.shape[0]
+
+    def operator(self, y: Floats) -> FamilyOperator:
+        """Return A'(y) = A(Tᵀy)."""
+        return self.family.operator(self.T.T @ y)
+
+    def image(self, V: Floats) -> Floats:
+        """Return the image of the family."""
+        return self.family.image(V)
+
+    def compress(self, V: Floats, image: Floats) -> Floats:
+        """Return VᵀA'_iV."""
+        return np.tensordot(self.T, self.family.compress(V, image), 1)
+
+
+class Deflated:
+    """ΠA_gΠ with Π = I − NNᵀ: the family on the complement of some directions.
+
+    Parameters
+    ----------
+    family : Family
+        A_g.
+    N : ndarray of shape (size, any)
+        Orthonormal.
+    """
+
+    def __init__(self, family: Family, N: Floats) -> None:
+        self.family, self.N = family, N
+        self.size, self.k = family.size, family.k
+
+    def operator(self, y: Floats) -> FamilyOperator:
+        """Return ΠA(y)Π."""
+        return DeflatedOperator(self.family.operator(y), self.N)
+
+    def image(self, V: Floats) -> Floats:
+        """Return the image of ΠV."""
+        return self.family.image(remove(self.N, V))
+
+    def compress(self, V: Floats, image: Floats) -> Floats:
+        """Return VᵀΠA_gΠV."""
+        return self.family.compress(remove(self.N, V), image)
+
+
+class _MatrixOperator:
+    """A dense symmetric matrix."""
+
+    working_dtype = np.dtype(np.float64)
+
+    def __init__(self, M: Floats) -> None:
+        self.M, self.size, self.sweeps, self.scale = M, len(M), 0, 1.0
+
+    def __call__(self, V: Block) -> Block:
+        """Return MV."""
+        self.sweeps += 1
+        product: Block = self.M @ V
+        return product
+
+    def dense(self) -> Floats | None:
+        """Return M."""
+        return self.M
+
+
+class _WeightedOperator:
+    """½(DG + GD) / scale for a Gram operator G and weights of any sign."""
+
+    def __init__(self, gram: Gram, weights: Floats) -> None:
+        self.gram, self.size, self.sweeps = gram, gram.n_items, 0
+        self.largest = max(float(np.abs(weights).max()), np.finfo(np.float64).tiny)
+        self.weights = weights / self.largest
+        self.scale = self.largest * gram.scale
+        self.working_dtype = gram.working_dtype
+
+    @cached_property
+    def _product(self) -> Any:
+        uniform = bool(np.all(self.weights == 1.0))
+        return self.gram.product if uniform else self.gram.weighted_product(self.weights)
+
+    def __call__(self, V: Block) -> Block:
+        """Return the product: one pass over the data."""
+        self.sweeps += 1
+        product: Block = self._product(V)
+        return product
+
+    def dense(self) -> Floats | None:
+        """Return the matrix where the Gram operator has one."""
+        if not isinstance(self.gram, DenseGram):
+            return None
+        return self.gram.weighted_matrix(self.weights)
+
+
+class LowRankOperator:
+    """M + Fᵀ diag(c) F for few rows F."""
+
+    def __init__(self, operator: FamilyOperator, F: Floats, coefficients: Floats) -> None:
+        self.operator, self.F, self.coefficients = operator, F, coefficients / operator.scale
+        self.size, self.scale = operator.size, operator.scale
+
+    @property
+    def sweeps(self) -> int:
+        """Passes over the data so far."""
+        return self.operator.sweeps
+
+    @property
+    def working_dtype(self) -> np.dtype[Any]:
+        """Float64: the correction may cancel leading digits."""
+        return np.dtype(np.float64)
+
+    def __call__(self, V: Block) -> Block:
+        """Return the product."""
+        F, c = self.F.astype(V.dtype, copy=False), self.coefficients.astype(V.dtype, copy=False)
+        corrected: Block = self.operator(V) + F.T @ (c[:, None] * (F @ V))
+        return corrected
+
+    def dense(self) -> Floats | None:
+        """Return the matrix if M has one."""
+        M = self.operator.dense()
+        return None if M is None else M + self.F.T @ (self.coefficients[:, None] * self.F)
+
+
+class DeflatedOperator:
+    """ΠMΠ with Π = I − NNᵀ."""
+
+    def __init__(self, operator: FamilyOperator, N: Floats) -> None:
+        self.operator, self.N = operator, N
+        self.size, self.scale = operator.size, operator.scale
+
+    @property
+    def sweeps(self) -> int:
+        """Passes over the data so far."""
+        return self.operator.sweeps
+
+    @property
+    def working_dtype(self) -> np.dtype[Any]:
+        """Float64, in which the removed directions stay removed."""
+        return np.dtype(np.float64)
+
+    def __call__(self, V: Block) -> Block:
+        """Return the product."""
+        return remove(self.N, self.operator(remove(self.N, V)))
+
+    def dense(self) -> Floats | None:
+        """Return the matrix if M has one."""
+        M = self.operator.dense()
+        return None if M is None else remove(self.N, remove(self.N, M).T)
+
+
+def remove(N: Floats, V: Block) -> Block:
+    """(I − NNᵀ)V, twice for orthogonality to rounding."""
+    N = N.astype(V.dtype, copy=False)
+    for _ in range(2):
+        V = V - N @ (N.T @ V)
+    return V
+
+
+def _symmetric(B: Floats) -> Floats:
+    return (B + B.transpose(0, 2, 1)) / 2
