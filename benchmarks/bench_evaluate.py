@@ -70,9 +70,10 @@ class Inputs(NamedTuple):
 
 def load_inputs(data: DataSet) -> Inputs:
     """Split as the paper does, and fit once."""
+    from equipoise.evaluation.prefixes import Prefixes
+
     from equipoise import ItemWeightedPCA
     from equipoise.data import holdout
-    from equipoise.evaluation.prefixes import Prefixes
 
     split = holdout(data.load())
     train = split.train_validation.matrix.astype(np.float64)
@@ -99,6 +100,7 @@ def _for_implicit(matrix: Any) -> Any:
 def ours(inputs: Inputs) -> dict[str, float]:
     """Top 20 of everybody, then recall, precision, NDCG, MRR, MAP and hit rate."""
     from equipoise.evaluation.prefixes import top_items_by_rank
+
     from equipoise.metrics import ranking_metrics
 
     lists = top_items_by_rank(inputs.prefixes, inputs.train, [RANK], K)[0]

@@ -45,9 +45,9 @@ def line(model: Variant) -> dict[str, object]:
     at = model.ranks.index(RANK)
     return {
         "model": model.label,
-        "famous, copied from themselves": model.diagonal["high"][at],
-        "niche, left unexplained": model.error["low"][at],
-        "niche, told from others (AUC)": model.auc["low"][at],
+        "famous, copied from themselves": model.diagonal["popular"][at],
+        "niche, left unexplained": model.error["niche"][at],
+        "niche, told from others (AUC)": model.auc["niche"][at],
         "components owned by one artist": len(model.owned),
     }
 

@@ -10,9 +10,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from equipoise import audit as audit
+    from equipoise import metrics as metrics
     from equipoise.data.catalog import load_dataset as load_dataset
     from equipoise.data.interactions import Interactions as Interactions
     from equipoise.data.split import holdout as holdout
+    from equipoise.evaluation import compare as compare
     from equipoise.evaluation import evaluate as evaluate
     from equipoise.evaluation import tune as tune
     from equipoise.exceptions import EquipoiseError as EquipoiseError
@@ -38,6 +41,7 @@ _HOME = {
     "Interactions": "equipoise.data.interactions",
     "holdout": "equipoise.data.split",
     "load_dataset": "equipoise.data.catalog",
+    "compare": "equipoise.evaluation",
     "evaluate": "equipoise.evaluation",
     "tune": "equipoise.evaluation",
     "EquipoiseError": "equipoise.exceptions",
@@ -58,10 +62,14 @@ _HOME = {
     "solve_sdp": "equipoise.models.sdp",
 }
 
-__all__ = ["__version__", *_HOME]
+_MODULES = ("audit", "metrics")
+
+__all__ = ["__version__", *_MODULES, *_HOME]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"equipoise.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'equipoise' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

@@ -81,7 +81,7 @@ def test_items_that_always_come_together_tell_of_each_other_and_a_lonely_one_tel
 
 def test_numbers_equal_direct_calls_of_the_metrics(found, split):
     X = split.train_validation.matrix
-    groups = m.popularity_groups(X, "mass")
+    groups = m.popularity_groups(X, "interactions")
     models = {
         "pca": VanillaPCA(RANK),
         "normalized": NormalizedPCA(RANK),
@@ -121,7 +121,7 @@ def test_accuracy_is_that_of_recommended_lists_on_the_held_out_items(found, spli
     for name in ("recall", "ndcg", "precision", "mrr"):
         assert got.accuracy[name][at] == pytest.approx(table[f"{name}@{K}"].value)
     counts = m.recommendation_counts(top, 60)
-    assert got.accuracy["coverage"][at] == m.catalogue_coverage(counts).value
+    assert got.accuracy["coverage"][at] == m.catalog_coverage(counts).value
     assert got.accuracy["gini"][at] == pytest.approx(m.gini(counts).value)
     users = np.bincount(X.indices, minlength=60)
     assert got.accuracy["arp"][at] == pytest.approx(m.average_popularity(top, users).value)
@@ -238,7 +238,7 @@ def test_heavy_users_have_their_rows_divided_unless_told_otherwise():
     ],
     ids=["one entry", "one item", "two strangers", "an item nobody touched", "all alike"],
 )
-@pytest.mark.parametrize("groups", ["mass", "items"])
+@pytest.mark.parametrize("groups", ["interactions", "items"])
 def test_tiny_data_are_audited_with_what_is_defined(X, groups):
     found = audit(Interactions.from_sparse(sp.csr_array(X)), groups=groups)
     assert found.settings.rank <= min(np.shape(X))
@@ -296,7 +296,7 @@ def test_names_and_progress_are_passed_on():
         ({"rank": "many"}, "got 'many'"),
         ({"gamma": float("nan")}, "gamma must be a finite number, got nan"),
         ({"gamma": "-1"}, "gamma must be a finite number"),
-        ({"groups": "thirds"}, "groups must be 'mass' or 'items', got 'thirds'"),
+        ({"groups": "thirds"}, "groups must be 'interactions' or 'items', got 'thirds'"),
         ({"k": 0}, "k must be a whole number of at least 1, got 0"),
         ({"seed": -1}, "seed"),
     ],

@@ -67,22 +67,22 @@ def test_neighbours_of_a_sample_are_positions_in_it(sampled):
 def test_sampled_audits_are_repeatable(sampled):
     again = sampled_audit()
     np.testing.assert_array_equal(again.items.columns, sampled.items.columns)
-    np.testing.assert_array_equal(again.variants[3].auc["low"], sampled.variants[3].auc["low"])
+    np.testing.assert_array_equal(again.variants[3].auc["niche"], sampled.variants[3].auc["niche"])
 
 
 def test_means_of_a_whole_sample_are_the_plain_means():
     rng = np.random.default_rng(0)
-    groups = m.ItemGroups(("high", "low"), [0] * 3 + [1] * 7)
+    groups = m.ItemGroups(("popular", "niche"), [0] * 3 + [1] * 7)
     values = rng.random((2, 10))
     values[:, 4] = np.nan
     got = by_group_of_sample(values, groups, np.arange(10))
     mean = m.mean_by_group(values, groups)
     np.testing.assert_allclose(got["all"], mean.overall)
-    np.testing.assert_allclose(got["low"], mean.by_group["low"])
+    np.testing.assert_allclose(got["niche"], mean.by_group["niche"])
 
 
 def test_the_mean_of_all_weighs_groups_by_their_size_not_by_their_sample():
-    groups = m.ItemGroups(("high", "low"), [0] * 10 + [1] * 90)
+    groups = m.ItemGroups(("popular", "niche"), [0] * 10 + [1] * 90)
     sample = np.array([0, 1, 10, 11])
     got = by_group_of_sample(np.array([[1.0, 1.0, 0.0, 0.0]]), groups, sample)
     assert got["all"][0] == pytest.approx(0.1)

@@ -65,9 +65,9 @@ def test_the_report_has_the_published_numbers_of_both_mechanisms(found):
         measured = (
             got.specialization[at],
             got.auc["all"][at],
-            got.auc["low"][at],
+            got.auc["niche"][at],
             got.precision["all"][at],
-            got.precision["low"][at],
+            got.precision["niche"][at],
         )
         assert measured == pytest.approx(expected, abs=6e-5), key
 
@@ -87,7 +87,7 @@ def test_the_verdict_tells_both_mechanisms(found):
     assert "It memorises popular items: 96% of one is copied from itself" in text
     assert "lowers specialization from 0.193 to 0.146 (-24%)" in text
     pca = variant(found, "pca")
-    assert pca.halving["low"] > 50 * pca.halving["high"]
+    assert pca.halving["niche"] > 50 * pca.halving["popular"]
     assert len(pca.owned) > 10 > len(variant(found, "item-weighted:-1").owned)
 
 

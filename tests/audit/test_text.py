@@ -32,9 +32,9 @@ def test_json_says_what_the_findings_hold(found, record):
     assert [each["key"] for each in record["models"]] == [each.key for each in found.variants]
     pca = found.variants[0]
     told = record["models"][0]
-    np.testing.assert_allclose(told["diagonal"]["high"], pca.diagonal["high"], rtol=1e-5)
+    np.testing.assert_allclose(told["diagonal"]["popular"], pca.diagonal["popular"], rtol=1e-5)
     np.testing.assert_allclose(told["accuracy"]["ndcg"], pca.accuracy["ndcg"], rtol=1e-5)
-    assert told["components_to_halve"]["low"] == pytest.approx(pca.halving["low"], rel=1e-5)
+    assert told["components_to_halve"]["niche"] == pytest.approx(pca.halving["niche"], rel=1e-5)
     assert record["verdict"]["advice"]["command"] == found.verdict.advice.command
     assert len(record["items"]) == 60
     assert len(record["users"]) == len(found.users)
@@ -46,7 +46,7 @@ def test_json_of_an_item_has_its_numbers_and_what_changed(found, record):
     at = pca.ranks.index(4)
     assert item["id"] == found.items.ids[7]
     assert item["users"] == found.items.n_users[7]
-    assert item["group"] in ("high", "medium", "low")
+    assert item["group"] in ("popular", "medium", "niche")
     assert ours.key == "item-weighted:-1"
     change = ours.diagonal_by_item[at, 7] - pca.diagonal_by_item[at, 7]
     assert item["changed"]["diagonal"] == pytest.approx(change, rel=1e-5)

@@ -45,8 +45,8 @@ def test_both_mechanisms_are_found_in_data_that_have_them_by_construction(found)
     text = said(found.verdict)
     pca = found.variants[0]
     at = pca.ranks.index(8)
-    assert pca.diagonal["high"][at] > 0.9 > 0.1 > pca.diagonal["low"][at]
-    assert pca.halving["low"] > 10 * pca.halving["high"]
+    assert pca.diagonal["popular"][at] > 0.9 > 0.1 > pca.diagonal["niche"][at]
+    assert pca.halving["niche"] > 10 * pca.halving["popular"]
     assert "PCA fails niche items" in text
     assert "It memorises popular items" in text
     assert "lowers specialization" in text
@@ -57,9 +57,9 @@ def test_the_three_headlines_are_waiting_copying_and_accuracy(found):
     first, second, third = found.verdict.headlines
     pca, ours = found.variants[0], found.variants[4]
     at = pca.ranks.index(8)
-    ratio = pca.halving["low"] / pca.halving["high"]
+    ratio = pca.halving["niche"] / pca.halving["popular"]
     assert first.number == f"{ratio:.0f}×"
-    assert second.number == f"{pca.diagonal['high'][at]:.0%}"
+    assert second.number == f"{pca.diagonal['popular'][at]:.0%}"
     best = re.search(r"(\d+) for PCA, (\d+) for Item-Weighted PCA", third.says)
     theirs, own = (int(rank) for rank in best.groups())
     before = pca.accuracy["ndcg"][pca.ranks.index(theirs)]
@@ -131,7 +131,7 @@ def test_a_reader_who_divides_finds_the_ratio_of_the_headline(found):
     pca = found.variants[0]
     waits = replace(
         pca,
-        halving={**pca.halving, "high": 7 / 3, "low": 63.0},
+        halving={**pca.halving, "popular": 7 / 3, "niche": 63.0},
         not_halved=dict.fromkeys(pca.not_halved, 0),
     )
     variants = [waits, *found.variants[1:]]
@@ -154,7 +154,7 @@ def test_a_model_that_treats_all_alike_is_not_accused(found):
 
 def test_popular_items_may_be_the_ones_that_fail(found):
     pca = found.variants[0]
-    error = {**everywhere(pca.error, 0.2), "high": np.full_like(pca.error["high"], 0.9)}
+    error = {**everywhere(pca.error, 0.2), "popular": np.full_like(pca.error["popular"], 0.9)}
     variants = [replace(pca, error=error), *found.variants[1:]]
     text = said(judge(found.portrait, found.settings, variants, None, normalized=False))
     assert "PCA fails popular items, not niche ones" in text
@@ -173,7 +173,7 @@ def test_models_are_compared_at_the_rank_that_suits_each_as_well(found):
 
 def test_a_lower_bound_is_told_as_one(found):
     pca = found.variants[0]
-    open_end = replace(pca, not_halved={**pca.not_halved, "low": 3})
+    open_end = replace(pca, not_halved={**pca.not_halved, "niche": 3})
     variants = [open_end, *found.variants[1:]]
     verdict = judge(found.portrait, found.settings, variants, None, normalized=False)
     assert verdict.headlines[0].number.startswith("≥ ")
@@ -182,12 +182,12 @@ def test_a_lower_bound_is_told_as_one(found):
 
 def test_two_lower_bounds_are_not_made_a_ratio(found):
     pca = found.variants[0]
-    open_ends = replace(pca, not_halved={**pca.not_halved, "low": 3, "high": 1})
+    open_ends = replace(pca, not_halved={**pca.not_halved, "niche": 3, "popular": 1})
     variants = [open_ends, *found.variants[1:]]
     verdict = judge(found.portrait, found.settings, variants, None, normalized=False)
     first = verdict.headlines[0]
     assert "×" not in first.number
-    assert first.number == f"{pca.error['low'][pca.ranks.index(8)]:.0%}"
+    assert first.number == f"{pca.error['niche'][pca.ranks.index(8)]:.0%}"
     assert "of a niche item is left unexplained" in first.says
 
 
@@ -230,7 +230,7 @@ def test_of_equal_settings_the_smaller_rank_then_the_gamma_nearer_to_zero_is_tak
     from equipoise.audit.plan import study
 
     data = listening(n_users=200, n_items=60, seed=1)
-    prepared = study(data, groups="mass", seed=0, normalize=None, n_ranks=1)
+    prepared = study(data, groups="interactions", seed=0, normalize=None, n_ranks=1)
     found = choose(prepared, (0.0, -1e-12), (3,), 10, Steps(NoProgress()))
     assert found is not None
     assert found.ndcg[0, 0] == found.ndcg[1, 0]

@@ -11,11 +11,11 @@ from equipoise import Interactions, ItemWeightedPCA, NormalizedPCA, VanillaPCA
 from equipoise.data.backends.dask import connect
 from equipoise.data.block_ops import block_product
 from equipoise.data.catalog import load_dataset
-from equipoise.evaluation.by_block import user_metrics
 from equipoise.exceptions import ClusterError, InvalidDataError, InvalidParameterError
-from equipoise.metrics.by_block import item_auc_by_block, item_error_by_block
+from equipoise.metrics import item_auc, item_error
 from equipoise.models.lists import write_lists
 from tests.backends.conftest import shuffled_rows
+from tests.backends.measuring import user_metrics
 from tests.backends.object_store import object_store
 from tests.backends.slow_models import wait_until
 from tests.backends.subspaces import assert_same_model
@@ -149,11 +149,11 @@ def test_everything_measured_on_the_papers_data_is_what_the_local_path_measures(
     )
     U, X = model.components_.T, theirs.train.matrix
     np.testing.assert_allclose(
-        item_error_by_block(ours.train, U), equipoise.metrics.item_error(X, U), atol=1e-9
+        item_error(ours.train, U), equipoise.metrics.item_error(X, U), atol=1e-9
     )
     items = np.arange(0, local.n_items, 37)
     np.testing.assert_allclose(
-        item_auc_by_block(ours.train, U, items=items),
+        item_auc(ours.train, U, items=items),
         equipoise.metrics.item_auc(X, U, items=items),
         atol=1e-5,
     )
@@ -240,7 +240,7 @@ def test_a_cluster_prepares_splits_and_measures_like_the_local_path(spread, loca
     )
     U = model.components_.T
     np.testing.assert_allclose(
-        item_auc_by_block(split.train, U, items=[0, 5]),
+        item_auc(split.train, U, items=[0, 5]),
         equipoise.metrics.item_auc(expected.train.matrix, U, items=[0, 5]),
         atol=1e-4,
     )

@@ -22,7 +22,7 @@ from equipoise.audit.findings import (
     Verdict,
 )
 
-GROUPS = ("high", "medium", "low")
+GROUPS = ("popular", "medium", "niche")
 METRICS = ("recall", "ndcg", "precision", "mrr", "arp", "aplt", "coverage", "gini")
 GAMMAS = (0.0, -0.5, -1.0, -1.5, -2.0)
 
@@ -89,7 +89,7 @@ def findings(
             popularity_curve=np.stack([np.linspace(0, 1, 11), np.linspace(0, 1, 11) ** 0.4], 1),
             groups=tuple(map(Group, GROUPS, sizes.tolist(), shares)),
         ),
-        settings=Settings(ranks[-2], words, -1.0, 5, "mass", 0, (words, "Second note.")),
+        settings=Settings(ranks[-2], words, -1.0, 5, "interactions", 0, (words, "Second note.")),
         variants=variants,
         items=Items(
             ids=_repeated(ids, n_items, "item-{}"),

@@ -94,9 +94,9 @@ def test_the_charts_show_the_numbers_that_were_found(report, findings):
     by_key = {key: (x, y) for key, x, y in traces}
     x, y = by_key["item-weighted:-1"]
     assert x == list(weighted.ranks)
-    np.testing.assert_allclose(y, weighted.error["low"], atol=1e-5)
+    np.testing.assert_allclose(y, weighted.error["niche"], atol=1e-5)
     gist = report.page.text_content("#chart-error-gist")
-    assert f"Item-Weighted PCA (γ\u00a0−1) {weighted.error['low'][1]:.2f}" in gist
+    assert f"Item-Weighted PCA (γ\u00a0−1) {weighted.error['niche'][1]:.2f}" in gist
 
 
 def test_a_model_hidden_in_the_legend_is_hidden_everywhere(report):
@@ -191,8 +191,8 @@ def test_search_that_finds_nothing_says_so(report):
 
 
 def test_the_group_filter_keeps_one_group(report):
-    report.page.select_option("#group", label="low")
-    assert {row[3] for row in report.rows()} == {"low"}
+    report.page.select_option("#group", label="niche")
+    assert {row[3] for row in report.rows()} == {"niche"}
     assert report.page.text_content("#found") == "40 items, of 60"
 
 

@@ -50,7 +50,7 @@ def test_json_is_alone_on_stdout_and_csv_holds_every_group(table, capsys, tmp_pa
     assert told["complete"]
     with open(path, newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["group"] for row in rows] == ["all", "high", "medium", "low"]
+    assert [row["group"] for row in rows] == ["all", "popular", "medium", "niche"]
     assert [float(row["value"]) for row in rows] == [row["value"] for row in told["rows"]]
 
 
@@ -67,7 +67,18 @@ def test_gammas_and_the_preparation_of_the_data_are_options(table, capsys):
     )
     prepared = ("--binarize", "--min-items-per-user", "3", "--min-users-per-item", "3")
     assert (
-        call(table, "--json", "--ranks", "2", *options, *prepared, "-k", "5,10", "--empty", "zero")
+        call(
+            table,
+            "--json",
+            "--ranks",
+            "2",
+            *options,
+            *prepared,
+            "-k",
+            "5,10",
+            "--zero-division",
+            "0",
+        )
         == 0
     )
     rows = json.loads(capsys.readouterr().out)["rows"]
@@ -79,7 +90,7 @@ def test_any_model_of_the_registry_can_be_named(table, capsys):
     options = ("--models", "ease,gfcf,popularity", "--ranks", "2,4", "--metrics", "recall")
     assert call(table, "--json", *options) == 0
     told = json.loads(capsys.readouterr().out)
-    assert [(row["model"], row["rank"]) for row in told["rows"]] == [
+    assert [(row["model"], row["n_components"]) for row in told["rows"]] == [
         ("EASE", None),
         ("GF-CF", 2),
         ("GF-CF", 4),

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from equipoise import metrics as m
 from equipoise.data import Interactions, holdout
 from equipoise.evaluation import evaluate, tune
-from equipoise.evaluation.jobs import models_by_key
+from equipoise.evaluation.plan import models_by_key
 from equipoise.exceptions import InvalidParameterError, MissingExtraError
 from equipoise.models import (
     EASE,
@@ -37,37 +37,39 @@ def by_hand(model, split, metric):
 
 @pytest.mark.parametrize("model", [EASE(10.0), ItemKNN(20), Popularity()], ids=str)
 def test_a_model_without_a_rank_is_fitted_once(split, model):
-    results = evaluate(split, {"it": model}, ranks=[2, 4], metrics=["ndcg", "recall"])
-    assert [(row.rank, row.gamma) for row in results] == [(None, None)] * 2
+    results = evaluate(split, {"it": model}, metrics=["ndcg", "recall"])
+    assert [row.settings for row in results] == [{}, {}]
     assert results.value("ndcg") == by_hand(model, split, m.ndcg_at_k)
     assert results.value("recall") == by_hand(model, split, m.recall_at_k)
 
 
 @pytest.mark.parametrize("model", [GFCF(), IPSMF(iterations=3)], ids=str)
 def test_a_model_whose_ranks_are_not_nested_is_fitted_rank_by_rank(split, model):
-    results = evaluate(split, {"it": model}, ranks=[2, 5], metrics=["ndcg"])
-    assert [row.rank for row in results] == [2, 5]
+    results = evaluate(split, {"it": model}, grid={"n_components": [2, 5]}, metrics=["ndcg"])
+    assert [row.settings["n_components"] for row in results] == [2, 5]
     for rank in (2, 5):
         alone = model.set_params(n_components=rank)
-        assert results.value("ndcg", rank=rank) == by_hand(alone, split, m.ndcg_at_k)
+        assert results.value("ndcg", n_components=rank) == by_hand(alone, split, m.ndcg_at_k)
 
 
 def test_numbers_of_projections_are_given_for_projections_alone(split):
     models = {"pca": VanillaPCA(), "ease": EASE()}
     metrics = ["recall", "specialization", "item_auc"]
-    results = evaluate(split, models, ranks=[4], metrics=metrics)
+    results = evaluate(split, models, grid={"n_components": [4]}, metrics=metrics)
     assert {row.metric for row in results.select(model="pca")} == set(metrics)
     assert {row.metric for row in results.select(model="ease")} == {"recall"}
 
 
 def test_models_can_be_named_as_on_the_command_line(split):
-    results = evaluate(split, ["popularity", "ease", VanillaPCA()], ranks=[2], metrics=["recall"])
+    results = evaluate(
+        split, ["popularity", "ease", VanillaPCA()], grid={"n_components": [2]}, metrics=["recall"]
+    )
     assert [row.model for row in results] == ["Popularity", "EASE", "VanillaPCA"]
     assert [row.model for row in evaluate(split, "random", metrics=["recall"])] == ["Random"]
     assert list(models_by_key(["all"])) == [entry.title for entry in MODELS.values()]
     with pytest.raises(InvalidParameterError, match="unknown model 'svd'"):
         evaluate(split, ["svd"])
-    with pytest.raises(InvalidParameterError, match="two of the models are of one class"):
+    with pytest.raises(InvalidParameterError, match="two of the models"):
         evaluate(split, ["ease", "ease"])
 
 
@@ -77,15 +79,15 @@ def test_a_missing_extra_is_an_error_of_the_fit(split, monkeypatch):
     monkeypatch.setitem(sys.modules, "implicit", None)
     monkeypatch.setitem(sys.modules, "implicit.cpu.als", None)
     with pytest.raises(MissingExtraError, match=r'pip install "equipoise\[als\]"'):
-        evaluate(split, {"mf": WeightedMF()}, ranks=[2], metrics=["recall"])
+        evaluate(split, {"mf": WeightedMF()}, grid={"n_components": [2]}, metrics=["recall"])
 
 
 def test_every_fit_is_cached_by_itself(split, tmp_path, monkeypatch):
     models = {"gfcf": GFCF(), "ease": EASE()}
-    options = {"ranks": [2, 4], "metrics": ["recall"], "cache": tmp_path}
+    options = {"grid": {"n_components": [2, 4]}, "metrics": ["recall"], "cache": tmp_path}
     first = evaluate(split, models, **options)
     assert len(list(tmp_path.iterdir())) == 3
-    monkeypatch.setattr("equipoise.evaluation.runner.fitted", None)  # no fit is needed
+    monkeypatch.setattr("equipoise.evaluation.runner.Run._fitted", None)  # no fit is needed
     assert evaluate(split, models, **options) == first
 
 
@@ -127,28 +129,23 @@ def test_ranks_of_a_projection_come_from_one_fit(split, monkeypatch):
         "_learn",
         lambda self, found: (fits.append(self.n_components), original(self, found)),
     )
-    grid = {"n_components": [2, 4, 8], "gamma": [-1.0, -0.5]}
-    tuning = tune(split, "item-weighted", grid=grid, maximize="item_auc/low")
-    assert fits == [8, 8, tuning.choice.rank]  # the last on train + validation
-    assert [trial.rank for trial in tuning.trials] == [2, 4, 8, 2, 4, 8]
-    assert tuning.test.value("item_auc", group="low") <= 1
-
-
-def test_ranks_may_be_given_apart_from_the_grid(split):
-    tuning = tune(split, "gfcf", grid={"ideal_weight": [0.1, 0.3]}, ranks=[2, 4])
-    assert [(t.settings["ideal_weight"], t.rank) for t in tuning.trials] == [
-        (0.1, 2),
-        (0.1, 4),
-        (0.3, 2),
-        (0.3, 4),
-    ]
-    alone = tune(split, GFCF(n_components=3), grid={"ideal_weight": [0.1]})
-    assert alone.choice.rank == 3
+    grid = {"gamma": [-1.0, -0.5], "n_components": [2, 4, 8]}
+    tuning = tune(split, "item-weighted", grid=grid, maximize="item_auc/niche")
+    # the last on train + validation
+    assert fits == [8, 8, tuning.choice.settings["n_components"]]
+    tried = [trial.settings["n_components"] for trial in tuning.trials]
+    assert tried == [2, 4, 8, 2, 4, 8]
+    assert tuning.test.value("item_auc", group="niche") <= 1
 
 
 def test_without_a_grid_the_registrys_is_searched_within_the_catalogue(split):
     tuning = tune(split, "pca")
-    assert [trial.rank for trial in tuning.trials] == [4, 8, 16, 32]  # of 60 items
+    assert [trial.settings["n_components"] for trial in tuning.trials] == [
+        4,
+        8,
+        16,
+        32,
+    ]  # of 60 items
     ease = tune(split, "ease")
     tried = dict.fromkeys(t.settings["regularization"] for t in ease.trials)
     assert list(tried) == [*MODELS["ease"].search["regularization"]]
@@ -157,7 +154,6 @@ def test_without_a_grid_the_registrys_is_searched_within_the_catalogue(split):
 def test_a_model_with_nothing_to_choose_is_one_trial(split):
     tuning = tune(split, "popularity")
     assert [trial.settings for trial in tuning.trials] == [{}]
-    assert tuning.choice.rank is None
     assert tuning.constructor() == "Popularity()"
 
 
@@ -167,7 +163,9 @@ def test_value_transforms_are_searched_where_values_differ(world):
     counts.data = 1.0 + np.arange(counts.nnz) % 3
     data = holdout(Interactions.from_sparse(sp.csr_array(counts)))
     base = IPSMF(iterations=2)
-    tuning = tune(data, base, ranks=[2])
+    base = base.set_params(n_components=2)
+    space = [{"value_transform": base.search_space(data.train)[0]["value_transform"]}]
+    tuning = tune(data, base, grid=space)
     assert {t.settings["value_transform"] for t in tuning.trials} == {
         None,
         "binary",
@@ -179,7 +177,7 @@ def test_value_transforms_are_searched_where_values_differ(world):
 def test_an_interrupted_search_keeps_its_trials_and_goes_on(split, tmp_path):
     grid = {"regularization": [1.0, 10.0, 100.0]}
     whole = tune(split, "ease", grid=grid)
-    part = tune(split, "ease", grid=grid, cache=tmp_path, progress=InterruptAt(4, "Evaluating"))
+    part = tune(split, "ease", grid=grid, cache=tmp_path, progress=InterruptAt(1, "Tuning"))
     assert not part.complete
     assert part.test is None
     assert part.trials == whole.trials[:1]
@@ -187,9 +185,9 @@ def test_an_interrupted_search_keeps_its_trials_and_goes_on(split, tmp_path):
     rest = tune(split, "ease", grid=grid, cache=tmp_path, progress=seen)
     assert rest.trials == whole.trials
     assert rest.test == whole.test
-    assert "EASE 1/3 (regularization=1.0): from the cache" in seen.notes()
+    assert "EASE: from the cache" in seen.notes()
     with pytest.raises(KeyboardInterrupt):
-        tune(split, "ease", grid=grid, progress=InterruptAt(0, "Evaluating"))
+        tune(split, "ease", grid=grid, progress=InterruptAt(0, "Tuning"))
 
 
 def test_a_search_of_any_model_can_be_read_as_json_and_csv(split, tmp_path):
@@ -213,7 +211,7 @@ class Own(ItemItemModel):
 def test_a_model_of_ones_own_is_evaluated_and_wants_a_grid(split):
     assert evaluate(split, [Own()], metrics=["recall"]).rows[0].model == "Own"
     assert tune(split, Own(), grid={}).choice.settings == {}
-    with pytest.raises(InvalidParameterError, match="Own has no search space of its own"):
+    with pytest.raises(InvalidParameterError, match="Own has no default search space"):
         tune(split, Own())
 
 
@@ -222,11 +220,13 @@ def test_a_model_of_ones_own_is_evaluated_and_wants_a_grid(split):
     [
         ("svd", {}, "unknown model 'svd'"),
         ("ease", {"grid": {"rank": [1]}}, "EASE has no parameter 'rank' to search. It has: regul"),
-        ("ease", {"grid": {"regularization": []}}, "no values of regularization"),
-        ("ease", {"ranks": [4]}, "EASE has no parameter 'n_components'"),
-        ("ease", {"gammas": [-1.0]}, "gammas, filters, .* are the grid of 'item-weighted'"),
-        ("ease", {"maximize": "item_auc"}, "item_auc is a number of projections .* EASE is none"),
-        ("gfcf", {"grid": {"n_components": [61]}}, r"ranks must be whole numbers from 1 to 60"),
+        ("ease", {"grid": {"regularization": []}}, "at least one value of regularization"),
+        ("ease", {"maximize": "item_auc"}, "item_auc needs a projection .* EASE is not"),
+        (
+            "gfcf",
+            {"grid": {"n_components": [61]}},
+            "n_components must be a whole number from 1 to 60",
+        ),
         ("ease", {"grid": {"regularization": [-1.0]}}, "'regularization' parameter of EASE must"),
     ],
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from equipoise.evaluation import Cost, cost, evaluate
-from equipoise.evaluation.cost import Measured, Memory, parameters_kept, resident_memory
+from equipoise.evaluation.cost import Measured, Memory, resident_memory
 from equipoise.exceptions import InvalidParameterError
 from equipoise.models import EASE, GFCF, ItemKNN, ItemWeightedPCA, Popularity, VanillaPCA
 
@@ -102,16 +102,17 @@ def test_an_error_in_the_block_comes_through():
 def test_numbers_kept_are_those_of_the_arrays(split):
     X = split.train.matrix
     n_items = X.shape[1]
-    assert parameters_kept(EASE().fit(X)) == n_items**2
-    assert parameters_kept(Popularity().fit(X)) == n_items
+    assert EASE().fit(X).stored_numbers() == n_items**2
+    assert Popularity().fit(X).stored_numbers() == n_items
     neighbours = ItemKNN(5).fit(X)
-    assert parameters_kept(neighbours) == neighbours.item_weights_.nnz
+    assert neighbours.stored_numbers() == neighbours.item_weights_.nnz
 
 
 def test_every_model_and_rank_has_its_cost(split):
     models = {"iw": ItemWeightedPCA(), "gfcf": GFCF(), "ease": EASE()}
-    results = evaluate(split, models, ranks=[2, 4], gammas=[-1.0, 0.0], **OPTIONS)
-    assert [one[:3] for one in results.costs] == [
+    grid = {"gamma": [-1.0, 0.0], "n_components": [2, 4]}
+    results = evaluate(split, models, grid=grid, **OPTIONS)
+    assert [(one.model, *map(one.settings.get, grid)) for one in results.costs] == [
         ("iw", -1.0, 2),
         ("iw", -1.0, 4),
         ("iw", 0.0, 2),
@@ -126,10 +127,12 @@ def test_every_model_and_rank_has_its_cost(split):
 
 
 def test_the_numbers_kept_at_a_rank_are_those_of_a_fit_at_that_rank(split):
-    results = evaluate(split, {"pca": VanillaPCA()}, ranks=[2, 8], **OPTIONS)
+    results = evaluate(split, {"pca": VanillaPCA()}, grid={"n_components": [2, 8]}, **OPTIONS)
     alone = VanillaPCA(2).fit(split.train_validation.matrix)
-    assert results.cost(rank=2).parameters_kept == parameters_kept(alone)
-    assert results.cost(rank=8).parameters_kept > results.cost(rank=2).parameters_kept
+    assert results.cost(n_components=2).parameters_kept == alone.stored_numbers()
+    assert (
+        results.cost(n_components=8).parameters_kept > results.cost(n_components=2).parameters_kept
+    )
 
 
 def test_lists_of_others_have_no_cost(split):
@@ -149,9 +152,11 @@ def test_costs_have_no_say_in_equality_or_in_the_plain_text(split):
 
 
 def test_costs_are_selected_with_their_rows_and_found_by_column(split):
-    results = evaluate(split, {"ease": EASE(), "pca": VanillaPCA()}, ranks=[2, 4], **OPTIONS)
+    results = evaluate(
+        split, {"ease": EASE(), "pca": VanillaPCA()}, grid={"n_components": [2, 4]}, **OPTIONS
+    )
     assert [one.model for one in results.select(model="ease").costs] == ["ease"]
-    assert results.cost(model="pca", rank=4).rank == 4
+    assert results.cost(model="pca", n_components=4).settings == {"n_components": 4}
     with pytest.raises(InvalidParameterError, match=r"2 fits for model='pca' in the results"):
         results.cost(model="pca")
     with pytest.raises(InvalidParameterError, match="0 fits for model='svd'"):

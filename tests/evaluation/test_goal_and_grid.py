@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.evaluation.goal import Goal, Target
-from equipoise.evaluation.grid import Filter, Grid
-from equipoise.evaluation.measures import Measure
+from equipoise.evaluation.plan import expand
 from equipoise.exceptions import InvalidParameterError
-
-COUNTS = sp.csr_array([[1.0, 2.0, 0.0], [0.0, 3.0, 1.0]])
+from equipoise.metrics import Result
 
 
 def table(*points):
@@ -43,7 +41,7 @@ def test_limits_that_nothing_keeps_are_refused_with_what_was_reached():
     goal = Goal.parse("ndcg", {"aplt": (">=", 0.9)}, [], 20)
     with pytest.raises(
         InvalidParameterError,
-        match=r"none of the 2 candidates keeps .*: aplt@20 >= 0\.9 \(best reached alone: 0\.4",
+        match=r"none of the 2 candidates meets .*: aplt@20 >= 0\.9 \(best reached alone: 0\.4",
     ):
         goal.best(table((0.5, 0.4), (0.6, 0.2)))
 
@@ -79,47 +77,39 @@ def test_a_limit_from_above_turns_its_axis_of_the_frontier():
 
 def test_a_target_reads_the_number_of_its_group_and_convention():
     numbers = [
-        Measure("all", "mrr", 20, "standard, users without held-out items count 0", 0.1, 5),
-        Measure("all", "mrr", 20, "lightgcn, users without held-out items count 0", 0.2, 5),
-        Measure("low", "item_auc", None, "item mean", 0.3, 5),
+        Result("mrr", 0.1, "standard, users without held-out items count 0", 20),
+        Result("mrr", 0.2, "lightgcn, users without held-out items count 0", 20),
+        Result("item_auc", 0.3, "item mean", group="niche"),
     ]
     assert Target.parse("mrr", 20).read(numbers) == 0.1
     assert Target.parse("mrr:lightgcn", 20).read(numbers) == 0.2
-    assert Target.parse("item_auc/low", 20).read(numbers) == 0.3
-    with pytest.raises(InvalidParameterError, match=r"'item_auc/tail' names no number.*: low"):
+    assert Target.parse("item_auc/niche", 20).read(numbers) == 0.3
+    with pytest.raises(InvalidParameterError, match=r"'item_auc/tail' is not a number.*: niche"):
         Target.parse("item_auc/tail", 20).read(numbers)
 
 
-def grid(**changes):
-    given = {"gammas": [-1.0], "ranks": [1, 2], "filters": None, "scalings": None}
-    return Grid.of(COUNTS, **{**given, "transforms": None, **changes})
+def test_grids_are_expanded_in_the_order_given_and_repeats_are_dropped():
+    assert expand({"a": [1, 2], "b": ["x", "y"]}) == [
+        {"a": 1, "b": "x"},
+        {"a": 1, "b": "y"},
+        {"a": 2, "b": "x"},
+        {"a": 2, "b": "y"},
+    ]
+    assert expand([{"a": [1, 2]}, {"a": [2], "b": [3]}, {"a": [1]}]) == [
+        {"a": 1},
+        {"a": 2},
+        {"a": 2, "b": 3},
+    ]
+    assert expand({}) == [{}]
 
 
-def test_value_transforms_are_searched_where_values_differ():
-    assert grid().transforms == (None, "binary", "log1p", "one_plus")
-    assert Grid.of(sp.csr_array([[1.0, 1.0]]), None, None, None, None, None).transforms == (None,)
+def test_long_arrays_that_print_alike_are_different_settings():
+    ones, other = np.ones(5000), np.ones(5000)
+    other[2500] = 2
+    assert len(expand({"weights": [ones, other, ones.copy()]})) == 2
 
 
-def test_ranks_stay_within_the_catalogue():
-    assert Grid.of(COUNTS, None, None, None, None, None).ranks == (3,)
-
-
-def test_axes_are_put_in_order():
-    made = grid(gammas=[-2, 0, -1], ranks=[2, 1, 2], scalings=[0.5, 0.0])
-    assert (made.gammas, made.ranks, made.scalings) == ((0.0, -1.0, -2.0), (1, 2), (0.0, 0.5))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"ranks": [4]}, r"ranks must be whole numbers from 1 to 3, .* got \[4\]"),
-        ({"ranks": [0, 1]}, "ranks must be whole numbers from 1 to 3"),
-        ({"gammas": []}, "the search has no gammas: give at least one"),
-        ({"transforms": ["sqrt"]}, r"value transforms are None and .* got 'sqrt'"),
-        ({"filters": [("soft", 1.0)]}, r"a filter is a pair of one of .* got \('soft', 1.0\)"),
-        ({"filters": [Filter("power", -1.0)]}, "a strength of at least 0"),
-    ],
-)
-def test_a_grid_that_cannot_be_searched_is_refused(changes, message):
-    with pytest.raises(InvalidParameterError, match=message):
-        grid(**changes)
+@pytest.mark.parametrize("values", [[], "abc", 3])
+def test_what_is_not_a_list_of_values_is_refused(values):
+    with pytest.raises(InvalidParameterError, match="at least one value of a"):
+        expand({"a": values})

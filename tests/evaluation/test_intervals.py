@@ -73,7 +73,7 @@ def test_users_that_either_model_has_no_value_for_are_left_out():
 
 def test_blocks_of_draws_do_not_show(paired, monkeypatch):
     whole = bootstrap_mean(paired[0], resamples=50)
-    monkeypatch.setattr("equipoise.evaluation.intervals._DRAWS_AT_ONCE", 1)
+    monkeypatch.setattr("equipoise.metrics.intervals._DRAWS_AT_ONCE", 1)
     one_by_one = bootstrap_mean(paired[0], resamples=50)
     assert one_by_one.low == pytest.approx(whole.low, abs=0.01)
     assert one_by_one.mean == whole.mean
@@ -82,7 +82,9 @@ def test_blocks_of_draws_do_not_show(paired, monkeypatch):
 def test_results_know_their_intervals_and_comparisons():
     data = synthetic.scale(200, 40, 2000, seed=1)
     models = {"pca": VanillaPCA(), "iw": ItemWeightedPCA()}
-    results = evaluate(data, models, ranks=[4], metrics=["recall", "ndcg"], k=5, per_user=True)
+    results = evaluate(
+        data, models, grid={"n_components": [4]}, metrics=["recall", "ndcg"], k=5, per_user=True
+    )
     iw, pca = results.row("recall", model="iw"), results.row("recall", model="pca")
     comparison = results.compare(iw, pca)
     assert comparison.first == pytest.approx(iw.value)
@@ -91,7 +93,7 @@ def test_results_know_their_intervals_and_comparisons():
     assert f"{iw.value:.4f} against {pca.value:.4f}" in str(comparison)
     with pytest.raises(InvalidParameterError, match="of one metric, got recall@5 and ndcg@5"):
         results.compare(iw, results.row("ndcg", model="pca"))
-    plain = evaluate(data, models, ranks=[4], metrics=["recall"], k=5)
+    plain = evaluate(data, models, grid={"n_components": [4]}, metrics=["recall"], k=5)
     with pytest.raises(InvalidParameterError, match="Pass per_user=True to evaluate"):
         plain.interval(plain.rows[0])
 
@@ -100,8 +102,8 @@ def test_results_know_their_intervals_and_comparisons():
     ("arguments", "error", "message"),
     [
         (([1.0], [1.0]), InvalidDataError, "at least two users with a value, got 1"),
-        (([1.0, 2.0], [1.0]), InvalidDataError, "about the same users, got 2 and 1"),
-        (([[1.0, 2.0]], [1.0]), InvalidDataError, r"first must be one number a user, .*\(1, 2\)"),
+        (([1.0, 2.0], [1.0]), InvalidDataError, "the same users, got 2 and 1"),
+        (([[1.0, 2.0]], [1.0]), InvalidDataError, r"first must be one number per user, .*\(1, 2\)"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(arguments, error, message):

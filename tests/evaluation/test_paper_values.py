@@ -6,11 +6,12 @@ import pytest
 
 from equipoise.data import holdout
 from equipoise.evaluation import evaluate, tune
+from equipoise.models import ItemWeightedPCA
 
 pytestmark = pytest.mark.data
 
 NAMES = {"pca": "PCA", "norm": "Normalized PCA", "iw": "Item-Weighted PCA"}
-# specialization, item AUC, the same of the low group, item precision@20, the same of the low group
+# specialization, item AUC, the same of niche items, item precision@20, the same of niche items
 AT_RANK_30 = {
     ("lastfm", "pca"): (0.1933, 0.8209, 0.8353, 0.1115, 0.0589),
     ("lastfm", "norm"): (0.0630, 0.8992, 0.9114, 0.2144, 0.1446),
@@ -47,7 +48,9 @@ def evaluated(request):
     def of(dataset):
         if dataset not in done:
             data = request.getfixturevalue(dataset)
-            done[dataset] = evaluate(data, ranks=[30, 32], metrics=METRICS, empty="zero")
+            done[dataset] = evaluate(
+                data, grid={"n_components": [30, 32]}, metrics=METRICS, zero_division=0
+            )
         return done[dataset]
 
     return of
@@ -55,21 +58,21 @@ def evaluated(request):
 
 @pytest.mark.parametrize(("dataset", "model"), AT_RANK_30)
 def test_item_metrics_at_rank_30(evaluated, dataset, model):
-    at = {"model": NAMES[model], "rank": 30}
+    at = {"model": NAMES[model], "n_components": 30}
     results = evaluated(dataset)
     found = (
         results.value("specialization", **at),
         results.value("item_auc", **at),
-        results.value("item_auc", group="low", **at),
+        results.value("item_auc", group="niche", **at),
         results.value("item_precision@20", **at),
-        results.value("item_precision@20", group="low", **at),
+        results.value("item_precision@20", group="niche", **at),
     )
     assert tuple(round(value, 4) for value in found) == AT_RANK_30[dataset, model]
 
 
 @pytest.mark.parametrize(("dataset", "model"), AT_RANK_32)
 def test_user_metrics_at_rank_32(evaluated, dataset, model):
-    at = {"model": NAMES[model], "rank": 32}
+    at = {"model": NAMES[model], "n_components": 32}
     results = evaluated(dataset)
     names = ("recall@20", "precision@20", "ndcg@20", "mrr@20:lightgcn")
     found = tuple(round(results.value(name, **at), 4) for name in names)
@@ -90,7 +93,10 @@ GOALS = {
 def test_the_tuned_model_reaches_its_goal_on_test(request, goal):
     dataset, transforms, (ndcg, recall) = GOALS[goal]
     split = holdout(request.getfixturevalue(dataset))
-    tuning = tune(split, value_transforms=transforms, trade_off=(), empty="zero")
-    assert tuning.choice.rank <= 128
+    space = ItemWeightedPCA().search_space(split.train)
+    if transforms is not None:
+        space = [{**one, "value_transform": transforms} for one in space]
+    tuning = tune(split, grid=space, trade_off=(), zero_division=0)
+    assert tuning.choice.settings["n_components"] <= 128
     assert tuning.test.value("ndcg@20") >= ndcg - 0.003
     assert tuning.test.value("recall@20") >= recall - 0.003

@@ -15,17 +15,19 @@ pytest.importorskip("matplotlib")
 @pytest.fixture(scope="module")
 def results(split):
     models = {"pca": VanillaPCA(), "iw": ItemWeightedPCA()}
-    return evaluate(split, models, ranks=[2, 4], metrics=["recall", "ndcg", "mrr", "coverage"])
+    return evaluate(
+        split,
+        models,
+        grid={"gamma": [-1.0], "n_components": [2, 4]},
+        metrics=["recall", "ndcg", "mrr", "coverage"],
+    )
 
 
 @pytest.fixture(scope="module")
 def tuning(split):
     return tune(
         split,
-        ranks=[2, 4],
-        gammas=[0.0, -1.0],
-        user_scalings=[0.0],
-        value_transforms=[None],
+        grid={"n_components": [2, 4], "gamma": [0.0, -1.0]},
     )
 
 
@@ -47,7 +49,7 @@ def test_a_picture_of_results_names_models_and_metrics(results, tmp_path):
     with rc_context({"svg.fonttype": "none"}):
         plot_results(results, tmp_path / "table.svg")
     text = (tmp_path / "table.svg").read_text()
-    for word in ("pca", "iw, γ = -1", "recall@20", "coverage@20", "rank"):
+    for word in ("pca", "iw, gamma = -1.0", "recall@20", "coverage@20", "n_components"):
         assert word in text
 
 
@@ -66,10 +68,8 @@ def test_what_cannot_be_drawn_is_refused(results, split, tmp_path):
         InvalidParameterError, match=r"must end in \.png, \.svg, \.pdf, got 'a.txt'"
     ):
         plot_results(results, tmp_path / "a.txt")
-    with pytest.raises(InvalidParameterError, match="no row of the results has a rank"):
+    with pytest.raises(InvalidParameterError, match="nothing to draw"):
         plot_results(results.select(model="nobody"), tmp_path / "a.png")
-    alone = tune(
-        split, ranks=[2], gammas=[0.0], user_scalings=[0.0], value_transforms=[None], trade_off=()
-    )
+    alone = tune(split, grid={"n_components": [2]}, trade_off=())
     with pytest.raises(InvalidParameterError, match="a frontier needs a second metric"):
         plot_tuning(alone, tmp_path / "a.png")

@@ -9,18 +9,29 @@ import numpy as np
 import pytest
 
 from equipoise.data import Split, holdout
-from equipoise.evaluation import Filter, evaluate, tune
+from equipoise.evaluation import evaluate, tune
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models import ItemWeightedPCA
 from tests.recorded_progress import Recorded
 
-GRID = {
-    "ranks": [2, 4, 8],
-    "gammas": [0.0, -1.0],
-    "filters": [Filter("hard"), Filter("power", 0.5), ("ridge", 0.1)],
-    "user_scalings": [0.0, 0.5],
-    "value_transforms": [None, "binary"],
+AXES = {
+    "value_transform": [None, "binary"],
+    "user_scaling": [0.0, 0.5],
+    "gamma": [0.0, -1.0],
+    "n_components": [2, 4, 8],
 }
+FILTERS = [("hard", 0.0), ("power", 0.5), ("ridge", 0.1)]
+
+
+def grids(**axes):
+    """Every filter with every combination of the axes."""
+    return [
+        {**AXES, **axes, "spectral_filter": [kind], "filter_strength": [strength]}
+        for kind, strength in FILTERS
+    ]
+
+
+GRID = {"grid": grids()}
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +40,16 @@ def tuning(split):
 
 
 def test_every_combination_is_tried_once_in_the_order_of_the_grid(tuning):
-    settings = [tuple(trial.parameters().values()) for trial in tuning.trials]
+    settings = [tuple(trial.settings.values()) for trial in tuning.trials]
     assert len(settings) == len(set(settings)) == 2 * 2 * 2 * 3 * 3
-    assert [t.settings["value_transform"] for t in tuning.trials[::36]] == [None, "binary"]
+    filters = [t.settings["spectral_filter"] for t in tuning.trials[::24]]
+    assert filters == ["hard", "power", "ridge"]
 
 
 def test_the_score_of_a_trial_is_that_of_the_model_on_the_validation_part(tuning, split):
     for trial in tuning.trials[::11]:
         results = evaluate(
-            split, [trial.model()], ranks=[trial.rank], metrics=["ndcg", "aplt"], part="validation"
+            split, [trial.model()], grid={}, metrics=["ndcg", "aplt"], part="validation"
         )
         # the search scores in float32 and to a tolerance of 1e-5
         assert trial.scores["ndcg@20"] == pytest.approx(results.value("ndcg"), abs=2e-3)
@@ -45,9 +57,7 @@ def test_the_score_of_a_trial_is_that_of_the_model_on_the_validation_part(tuning
 
 
 def test_the_test_score_is_that_of_the_choice_fitted_on_train_and_validation(tuning, split):
-    results = evaluate(
-        split, [tuning.model()], ranks=[tuning.choice.rank], metrics=["ndcg", "recall"]
-    )
+    results = evaluate(split, [tuning.model()], grid={}, metrics=["ndcg", "recall"])
     for metric in ("ndcg@20", "recall@20"):
         assert tuning.test.value(metric) == results.value(metric)
         interval = tuning.test.interval(tuning.test.row(metric))
@@ -83,13 +93,13 @@ def test_the_choice_keeps_the_limits_and_the_frontier_shows_their_price(split):
 
 
 def test_metrics_of_items_and_of_groups_can_be_the_goal(split):
-    small = {**GRID, "value_transforms": [None], "user_scalings": [0.0], "ranks": [2, 4]}
-    tuning = tune(split, maximize="item_auc/low", **small)
-    best = max(trial.scores["item_auc/low"] for trial in tuning.trials)
+    small = {"grid": grids(value_transform=[None], user_scaling=[0.0], n_components=[2, 4])}
+    tuning = tune(split, maximize="item_auc/niche", **small)
+    best = max(trial.scores["item_auc/niche"] for trial in tuning.trials)
     assert best <= 1
-    assert set(tuning.trials[0].scores) == {"item_auc/low", "aplt@20"}
+    assert set(tuning.trials[0].scores) == {"item_auc/niche", "aplt@20"}
     items_only = tune(split, maximize="-specialization", trade_off=(), **small)
-    assert items_only.choice.rank == 2
+    assert items_only.choice.settings["n_components"] == 2
     assert items_only.choice.settings["gamma"] == -1.0
 
 
@@ -98,7 +108,7 @@ def test_a_search_can_be_read_as_json_csv_and_python(tuning, tmp_path):
     assert told["maximize"] == "ndcg@20"
     assert told["subject_to"] == ["aplt@20 >= 0.05"]
     assert told["n_trials"] == len(tuning.trials)
-    assert told["choice"]["n_components"] == tuning.choice.rank
+    assert told["choice"]["n_components"] == tuning.choice.settings["n_components"]
     assert {row["metric"] for row in told["test"]} >= {"ndcg", "recall", "aplt"}
     tuning.write_csv(tmp_path / "trials.csv")
     with open(tmp_path / "trials.csv", newline="") as file:
@@ -129,7 +139,7 @@ def test_progress_ends_with_the_score_of_the_choice(split, search):
 
 
 def test_users_held_out_whole_are_tuned_on_their_history(world):
-    tuning = tune(holdout(world, method="by_user"), **{**GRID, "value_transforms": [None]})
+    tuning = tune(holdout(world, method="by_user"), grid=grids(value_transform=[None]))
     assert tuning.test is not None
     assert 0 < tuning.test.value("recall@20") <= 1
 
@@ -138,15 +148,11 @@ def test_what_cannot_be_searched_is_refused(split):
     nothing = split.validation.keep_entries(np.zeros(split.validation.nnz, dtype=bool))
     with pytest.raises(InvalidDataError, match="the validation part of the split is empty"):
         tune(Split(split.train, nothing, split.test))
-    with pytest.raises(InvalidParameterError, match=r"empty must be one of .* got 'drop'"):
-        tune(split, empty="drop")
-    with pytest.raises(InvalidParameterError, match=r"none of the 2 candidates keeps the limits"):
+    with pytest.raises(InvalidParameterError, match="zero_division must be nan or 0"):
+        tune(split, zero_division="drop")
+    with pytest.raises(InvalidParameterError, match=r"none of the 2 candidates meets the limits"):
         tune(
             split,
             subject_to={"aplt": (">=", 2.0)},
-            ranks=[2],
-            gammas=[0.0, -1.0],
-            filters=["hard"],
-            user_scalings=[0.0],
-            value_transforms=[None],
+            grid={"n_components": [2], "gamma": [0.0, -1.0]},
         )

@@ -116,7 +116,7 @@ def test_a_projection_and_its_similarity_matrix_agree(X, U):
 def test_a_spectrum_grades_the_scores(X, U):
     f = np.array([1.0, 0.8, 0.5, 0.2, 0.1])
     expected = item_auc(X, similarity=U @ np.diag(f) @ U.T)
-    np.testing.assert_allclose(item_auc(X, U, spectrum=f), expected, rtol=1e-12)
+    np.testing.assert_allclose(item_auc(X, U, component_weights=f), expected, rtol=1e-12)
 
 
 @on_both_paths
@@ -247,15 +247,15 @@ def test_the_compiled_loop_equals_the_plain_one_with_ties(n, m, seed):
 def test_neither_or_both_models_are_refused(X, U):
     with pytest.raises(InvalidParameterError, match=r"either item_factors .* or similarity"):
         item_auc(X)
-    with pytest.raises(InvalidParameterError, match="not both"):
+    with pytest.raises(InvalidParameterError, match="either item_factors"):
         item_auc(X, U, similarity=np.eye(17))
 
 
 def test_ranks_and_spectrum_do_not_go_with_a_similarity_matrix(X):
-    with pytest.raises(InvalidParameterError, match="go with item_factors"):
+    with pytest.raises(InvalidParameterError, match="need item_factors"):
         item_auc(X, similarity=np.eye(17), ranks=[1])
-    with pytest.raises(InvalidParameterError, match="go with item_factors"):
-        item_auc(X, similarity=np.eye(17), spectrum=np.ones(17))
+    with pytest.raises(InvalidParameterError, match="need item_factors"):
+        item_auc(X, similarity=np.eye(17), component_weights=np.ones(17))
 
 
 def test_shapes_that_do_not_match_are_refused(X, U):

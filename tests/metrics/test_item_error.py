@@ -39,7 +39,7 @@ def test_general_factors_give_the_error_of_their_column_space(X):
 
 def test_a_spectrum_gives_the_error_of_the_graded_matrix(X, U):
     f = np.linspace(1, 0.2, 6)
-    errors = item_error(X, U, ranks=[2, 6], spectrum=f)
+    errors = item_error(X, U, ranks=[2, 6], component_weights=f)
     for row, r in enumerate((2, 6)):
         P = U[:, :r] @ np.diag(f[:r]) @ U[:, :r].T
         np.testing.assert_allclose(errors[row], by_hand(X, P), atol=1e-12)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from equipoise.exceptions import InvalidParameterError
-from equipoise.metrics import GroupResult, MetricResult, MetricTable, ranking_metrics
+from equipoise.metrics import GroupResult, Result, Results, ranking_metrics
 
 
 def test_a_table_is_found_by_name_and_read_as_tidy_rows():
@@ -16,22 +16,46 @@ def test_a_table_is_found_by_name_and_read_as_tidy_rows():
     assert [result.name for result in table] == ["recall@1", "recall@2", "mrr@1", "mrr@2"]
     assert len(table) == 4
     assert table["mrr@2"].value == 0.5
-    assert table.rows()[1] == {"metric": "recall", "k": 2, "convention": "standard", "value": 1.0}
+    row = {"metric": "recall", "k": 2, "convention": "standard", "value": 1.0, "n": 1}
+    assert table.to_dicts()[1] == {"model": "", "group": "all", **row}
 
 
 def test_a_name_that_is_not_in_the_table_is_refused_with_the_names():
-    table = MetricTable((MetricResult("gini", 0.5, "standard"),))
-    with pytest.raises(InvalidParameterError, match=r"No metric 'recall@20'.*It has: gini\."):
+    table = Results((Result("gini", 0.5, "standard"),))
+    with pytest.raises(InvalidParameterError, match=r"no row for 'recall@20'.*They have: gini"):
         table["recall@20"]
 
 
 def test_a_metric_without_k_goes_by_its_bare_name():
-    assert MetricResult("gini", 0.5, "standard").name == "gini"
+    assert Result("gini", 0.5, "standard").name == "gini"
+
+
+def test_settings_are_columns_of_every_table(tmp_path):
+    rows = (
+        Result("recall", 0.5, "standard", 20, n=4, model="A", settings={"size": 8}),
+        Result("recall", float("nan"), "standard", 20, n=0, model="B", settings={"rate": "low"}),
+    )
+    table = Results(rows)
+    assert table.settings == ("size", "rate")
+    assert table.value("recall", size=8) == 0.5
+    assert table.select(rate="low").rows == rows[1:]
+    columns = ["model", "size", "rate", "group", "metric", "k", "convention", "value", "n"]
+    assert table.to_polars().columns == columns
+    assert table.to_pandas().columns.tolist() == columns
+    table.write_csv(tmp_path / "table.csv")
+    lines = (tmp_path / "table.csv").read_text().splitlines()
+    assert lines == [
+        ",".join(columns),
+        "A,8,,all,recall,20,standard,0.5,4",
+        "B,,low,all,recall,20,standard,,0",
+    ]
+    with pytest.raises(InvalidParameterError, match="no column 'color'"):
+        table.select(color="red")
 
 
 def test_results_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        MetricResult("gini", 0.5, "standard").value = 0.1
+        Result("gini", 0.5, "standard").value = 0.1
     with pytest.raises(dataclasses.FrozenInstanceError):
         GroupResult(0.5, {"a": 0.5}, "recall", "pooled").overall = 0.1
 

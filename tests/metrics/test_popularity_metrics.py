@@ -17,7 +17,7 @@ from equipoise.metrics import (
     average_popularity,
     average_tail_count,
     average_tail_share,
-    catalogue_coverage,
+    catalog_coverage,
     efd,
     entropy,
     epc,
@@ -51,24 +51,24 @@ def case():
 # Groups
 
 
-def test_mass_groups_cover_the_shares_they_name():
+def test_groups_by_interactions_cover_the_shares_they_name():
     X = sp.random_array((80, 40), density=0.3, random_state=np.random.default_rng(21), format="csr")
     mass = X.sum(axis=0)
     groups = popularity_groups(X)
-    high, low = mass[groups.items("high")], mass[groups.items("low")]
+    high, low = mass[groups.items("popular")], mass[groups.items("niche")]
     assert high.sum() >= 0.1 * mass.sum() > high.sum() - high.min()
     assert low.sum() <= 0.1 * mass.sum() < low.sum() + mass[groups.items("medium")].min()
     assert high.min() >= mass[groups.items("medium")].max()
-    assert groups.rule == "mass(0.1, 0.1)"
+    assert groups.rule == "interactions(0.1, 0.1)"
 
 
 def test_item_groups_take_a_tenth_of_the_items_by_column_norm():
     X = sp.random_array((80, 45), density=0.3, random_state=np.random.default_rng(22), format="csr")
     groups = popularity_groups(X, rule="items")
     order = np.argsort(-np.linalg.norm(X.toarray(), axis=0))
-    assert set(groups.items("high")) == set(order[:4])
-    assert set(groups.items("low")) == set(order[-4:])
-    assert groups.sizes == {"high": 4, "medium": 37, "low": 4}
+    assert set(groups.items("popular")) == set(order[:4])
+    assert set(groups.items("niche")) == set(order[-4:])
+    assert groups.sizes == {"popular": 4, "medium": 37, "niche": 4}
 
 
 def test_the_head_is_measured_by_the_number_of_users():
@@ -78,12 +78,16 @@ def test_the_head_is_measured_by_the_number_of_users():
 
 
 def test_a_share_that_is_covered_exactly_needs_no_further_item():
-    assert popularity_groups([9.0, 1.0], bottom=0.1).sizes == {"high": 1, "medium": 0, "low": 1}
+    assert popularity_groups([9.0, 1.0], bottom=0.1).sizes == {
+        "popular": 1,
+        "medium": 0,
+        "niche": 1,
+    }
     sizes = popularity_groups(np.ones(10)).sizes
-    assert sizes == {"high": 1, "medium": 8, "low": 1}
+    assert sizes == {"popular": 1, "medium": 8, "niche": 1}
     assert popularity_groups(np.full(10, 0.1)).sizes == sizes
     assert 0.55 * 100 > 55  # in binary
-    assert popularity_groups(np.ones(100), top=0.55).sizes["high"] == 55
+    assert popularity_groups(np.ones(100), top=0.55).sizes["popular"] == 55
 
 
 def test_of_equally_popular_items_the_smaller_index_counts_as_more_popular():
@@ -94,7 +98,7 @@ def test_of_equally_popular_items_the_smaller_index_counts_as_more_popular():
 @settings(derandomize=True, max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(0, 50), min_size=1, max_size=30).filter(any),
-    st.sampled_from(["mass", "items", "head80"]),
+    st.sampled_from(["interactions", "items", "head80"]),
 )
 def test_every_item_is_in_one_group_and_groups_descend_in_popularity(popularity, rule):
     groups = popularity_groups(popularity, rule=rule)
@@ -107,7 +111,9 @@ def test_every_item_is_in_one_group_and_groups_descend_in_popularity(popularity,
 
 
 def test_bad_group_arguments_are_refused():
-    with pytest.raises(InvalidParameterError, match=r"one of \['mass', 'items', 'head80'\]"):
+    with pytest.raises(
+        InvalidParameterError, match=r"one of \['interactions', 'items', 'head80'\]"
+    ):
         popularity_groups([1, 2], rule="thirds")
     with pytest.raises(InvalidParameterError, match="top and bottom must not overlap"):
         popularity_groups([1, 2], top=0.6, bottom=0.5)
@@ -166,14 +172,14 @@ def test_entropy_of_equal_exposure_is_the_logarithm_of_the_catalogue():
 def test_nothing_recommended_has_no_gini_and_no_entropy_and_covers_nothing():
     assert np.isnan(gini([0, 0]).value)
     assert np.isnan(entropy([0, 0]).value)
-    assert catalogue_coverage([0, 0]).value == 0
-    assert np.isnan(catalogue_coverage([]).value)
+    assert catalog_coverage([0, 0]).value == 0
+    assert np.isnan(catalog_coverage([]).value)
 
 
 def test_coverage_counts_distinct_items(case):
     _, _, lists = case
     expected = len(set(lists[lists >= 0].tolist())) / 30
-    assert catalogue_coverage(recommendation_counts(lists, 30)).value == expected
+    assert catalog_coverage(recommendation_counts(lists, 30)).value == expected
 
 
 def test_exposure_by_group_is_the_share_of_places(case):
@@ -288,12 +294,12 @@ def test_miscalibration_is_the_squared_jensen_shannon_distance(case):
         assert result.per_user[user] == pytest.approx(expected, abs=1e-12)
     assert np.isnan(result.per_user[7])
     assert result.value == pytest.approx(np.nanmean(result.per_user))
-    assert result.convention == "Jensen-Shannon, mass(0.1, 0.1)"
+    assert result.convention == "Jensen-Shannon, interactions(0.1, 0.1)"
 
 
 def test_histories_that_do_not_fit_are_refused():
     groups = ItemGroups(("a",), [0, 0])
-    with pytest.raises(InvalidDataError, match="profiles has 3 items, groups has 2"):
+    with pytest.raises(InvalidDataError, match="train has 3 items, groups has 2"):
         popularity_miscalibration([[0]], [[1, 0, 0]], groups)
     with pytest.raises(InvalidDataError, match="top_items has 2 rows for 1 users"):
         popularity_miscalibration([[0], [0]], [[1, 0]], groups)

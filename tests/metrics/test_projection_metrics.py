@@ -6,9 +6,9 @@ import pytest
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics import (
     ItemGroups,
-    diagonal_by_group,
+    mean_by_group,
     orthonormal_basis,
-    projection_diagonal,
+    self_reconstruction,
     specialization,
 )
 
@@ -49,7 +49,7 @@ def test_float32_factors_count_as_orthonormal(U):
 
 
 def test_the_diagonal_at_each_rank_is_that_of_the_dense_projection(factors):
-    diagonal = projection_diagonal(factors)
+    diagonal = self_reconstruction(factors)
     assert diagonal.shape == (6, 12)
     for r in range(6):
         expected = np.diag(dense_projection(factors[:, :r])) if r else np.zeros(12)
@@ -57,23 +57,23 @@ def test_the_diagonal_at_each_rank_is_that_of_the_dense_projection(factors):
 
 
 def test_the_diagonal_sums_to_the_rank(U):
-    np.testing.assert_allclose(projection_diagonal(U).sum(axis=1), np.arange(6))
+    np.testing.assert_allclose(self_reconstruction(U).sum(axis=1), np.arange(6))
 
 
 def test_ranks_come_in_the_order_asked_for(U):
-    every = projection_diagonal(U)
-    np.testing.assert_array_equal(projection_diagonal(U, [5, 0, 2]), every[[5, 0, 2]])
+    every = self_reconstruction(U)
+    np.testing.assert_array_equal(self_reconstruction(U, [5, 0, 2]), every[[5, 0, 2]])
 
 
 def test_a_spectrum_weighs_the_components(U):
     f = np.array([1.0, 0.5, 0.25, 0.0, 2.0])
     expected = np.diag(U @ np.diag(f) @ U.T)
-    np.testing.assert_allclose(projection_diagonal(U, [5], spectrum=f)[0], expected)
+    np.testing.assert_allclose(self_reconstruction(U, [5], component_weights=f)[0], expected)
 
 
 def test_permuting_items_permutes_the_diagonal(U):
     order = np.random.default_rng(1).permutation(12)
-    np.testing.assert_allclose(projection_diagonal(U[order]), projection_diagonal(U)[:, order])
+    np.testing.assert_allclose(self_reconstruction(U[order]), self_reconstruction(U)[:, order])
 
 
 def test_specialization_is_the_mean_at_or_above_the_90th_percentile():
@@ -87,22 +87,22 @@ def test_specialization_of_a_constant_diagonal_is_that_constant():
 
 
 def test_specialization_of_several_ranks_equals_each_alone(U):
-    diagonal = projection_diagonal(U)
+    diagonal = self_reconstruction(U)
     expected = [specialization(row, share=0.3) for row in diagonal]
     np.testing.assert_allclose(specialization(diagonal, share=0.3), expected)
 
 
-def test_diagonal_by_group_gives_a_curve_per_group(U):
+def test_means_by_group_give_a_curve_per_group(U):
     groups = ItemGroups(("a", "b"), [0] * 4 + [1] * 8)
-    diagonal = projection_diagonal(U)
-    result = diagonal_by_group(diagonal, groups)
+    diagonal = self_reconstruction(U)
+    result = mean_by_group(diagonal, groups)
     np.testing.assert_allclose(result.by_group["a"], diagonal[:, :4].mean(axis=1))
     np.testing.assert_allclose(result.overall, diagonal.mean(axis=1))
     np.testing.assert_allclose(
         result.difference, np.abs(result.by_group["a"] - result.by_group["b"])
     )
     assert np.isnan(result.ratio[0])
-    assert result.metric == "projection diagonal"
+    assert result.metric == "mean"
 
 
 def test_dependent_columns_are_refused(factors):
@@ -115,34 +115,34 @@ def test_dependent_columns_are_refused(factors):
 
 def test_factors_that_lie_on_their_side_are_refused(factors):
     with pytest.raises(InvalidDataError, match=r"12 columns for 5 items.*transpose"):
-        projection_diagonal(factors.T)
+        self_reconstruction(factors.T)
 
 
 def test_nan_and_flat_factors_are_refused(factors):
     factors[3, 2] = np.nan
     with pytest.raises(InvalidDataError, match="item_factors has NaN or infinite entries"):
-        projection_diagonal(factors)
+        self_reconstruction(factors)
     with pytest.raises(InvalidDataError, match=r"item_factors must be a matrix, got shape \(3,\)"):
-        projection_diagonal([1.0, 0.0, 0.0])
+        self_reconstruction([1.0, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("ranks", [[6], [-1]])
 def test_ranks_beyond_the_components_are_refused(U, ranks):
     with pytest.raises(InvalidParameterError, match="between 0 and 5"):
-        projection_diagonal(U, ranks)
+        self_reconstruction(U, ranks)
 
 
 @pytest.mark.parametrize("ranks", [[], [1.5], 3, "2"])
 def test_ranks_that_are_no_list_of_numbers_are_refused(U, ranks):
     with pytest.raises(InvalidParameterError, match="list of whole numbers"):
-        projection_diagonal(U, ranks)
+        self_reconstruction(U, ranks)
 
 
-def test_a_spectrum_of_the_wrong_length_or_for_general_factors_is_refused(U, factors):
-    with pytest.raises(InvalidParameterError, match="spectrum must be 5 finite numbers"):
-        projection_diagonal(U, spectrum=[1.0])
-    with pytest.raises(InvalidDataError, match="spectrum needs orthonormal item_factors"):
-        projection_diagonal(factors, spectrum=np.ones(5))
+def test_weights_of_the_wrong_length_or_for_general_factors_is_refused(U, factors):
+    with pytest.raises(InvalidParameterError, match="component_weights must be 5 finite numbers"):
+        self_reconstruction(U, component_weights=[1.0])
+    with pytest.raises(InvalidDataError, match="component_weights need orthonormal item_factors"):
+        self_reconstruction(factors, component_weights=np.ones(5))
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, float("nan")])
@@ -159,4 +159,4 @@ def test_a_diagonal_that_is_none_is_refused(diagonal):
 
 def test_groups_of_another_catalogue_are_refused(U):
     with pytest.raises(InvalidDataError, match="each of the 3 grouped items"):
-        diagonal_by_group(projection_diagonal(U), ItemGroups(("a",), [0, 0, 0]))
+        mean_by_group(self_reconstruction(U), ItemGroups(("a",), [0, 0, 0]))

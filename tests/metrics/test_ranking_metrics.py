@@ -10,7 +10,6 @@ from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics import (
     RANKING_CONVENTIONS,
     RANKING_METRICS,
-    _hits,
     hit_rate_at_k,
     map_at_k,
     mrr_at_k,
@@ -20,6 +19,7 @@ from equipoise.metrics import (
     ranking_metrics,
     recall_at_k,
 )
+from equipoise.metrics import metric as metric_module
 
 
 def random_case(seed, n=30, m=25, K=8):
@@ -99,22 +99,24 @@ def test_users_without_test_items_are_left_out_or_count_zero():
     left_out = recall_at_k(lists, test, k=2)
     assert left_out.value == 0.5
     np.testing.assert_array_equal(left_out.per_user, [0.5, np.nan])
-    counted = recall_at_k(lists, test, k=2, empty="zero")
+    counted = recall_at_k(lists, test, k=2, zero_division=0)
     assert counted.value == 0.25
     np.testing.assert_array_equal(counted.per_user, [0.5, 0.0])
 
 
 def test_pooled_precision_gives_users_without_items_no_weight():
     test = sp.csr_array(np.array([[1, 0, 1], [0, 0, 0]]))
-    for empty in ("nan", "zero"):
-        result = precision_at_k([[0, 1], [0, 1]], test, 2, convention="implicit", empty=empty)
+    for zero_division in (np.nan, 0):
+        result = precision_at_k(
+            [[0, 1], [0, 1]], test, 2, convention="implicit", zero_division=zero_division
+        )
         assert result.value == 0.5
 
 
 def test_nobody_with_test_items_gives_nan():
     for metric in RANKING_METRICS:
         table = ranking_metrics([[0, 1]], sp.csr_array((1, 3)), ks=(2,), metrics=[metric])
-        assert np.isnan(table.results[0].value)
+        assert np.isnan(table.rows[0].value)
 
 
 def test_a_perfect_list_scores_one_everywhere():
@@ -153,8 +155,8 @@ def test_hits_are_the_set_intersection_in_blocks_of_any_size(seed, dtype, map_by
     dense = test.toarray() > 0
     expected = np.where(lists >= 0, dense[np.arange(6)[:, None], lists], False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_hits, "_MAP_BYTES", map_bytes)
-        np.testing.assert_array_equal(_hits.find_hits(lists.astype(dtype), test), expected)
+        patch.setattr(metric_module, "_MAP_BYTES", map_bytes)
+        np.testing.assert_array_equal(metric_module.find_hits(lists.astype(dtype), test), expected)
 
 
 def test_unsigned_lists_are_read_like_signed_ones():
@@ -221,8 +223,8 @@ def test_unknown_names_are_refused_with_the_choices():
         ranking_metrics(lists, test, ks=(5,), metrics=["auc"])
     with pytest.raises(InvalidParameterError, match=r"\['standard', 'rectools', 'lenskit'\].*'x'"):
         ndcg_at_k(lists, test, 5, convention="x")
-    with pytest.raises(InvalidParameterError, match=r"empty must be one of \['nan', 'zero'\]"):
-        recall_at_k(lists, test, 5, empty="skip")
+    with pytest.raises(InvalidParameterError, match=r"zero_division must be nan or 0"):
+        recall_at_k(lists, test, 5, zero_division="skip")
     with pytest.raises(InvalidParameterError, match="conventions: metric must be one of"):
         ranking_metrics(lists, test, ks=(5,), metrics=["recall"], conventions={"mrr": "lightgcn"})
     with pytest.raises(InvalidParameterError, match="metrics must be a list of names"):

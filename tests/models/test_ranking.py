@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from equipoise import VanillaPCA
-from equipoise.evaluation.prefixes import Prefixes, top_items_by_rank
+from equipoise.evaluation.nested import nested_lists
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models import ranking
 from equipoise.models.ranking import Ranking, Scored, best_of_rows, rank_items, top_items
@@ -369,7 +369,7 @@ def test_at_full_rank_unseen_items_tie_and_are_listed_by_index(solver: str, dtyp
     model = VanillaPCA(12, solver=solver).fit(likes.astype(dtype))
     expected = by_full_sort(np.zeros((40, 12)), likes, 12).ids
     np.testing.assert_array_equal(model.recommend(likes.astype(dtype), 12).ids, expected)
-    lists = top_items_by_rank(Prefixes.of(model), csr_array(likes.astype(dtype)), [3, 12], 12)
+    lists = nested_lists(model.low_rank(), csr_array(likes.astype(dtype)), [3, 12], 12)
     np.testing.assert_array_equal(lists[1], expected)
 
 

@@ -164,7 +164,7 @@ class TestOnThePapersData:
         assert measurements.pca.mean_components("bottom") == pytest.approx(758.348, abs=1e-3)
 
     def test_groups_are_cut_as_published(self, measurements):
-        sizes = [list(e.group_sizes["mass"].values()) for e in measurements.evaluations]
+        sizes = [list(e.group_sizes["interactions"].values()) for e in measurements.evaluations]
         assert sizes == [[7, 893, 629], [14, 580, 606]]
 
     def test_the_headlines_contain_the_three_differences(self, measurements):

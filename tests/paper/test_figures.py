@@ -62,7 +62,9 @@ def test_figure_1_has_every_artist_and_both_rules_of_groups(runner):
     np.testing.assert_allclose(dots["x"], runner.pca.popularity, atol=1e-6)
     np.testing.assert_array_equal(dots["y"], runner.pca.components_to_half_error)
     curves = set(table.filter(panel="C")["curve"])
-    assert curves == {f"{g}, by {r}" for g in ("high", "medium", "low") for r in ("mass", "items")}
+    assert curves == {
+        f"{g}, by {r}" for g in ("popular", "medium", "niche") for r in ("interactions", "items")
+    }
     assert set(table.filter(panel="A", x=0.0)["y"]) == {1.0}
     assert set(table.filter(panel="C", x=0.0)["y"]) == {0.0}
 
@@ -90,8 +92,8 @@ def test_the_baselines_of_figure_8_do_not_depend_on_gamma(figure):
 
 def test_ties_at_full_rank_count_as_ties(runner, small_data):
     evaluation = runner.evaluation("lastfm")
-    assert evaluation.value("diagonal", PCA, 120) == pytest.approx(1)
-    assert evaluation.value("item_auc", PCA, 120, "low") == 0.5
+    assert evaluation.value("self_reconstruction", PCA, 120) == pytest.approx(1)
+    assert evaluation.value("item_auc", PCA, 120, "niche") == 0.5
     fitted = small_data.holdout().train_validation
     share = fitted.nnz / (fitted.n_users * fitted.n_items)
     assert evaluation.value("item_precision@20", PCA, 120) == pytest.approx(share)

@@ -201,7 +201,7 @@ def audit_all(cycle: Cycle) -> float:
     if not (page.startswith("<!doctype html>") and text and record):
         return np.inf
     fitted = study(
-        cycle.data, groups="mass", seed=cycle.number, normalize=False, n_ranks=1
+        cycle.data, groups="interactions", seed=cycle.number, normalize=False, n_ranks=1
     ).fitted.matrix.toarray()
     norms = np.linalg.norm(fitted, axis=0)
     weights = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)

@@ -60,15 +60,16 @@ def choose(
     step : Steps
         The steps of the audit, of which this takes two.
     """
-    case = study.validation
-    if case is None:
+    task = study.validation
+    if task is None:
         step.progress.advance(2)
         return None
-    models = fit_weighted(case.fitted, gammas, max(ranks), step)
+    models = fit_weighted(task.fitted, gammas, max(ranks), step)
     step.begin("Choosing γ and rank on the validation part")
+    seen, held_out = task.seen.matrix, task.held_out.matrix
     found = np.array(
         [
-            [ndcg_at_k(lists, case.held_out, k).value for lists in model.lists(case.seen, ranks, k)]
+            [ndcg_at_k(lists, held_out, k).value for lists in model.lists(seen, ranks, k)]
             for model in models
         ]
     )

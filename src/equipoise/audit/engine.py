@@ -42,7 +42,7 @@ def audit(
     names: Any = None,
     rank: int | Literal["auto"] = DEFAULT_RANK,
     gamma: float = DEFAULT_GAMMA,
-    groups: Literal["mass", "items"] = "mass",
+    groups: Literal["interactions", "items"] = "interactions",
     factors: Mapping[str, Any] | Sequence[Any] = (),
     k: int = DEFAULT_K,
     seed: int = 0,
@@ -67,7 +67,7 @@ def audit(
         What headline, tables and neighbours speak of; "auto" takes the best on validation.
     gamma : float
         γ that they speak of, to six digits.
-    groups : {"mass", "items"}
+    groups : {"interactions", "items"}
         How popularity groups are cut; see `equipoise.metrics.popularity_groups`.
     factors : mapping of label to model, or sequence of models
         Paths, arrays or fitted models to audit beside ours; see `equipoise.audit.factors`.
@@ -162,8 +162,8 @@ def _check(interactions: Any, rank: Any, gamma: Any, groups: Any, k: Any, seed: 
         )
     if not isinstance(gamma, int | float | np.number) or not np.isfinite(gamma):
         raise InvalidParameterError(f"gamma must be a finite number, got {gamma!r}.")
-    if groups not in ("mass", "items"):
-        raise InvalidParameterError(f"groups must be 'mass' or 'items', got {groups!r}.")
+    if groups not in ("interactions", "items"):
+        raise InvalidParameterError(f"groups must be 'interactions' or 'items', got {groups!r}.")
     if not _is_count(k):
         raise InvalidParameterError(f"k must be a whole number of at least 1, got {k!r}.")
     check_whole_number("seed", seed)

@@ -25,10 +25,10 @@ from equipoise.audit.findings import Floats
 from equipoise.audit.subjects import Projection, ScoreMatrix, Subject
 from equipoise.data.identifiers import Lookup, name_a_few
 from equipoise.data.interactions import Interactions
-from equipoise.evaluation.prefixes import Prefixes
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models.factors import FactorModel
 from equipoise.models.item_item import ItemItemModel
+from equipoise.models.low_rank import LowRank
 from equipoise.models.projection import ProjectionModel
 from equipoise.models.recommender import Recommender
 
@@ -152,8 +152,8 @@ def _of_factors(key: str, label: str, Y: Floats, where: str) -> Projection:
     if not A.shape[1]:
         raise InvalidDataError(f"{where} holds zeros only: the model was not fitted.")
     components = np.ascontiguousarray(A.T)
-    prefixes = Prefixes(components, np.ones(len(components)), _as_it_is)
-    return Projection(key, label, "factors", None, prefixes, own_rank=True, vectors=Y)
+    low_rank = LowRank(components, np.ones(len(components)), _as_it_is)
+    return Projection(key, label, "factors", None, low_rank, own_rank=True, vectors=Y)
 
 
 def leading_directions(Y: Floats) -> Floats:
@@ -185,11 +185,11 @@ def _of_model(key: str, label: str, model: Recommender, data: Interactions) -> S
     """A fitted model of this package, its columns in the order of the data."""
     order = _columns_in(model, data, label)
     if isinstance(model, ProjectionModel):
-        read = Prefixes.of(model)
+        read = model.low_rank()
         signal = _reordered(model.preprocess, order)
         components = read.components if order is None else read.components[:, order]
-        prefixes = Prefixes(np.ascontiguousarray(components), read.strengths, signal)
-        return Projection(key, label, "factors", None, prefixes, own_rank=True)
+        low_rank = LowRank(np.ascontiguousarray(components), read.component_weights, signal)
+        return Projection(key, label, "factors", None, low_rank, own_rank=True)
     if isinstance(model, FactorModel):
         Y = _finite(np.asarray(model.item_factors_), label)
         return _of_factors(key, label, Y if order is None else Y[order], label)

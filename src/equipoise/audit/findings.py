@@ -24,7 +24,7 @@ class Group:
     Attributes
     ----------
     name : str
-        high, medium or low.
+        popular, medium or niche.
     n_items : int
         How many items.
     mass : float
@@ -55,7 +55,7 @@ class Portrait:
     popularity_curve : ndarray of shape (points, 2)
         Share of the items (most popular first) against their share of the mass.
     groups : tuple of Group
-        By popularity, high first.
+        By popularity, popular first.
     """
 
     source: str

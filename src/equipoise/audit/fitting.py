@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 from equipoise.audit.subjects import Projection
 from equipoise.data.interactions import Interactions
-from equipoise.evaluation.prefixes import Prefixes
 from equipoise.exceptions import SolverWarning
 from equipoise.models import ItemWeightedPCA, NormalizedPCA, VanillaPCA
 from equipoise.models.projection import ProjectionModel
@@ -60,8 +59,8 @@ def fit_all(
         normalized = NormalizedPCA(depth, tol=_tolerance(fitted))
         normalized.fit(fitted.matrix, progress=step.progress)
     return [
-        Projection("pca", PCA, "pca", None, Prefixes.of(pca)),
-        Projection("normalized", NORMALIZED, "normalized", None, Prefixes.of(normalized)),
+        Projection("pca", PCA, "pca", None, pca.low_rank()),
+        Projection("normalized", NORMALIZED, "normalized", None, normalized.low_rank()),
         *fit_weighted(fitted, gammas, depth, step, pca),
     ]
 
@@ -83,7 +82,7 @@ def fit_weighted(
     if pca is not None:
         models[0.0] = pca
     return [
-        Projection(key_of(gamma), WEIGHTED, "item-weighted", gamma, Prefixes.of(models[gamma]))
+        Projection(key_of(gamma), WEIGHTED, "item-weighted", gamma, models[gamma].low_rank())
         for gamma in gammas
     ]
 

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from equipoise.audit.findings import Floats, OwnedComponent, Variant
 from equipoise.audit.plan import Study
 from equipoise.audit.subjects import Owner, Subject
-from equipoise.evaluation.catalogue import parse_metrics
-from equipoise.evaluation.measures import measure_lists
-from equipoise.metrics import ItemGroups, mean_by_group, specialization
+from equipoise.metrics import ItemGroups, UserBlock, mean_by_group, specialization
 from equipoise.metrics.groups import nan_mean
+from equipoise.metrics.registry import parse_metrics
 
 ALL = "all"
 ACCURACY = ("recall", "ndcg", "precision", "mrr", "arp", "aplt", "coverage", "gini")
@@ -104,12 +103,12 @@ def position_of(rank: int, ranks: tuple[int, ...]) -> int:
 def _accuracy(subject: Subject, study: Study, ranks: tuple[int, ...], k: int) -> dict[str, Floats]:
     if study.test is None:
         return {name: np.full(len(ranks), np.nan) for name in ACCURACY}
-    specs = parse_metrics(ACCURACY, [k])
-    lists = subject.lists(study.test.seen, ranks, k)
-    rows = [measure_lists(each, study.test, specs, empty="nan") for each in lists]
+    seen, held_out = study.test.seen.matrix, study.test.held_out.matrix
+    context = study.test.context(np.nan)
+    blocks = [UserBlock(each, seen, held_out) for each in subject.lists(seen, ranks, k)]
     return {
-        name: np.array([row[position].value for row in rows])
-        for position, name in enumerate(ACCURACY)
+        request.metric.name: np.array([request.of_block(each, context).value for each in blocks])
+        for request in parse_metrics(ACCURACY, [k])
     }
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
 from equipoise.data.split import Split
-from equipoise.evaluation.case import Case
+from equipoise.evaluation.task import Task
 from equipoise.metrics import ItemGroups, popularity_groups
 from equipoise.spectral.solve import estimate_seconds
 
@@ -45,7 +45,7 @@ class Study:
         All of it, prepared.
     fitted : Interactions
         What models are fitted on and measured in-sample.
-    test, validation : Case or None
+    test, validation : Task or None
         The users whose lists are judged; None where no user has enough items to hold one out.
     groups : ItemGroups
         By popularity in `fitted`.
@@ -59,8 +59,8 @@ class Study:
 
     data: Interactions
     fitted: Interactions
-    test: Case | None
-    validation: Case | None
+    test: Task | None
+    validation: Task | None
     groups: ItemGroups
     normalized: bool
     auc_items: NDArray[np.intp]
@@ -76,7 +76,7 @@ def study(
     ----------
     interactions : Interactions
         As the user gave them.
-    groups : {"mass", "items"}
+    groups : {"interactions", "items"}
         The rule.
     seed : int
         Of the hold-out and of the samples.
@@ -101,8 +101,8 @@ def study(
     return Study(
         data,
         fitted,
-        None if split is None else _case(fitted, split.test, grouped, seed),
-        None if split is None else _case(split.train, split.validation, grouped, seed),
+        None if split is None else _task(fitted, split.test, grouped, seed),
+        None if split is None else _task(split.train, split.validation, grouped, seed),
         grouped,
         normalized,
         items,
@@ -180,9 +180,9 @@ def _about_users(split: Split | None) -> str:
     )
 
 
-def _case(
+def _task(
     fitted: Interactions, held_out: Interactions, groups: ItemGroups, seed: int
-) -> Case | None:
+) -> Task | None:
     """The users with something held out, or a sample of them; None where there are none."""
     users = np.flatnonzero(np.diff(held_out.matrix.indptr))
     if not len(users):
@@ -190,7 +190,8 @@ def _case(
     if len(users) > _MOST_USERS:
         rng = np.random.default_rng([seed, 1])
         users = np.sort(rng.choice(users, _MOST_USERS, replace=False))
-    return Case(fitted, fitted.matrix[users], held_out.matrix[users], users, groups)
+    ids = fitted.user_ids[users]
+    return Task(fitted, fitted.select_users(ids), held_out.select_users(ids), groups)
 
 
 def _auc_sample(groups: ItemGroups, n_users: int, n_ranks: int, seed: int) -> NDArray[np.intp]:
@@ -207,7 +208,7 @@ def stratified(groups: ItemGroups, size: int, rng: np.random.Generator) -> NDArr
 
     Examples
     --------
-    >>> groups = ItemGroups(("high", "low"), [0, 0] + [1] * 100)
+    >>> groups = ItemGroups(("popular", "niche"), [0, 0] + [1] * 100)
     >>> drawn = stratified(groups, 10, np.random.default_rng(0))
     >>> len(drawn), drawn[:2].tolist()
     (10, [0, 1])

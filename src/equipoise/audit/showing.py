@@ -27,7 +27,8 @@ def pick_users(study: Study, seed: int) -> NDArray[np.intp]:
     if study.test is None:
         candidates = np.flatnonzero(np.diff(study.fitted.matrix.indptr))
     else:
-        candidates = study.test.users[np.diff(study.test.seen.indptr) > 0]
+        users = study.fitted.user_index(study.test.seen.user_ids)
+        candidates = users[study.test.seen.items_per_user() > 0]
     rng = np.random.default_rng([seed, 3])
     drawn = rng.choice(candidates, min(_N_USERS, len(candidates)), replace=False)
     return np.sort(drawn).astype(np.intp)

@@ -12,14 +12,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.audit.findings import Floats, Kind
-from equipoise.evaluation.prefixes import Prefixes, top_items_by_rank
-from equipoise.evaluation.selection import Lists
+from equipoise.evaluation.nested import Lists, nested_lists
 from equipoise.metrics import (
     components_to_reach,
     item_collaboration,
     item_error,
-    projection_diagonal,
+    self_reconstruction,
 )
+from equipoise.models.low_rank import LowRank
 from equipoise.models.ranking import rank_items
 from equipoise.models.similarity import is_present
 from equipoise.spectral.norms import squared_column_norms
@@ -105,26 +105,26 @@ class Subject(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Projection(Subject):
-    """P = U diag(f) Uᵀ on what `prefixes.signal` makes of the data.
+    """P = U diag(f) Uᵀ on the rows that `model.prepare` returns.
 
     Attributes
     ----------
-    prefixes : Prefixes
-        Components, their strengths, and how rows are seen.
+    model : LowRank
+        Components, their weights, and the preparation of rows.
     own_rank : bool
         Whether to measure it at all its components too, besides the common ranks.
     vectors : ndarray of shape (items, any), optional
         Item vectors whose cosine is what their owner calls similar; rows of U f^½ by default.
     """
 
-    prefixes: Prefixes
+    model: LowRank
     own_rank: bool = False
     vectors: NDArray[Any] | None = None
 
     @property
     def depth(self) -> int:
         """How many components there are."""
-        return len(self.prefixes.components)
+        return len(self.model.components)
 
     def ranks(self, common: Sequence[int]) -> tuple[int, ...]:
         """Common ranks; of somebody's factors those that there are, and all of them."""
@@ -135,12 +135,13 @@ class Projection(Subject):
     def diagonal(self, ranks: Sequence[int]) -> Floats:
         """How much of each item is rebuilt from itself, of shape (ranks, items)."""
         kept = self._kept(ranks)
-        return projection_diagonal(self._basis(kept[-1]), kept, spectrum=self._spectrum(kept[-1]))
+        weights = self._weights(kept[-1])
+        return self_reconstruction(self._basis(kept[-1]), kept, component_weights=weights)
 
     def errors(self, X: sp.csr_array, ranks: Sequence[int]) -> Errors:
         """How much of each item is not rebuilt, and how many components halve it."""
-        U, f = self._basis(self.depth), self._spectrum(self.depth)
-        by_rank = item_error(self.prefixes.signal(X), U, spectrum=f)
+        U, f = self._basis(self.depth), self._weights(self.depth)
+        by_rank = item_error(self.model.prepare(X), U, component_weights=f)
         halving = components_to_reach(by_rank, 0.5, unreached=np.inf)
         return Errors(by_rank[self._kept(ranks)], halving)
 
@@ -153,8 +154,8 @@ class Projection(Subject):
             X,
             self._basis(kept[-1]),
             k=k,
-            inputs=self.prefixes.signal(X),
-            spectrum=self._spectrum(kept[-1]),
+            inputs=self.model.prepare(X),
+            component_weights=self._weights(kept[-1]),
             ranks=kept,
             items=items,
         )
@@ -162,15 +163,15 @@ class Projection(Subject):
 
     def lists(self, seen: sp.csr_array, ranks: Sequence[int], k: int) -> Lists:
         """The k best unseen items of every user, of shape (ranks, users, k)."""
-        return top_items_by_rank(self.prefixes, seen, ranks, k)
+        return nested_lists(self.model, seen, ranks, k)
 
     def similar(self, columns: NDArray[np.int64], rank: int, count: int) -> NDArray[np.int32]:
         """Nearest items by the cosine of their vectors."""
         factors = self.vectors
         if factors is None:
             kept = min(rank, self.depth)
-            strengths = np.sqrt(self.prefixes.strengths[:kept])
-            factors = self.prefixes.components[:kept].T * strengths
+            weights = np.sqrt(self.model.component_weights[:kept])
+            factors = self.model.components[:kept].T * weights
         norms = np.linalg.norm(factors, axis=1)
         present = is_present(norms)
         unit = factors[columns] / np.where(present, norms, 1.0)[columns, None]
@@ -187,13 +188,13 @@ class Projection(Subject):
     def contributions(self, row: sp.csr_array, column: int, rank: int) -> Floats:
         """What each stored entry of a one-row matrix adds to an item's score."""
         kept = slice(0, min(rank, self.depth))
-        U, signal = self.prefixes.components[kept], self.prefixes.signal(row)
-        weighted = U[:, column] * self.prefixes.strengths[kept]
+        U, signal = self.model.components[kept], self.model.prepare(row)
+        weighted = U[:, column] * self.model.component_weights[kept]
         return np.asarray(signal.data * (weighted @ U[:, signal.indices]), dtype=np.float64)
 
     def owners(self, rank: int) -> list[Owner]:
         """Components at a rank that one item has for itself."""
-        squares = np.square(self.prefixes.components[:rank], dtype=np.float64)
+        squares = np.square(self.model.components[:rank], dtype=np.float64)
         columns = squares.argmax(axis=1)
         weights = squares[np.arange(len(squares)), columns]
         return [
@@ -207,11 +208,11 @@ class Projection(Subject):
 
     def _basis(self, rank: int) -> Floats:
         # in their own precision, by which the metrics decide ties
-        return np.ascontiguousarray(self.prefixes.components[:rank].T)
+        return np.ascontiguousarray(self.model.components[:rank].T)
 
-    def _spectrum(self, rank: int) -> NDArray[Any] | None:
-        strengths = self.prefixes.strengths[:rank]
-        return None if np.all(strengths == 1) else strengths
+    def _weights(self, rank: int) -> NDArray[Any] | None:
+        weights = self.model.component_weights[:rank]
+        return None if np.all(weights == 1) else weights
 
 
 @dataclass(frozen=True, eq=False)

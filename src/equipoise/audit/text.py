@@ -22,7 +22,7 @@ GLOSSARY = (
     "its own. Specialization: the mean of the largest tenth of these entries. Error: the share of "
     "an item's squared norm that is not rebuilt. Item AUC and precision: how well the *other* "
     "items tell who touched an item. ARP: mean number of users of the recommended items. APLT: "
-    "share of long-tail items in the lists. High, medium, low: popularity groups."
+    "share of long-tail items in the lists. Popular, medium, niche: groups of items by popularity."
 )
 
 
@@ -155,15 +155,15 @@ def _curves(findings: Findings) -> str:
         "rank",
         *(
             f"{what}, {v.label}"
-            for what in ("error, low", "copied, high", "AUC, all")
+            for what in ("error, niche", "copied, popular", "AUC, all")
             for v in models
         ),
     ]
     rows = [
         [
             f"{rank:,}",
-            *(_number(v.error["low"][at]) for v in models),
-            *(_number(v.diagonal["high"][at]) for v in models),
+            *(_number(v.error["niche"][at]) for v in models),
+            *(_number(v.diagonal["popular"][at]) for v in models),
             *(_number(v.auc["all"][at]) for v in models),
         ]
         for at, rank in enumerate(models[0].ranks)

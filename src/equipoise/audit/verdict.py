@@ -113,30 +113,30 @@ class _Told:
 
     def first(self) -> Headline:
         """Mechanism 1: who waits."""
-        high, low = (self.value(self.pca, "halving", group) for group in ("high", "low"))
+        high, low = (self.value(self.pca, "halving", group) for group in ("popular", "niche"))
         if np.isnan(high) or np.isnan(low) or high == 0:
             number = count(self.value(self.pca, "halving"), self.pca.not_halved["all"])
             return Headline(number, "components until PCA has rebuilt half of an average item")
-        if self.pca.not_halved["high"]:  # a ratio of two lower bounds would bound nothing
-            errors = [self.value(self.pca, "error", group) for group in ("low", "high")]
+        if self.pca.not_halved["popular"]:  # a ratio of two lower bounds would bound nothing
+            errors = [self.value(self.pca, "error", group) for group in ("niche", "popular")]
             return Headline(
                 f"{errors[0]:.0%}",
                 f"of a niche item is left unexplained by PCA of rank {self.settings.rank}; of a "
                 f"popular one {errors[1]:.0%}",
             )
-        at_least = "≥ " if self.pca.not_halved["low"] else ""
+        at_least = "≥ " if self.pca.not_halved["niche"] else ""
         return Headline(
             f"{at_least}{low / high:.2g}×" if low / high < 10 else f"{at_least}{low / high:.0f}×",
             f"as many components until PCA has rebuilt half of a niche item "
-            f"({count(low, self.pca.not_halved['low'])}) as of a popular one "
-            f"({count(high, self.pca.not_halved['high'])})",
+            f"({count(low, self.pca.not_halved['niche'])}) as of a popular one "
+            f"({count(high, self.pca.not_halved['popular'])})",
         )
 
     def second(self) -> Headline:
         """Mechanism 2: who is memorised."""
-        group = "high" if not np.isnan(self.value(self.pca, "diagonal", "high")) else "all"
+        group = "popular" if not np.isnan(self.value(self.pca, "diagonal", "popular")) else "all"
         before, after = self.pair("diagonal", group)
-        what = "a popular item" if group == "high" else "an item"
+        what = "a popular item" if group == "popular" else "an item"
         return Headline(
             f"{before:.0%}",
             f"of {what} is copied from itself by PCA of rank {self.settings.rank}, which says "
@@ -175,7 +175,7 @@ class _Told:
 
     def failing(self) -> str:
         rank, pca = self.settings.rank, self.pca
-        high, low = (self.value(pca, "error", group) for group in ("high", "low"))
+        high, low = (self.value(pca, "error", group) for group in ("popular", "niche"))
         if np.isnan(high) or np.isnan(low):
             return (
                 f"With {rank} components PCA leaves {self.value(pca, 'error'):.0%} of an average "
@@ -194,7 +194,7 @@ class _Told:
         )
 
     def memorising(self) -> str:
-        high, low = (self.value(self.pca, "diagonal", group) for group in ("high", "low"))
+        high, low = (self.value(self.pca, "diagonal", group) for group in ("popular", "niche"))
         if np.isnan(high) or np.isnan(low):
             return ""
         if min(high, low) > 1 - _SAME_WITHIN:
@@ -219,17 +219,17 @@ class _Told:
         )
 
     def changing(self) -> str:
-        spec, copied = self.pair("specialization"), self.pair("diagonal", "high")
+        spec, copied = self.pair("specialization"), self.pair("diagonal", "popular")
         parts = [moves("specialization", spec)]
         if not np.isnan(copied.before):
             parts.append(moves("what popular items copy from themselves", copied))
         return f"Item-Weighted PCA (γ = {self.settings.gamma:g}) {listed(parts)}."
 
     def collaborating(self) -> str:
-        auc = {group: self.pair("auc", group) for group in ("all", "low", "high")}
+        auc = {group: self.pair("auc", group) for group in ("all", "niche", "popular")}
         if np.isnan(auc["all"].before):
             return "Item AUC is not defined here: no item has users both with and without it."
-        groups = {"low": "niche items", "high": "popular ones"}
+        groups = {"niche": "niche items", "popular": "popular ones"}
         parts = [moves("item AUC, how well other items tell who likes one,", auc["all"])]
         parts += [
             f"for {name} it {goes(auc[group])}"
@@ -239,18 +239,18 @@ class _Told:
         return f"It {'; '.join(parts)}."
 
     def waiting(self) -> str:
-        high, low = self.pair("halving", "high"), self.pair("halving", "low")
+        high, low = self.pair("halving", "popular"), self.pair("halving", "niche")
         if np.isnan(low.before) or np.isnan(high.before):
             return ""
-        missed, still = self.pca.not_halved["low"], self.ours.not_halved["low"]
-        left = self.pair("error", "low")
+        missed, still = self.pca.not_halved["niche"], self.ours.not_halved["niche"]
+        left = self.pair("error", "niche")
         worse = left.after > left.before * (1 + _SAME_WITHIN)
         remark = ": its weights buy similarity between items, not reconstruction" if worse else ""
         return (
             f"Half of a niche item is rebuilt after {count(low.before, missed)} components of PCA "
             f"and {count(low.after, still)} of Item-Weighted PCA, half of a popular one after "
-            f"{count(high.before, self.pca.not_halved['high'])} and "
-            f"{count(high.after, self.ours.not_halved['high'])}. Item-Weighted PCA "
+            f"{count(high.before, self.pca.not_halved['popular'])} and "
+            f"{count(high.after, self.ours.not_halved['popular'])}. Item-Weighted PCA "
             f"{moves('the share of a niche item that is left unexplained', left)}{remark}."
         )
 

@@ -87,7 +87,7 @@ def audit(
     data: Data = None,
     rank: Rank = "32",
     gamma: Gamma = -1.0,
-    groups: Groups = "mass",
+    groups: Groups = "interactions",
     factors: Factors = None,
     names: shared.Names = None,
     k: Length = 20,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +15,6 @@ from equipoise.cli.options import (
     Csv,
     Data,
     Delimiter,
-    Empty,
     Folder,
     Format,
     Groups,
@@ -31,6 +31,7 @@ from equipoise.cli.options import (
     User,
     ValidationShare,
     Value,
+    ZeroDivision,
     check_table_paths,
     hold_out,
     integers,
@@ -45,8 +46,9 @@ from equipoise.exceptions import InvalidParameterError, MissingExtraError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from equipoise.evaluation import Cost, Results, Row
-    from equipoise.evaluation.jobs import Model
+    from equipoise.data import Interactions
+    from equipoise.evaluation import Cost, Result, Results
+    from equipoise.evaluation.plan import Model
 
 # As many as fit beside the models' names on 80 columns.
 _RANKS_ACROSS = 6
@@ -81,8 +83,8 @@ def evaluate(
     test: TestShare = 0.2,
     validation: ValidationShare = 0.1,
     seed: Seed = 1024,
-    groups: Groups = "mass",
-    empty: Empty = "nan",
+    groups: Groups = "interactions",
+    zero_division: ZeroDivision = math.nan,
     cache: Folder = None,
     costs: Annotated[
         bool, typer.Option("--costs", help="Show seconds, memory and size of every fit too.")
@@ -107,12 +109,11 @@ def evaluate(
     results = evaluation.evaluate(
         split,
         chosen,
-        ranks=chosen_ranks,
-        gammas=exponents,
+        grid=_grid(chosen, interactions, chosen_ranks, exponents),
         metrics=measured,
         k=cutoffs,
         groups=groups,
-        empty=empty,
+        zero_division=zero_division,
         item_sample=item_sample,
         cache=cache,
         progress=console.progress(),
@@ -132,15 +133,33 @@ def evaluate(
     return 0 if results.complete else interrupted(len(results), cache)
 
 
+def _grid(
+    models: Mapping[str, Model],
+    interactions: Interactions,
+    ranks: Sequence[int] | None,
+    gammas: Sequence[float],
+) -> dict[str, Sequence[float]]:
+    """Return --gammas and --ranks, for models that have them."""
+    from equipoise.models.recommender import Recommender, possible_sizes
+
+    grid = {
+        "gamma": gammas,
+        "n_components": possible_sizes(interactions.n_items) if ranks is None else ranks,
+    }
+    each = [one for one in models.values() if isinstance(one, Recommender)]
+    known = {name for model in each for name in model.get_params(deep=False)}
+    return {name: values for name, values in grid.items() if name in known}
+
+
 def _print(results: Results) -> None:
     """One table for every few ranks: metrics and models down, ranks across."""
     rows = results.select(group="all").rows
-    ranks = sorted({row.rank for row in rows}, key=lambda rank: rank or 0)
+    ranks = sorted({_rank(row) for row in rows}, key=lambda rank: rank or 0)
     for start in range(0, len(ranks), _RANKS_ACROSS):
         console.out.print(_table(rows, ranks[start : start + _RANKS_ACROSS]))
 
 
-def _table(rows: Sequence[Row], ranks: Sequence[int | None]) -> Table:
+def _table(rows: Sequence[Result], ranks: Sequence[int | None]) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -151,10 +170,9 @@ def _table(rows: Sequence[Row], ranks: Sequence[int | None]) -> Table:
     metrics: dict[str, dict[str, dict[int | None, float]]] = {}
     for row in rows:
         convention = row.convention.partition(",")[0]
-        title = row.metric if row.k is None else f"{row.metric}@{row.k}"
-        title += "" if convention == "standard" else f" ({convention})"
+        title = row.name + ("" if convention == "standard" else f" ({convention})")
         lines = metrics.setdefault(title, {})
-        lines.setdefault(_line(row), {})[row.rank] = row.value
+        lines.setdefault(_line(row), {})[_rank(row)] = row.value
     for title, lines in metrics.items():
         table.add_row(f"[bold]{title}")
         for model, values in lines.items():
@@ -163,8 +181,14 @@ def _table(rows: Sequence[Row], ranks: Sequence[int | None]) -> Table:
     return table
 
 
-def _line(row: Row | Cost) -> str:
-    return row.model if row.gamma is None else f"{row.model} γ={row.gamma:g}"
+def _rank(row: Result | Cost) -> int | None:
+    rank: int | None = row.settings.get("n_components")
+    return rank
+
+
+def _line(row: Result | Cost) -> str:
+    gamma = row.settings.get("gamma")
+    return row.model if gamma is None else f"{row.model} γ={gamma:g}"
 
 
 def _cost_table(costs: Sequence[Cost]) -> Table:
@@ -178,7 +202,7 @@ def _cost_table(costs: Sequence[Cost]) -> Table:
     for cost in costs:
         table.add_row(
             _line(cost),
-            "-" if cost.rank is None else str(cost.rank),
+            "-" if _rank(cost) is None else str(_rank(cost)),
             f"{cost.fit_seconds:.3f}",
             "?" if cost.peak_bytes is None else f"{cost.peak_bytes / 1e6:.1f}",
             f"{cost.parameters_kept:,}",
@@ -188,7 +212,7 @@ def _cost_table(costs: Sequence[Cost]) -> Table:
 
 def named_models(names: str) -> dict[str, Model]:
     """Models by their names on the command line; those that are not installed are left out."""
-    from equipoise.evaluation.jobs import models_by_key
+    from equipoise.evaluation.plan import models_by_key
     from equipoise.models.registry import find_models
 
     try:

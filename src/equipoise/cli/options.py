@@ -13,7 +13,6 @@ from equipoise.exceptions import InvalidDataError, InvalidParameterError
 if TYPE_CHECKING:
     from equipoise.data import Interactions, Split
     from equipoise.data.readers import Columns
-    from equipoise.evaluation import Filter
 
 INTERRUPTED = 130
 
@@ -131,9 +130,13 @@ ValidationShare = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the split.", min=0, rich_help_panel=_HOLDING_OUT)]
-Groups = Annotated[str, typer.Option(help="Popularity groups: mass, items or head80.")]
-Empty = Annotated[
-    str, typer.Option(help="Users without held-out items: nan (left out) or zero (as the paper).")
+Groups = Annotated[str, typer.Option(help="Popularity groups: interactions, items or head80.")]
+ZeroDivision = Annotated[
+    float,
+    typer.Option(
+        help="Value for users without held-out items: nan (left out) or 0 (as the paper).",
+        metavar="NUMBER",
+    ),
 ]
 Folder = Annotated[Path | None, typer.Option("--cache", help="Folder to resume from.")]
 Names = Annotated[
@@ -310,13 +313,11 @@ def numbers(text: str, option: str) -> list[float]:
         ) from None
 
 
-def spectral_filter(text: str, option: str) -> Filter:
+def spectral_filter(text: str, option: str) -> tuple[str, float]:
     """Read hard, power:S or ridge:RHO."""
-    from equipoise.evaluation import Filter
-
     kind, _, strength = text.partition(":")
     try:
-        return Filter(kind, float(strength or 0))  # type: ignore[arg-type]  # models refuse others
+        return kind, float(strength or 0)
     except ValueError:
         raise InvalidParameterError(
             f"{option} takes hard, power:S or ridge:RHO, got {text!r}."

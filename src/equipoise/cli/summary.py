@@ -10,10 +10,6 @@ if TYPE_CHECKING:
     from equipoise.audit.findings import Findings, Variant
 
 
-# The groups in the words of the verdict below the table.
-_WORDS = {"high": "popular", "low": "niche"}
-
-
 class Line(NamedTuple):
     """One measure: what it is, and the number of each model."""
 
@@ -36,17 +32,17 @@ def lines(found: Findings) -> list[Line]:
     def halving(group: str) -> Line:  # a mean over items of which some were never halved is a bound
         means = ((v.halving[group], "≥ " * bool(v.not_halved.get(group))) for v in variants)
         told = (f"{bound}{components(m)}" if math.isfinite(m) else "–" for m, bound in means)
-        return Line(f"{_words(group)}: components for half", tuple(told))
+        return Line(f"{group}: components for half", tuple(told))
 
     groups = [group.name for group in found.portrait.groups]
     first, last = groups[0], groups[-1]
     return [
         line("specialization (0: all shared)", "{:.3f}", lambda v, r: v.specialization[r]),
-        line(f"{_words(first)}: copied from itself", "{:.3f}", lambda v, r: v.diagonal[first][r]),
-        line(f"{_words(last)}: copied from itself", "{:.3f}", lambda v, r: v.diagonal[last][r]),
+        line(f"{first}: copied from itself", "{:.3f}", lambda v, r: v.diagonal[first][r]),
+        line(f"{last}: copied from itself", "{:.3f}", lambda v, r: v.diagonal[last][r]),
         halving(first),
         halving(last),
-        line(f"{_words(last)}: AUC from other items", "{:.3f}", lambda v, r: v.auc[last][r]),
+        line(f"{last}: AUC from other items", "{:.3f}", lambda v, r: v.auc[last][r]),
         line(f"Recall@{k}", "{:.3f}", lambda v, r: v.accuracy["recall"][r]),
         line(f"NDCG@{k}", "{:.3f}", lambda v, r: v.accuracy["ndcg"][r]),
         line("components owned by one item", "{:.0f}", lambda v, _: len(v.owned)),
@@ -56,17 +52,13 @@ def lines(found: Findings) -> list[Line]:
 def portrait(found: Findings) -> str:
     """What was audited, in one sentence."""
     data, settings = found.portrait, found.settings
-    groups = ", ".join(f"{group.n_items:,} {_words(group.name)}" for group in data.groups)
+    groups = ", ".join(f"{group.n_items:,} {group.name}" for group in data.groups)
     chosen = "" if settings.rank_chosen_by == "given" else f" ({settings.rank_chosen_by})"
     return (
         f"{data.n_users:,} users × {data.n_items:,} items, {data.n_interactions:,} interactions; "
         f"rank {settings.rank}{chosen}, γ = {settings.gamma:g}; "
         f"popularity groups by {settings.groups}: {groups}."
     )
-
-
-def _words(group: str) -> str:
-    return _WORDS.get(group, group)
 
 
 def _shown(form: str, number: float) -> str:

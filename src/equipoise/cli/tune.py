@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,7 +28,7 @@ def tune(
     ] = None,
     maximize: Annotated[
         str,
-        typer.Option(help="A metric, e.g. recall@10 or item_auc/low; a leading - minimizes."),
+        typer.Option(help="A metric, e.g. recall@10 or item_auc/niche; a leading - minimizes."),
     ] = "ndcg@20",
     subject_to: Annotated[
         list[str] | None, typer.Option(help="A limit, e.g. 'aplt>=0.3'; may be repeated.")
@@ -60,8 +61,8 @@ def tune(
     test: shared.TestShare = 0.2,
     validation: shared.ValidationShare = 0.1,
     seed: shared.Seed = 1024,
-    groups: shared.Groups = "mass",
-    empty: shared.Empty = "nan",
+    groups: shared.Groups = "interactions",
+    zero_division: shared.ZeroDivision = math.nan,
     cache: shared.Folder = None,
     as_json: shared.AsJson = False,
     csv: shared.Csv = None,
@@ -75,18 +76,16 @@ def tune(
 
     shared.check_table_paths(data, file_format, cache, csv, plot, as_json)
     axes = {
-        "ranks": None if ranks is None else shared.integers(ranks, "--ranks"),
-        "gammas": None if gammas is None else shared.numbers(gammas, "--gammas"),
-        "filters": None
-        if filters is None
-        else [shared.spectral_filter(f, "--filters") for f in shared.words(filters)],
-        "user_scalings": None
+        "n_components": None if ranks is None else shared.integers(ranks, "--ranks"),
+        "gamma": None if gammas is None else shared.numbers(gammas, "--gammas"),
+        "user_scaling": None
         if user_scalings is None
         else shared.numbers(user_scalings, "--user-scalings"),
-        "value_transforms": None
+        "value_transform": None
         if value_transforms is None
         else [None if word == "none" else word for word in shared.words(value_transforms)],
     }
+    kinds = [shared.spectral_filter(f, "--filters") for f in shared.words(filters or "")]
     limits = dict(_limit(text) for text in subject_to or [])
     interactions = shared.read(data, user, item, value, timestamp, file_format, query, delimiter)
     interactions = shared.prepare(
@@ -97,16 +96,15 @@ def tune(
     tuning = evaluation.tune(
         split,
         model,
-        grid=None if grid is None else dict(_axis(text) for text in grid),
+        grid=_grid(model, split, grid, axes, kinds),
         maximize=maximize,
         subject_to=limits,
         trade_off=shared.words(trade_off),
         k=k,
         groups=groups,
-        empty=empty,
+        zero_division=zero_division,
         cache=cache,
         progress=console.progress(),
-        **axes,  # type: ignore[arg-type]  # tune checks what the words mean
     )
     if csv is not None:
         tuning.write_csv(csv)
@@ -131,40 +129,54 @@ def _print(tuning: Tuning) -> None:
         title=f"Best of {len(tuning.trials)} settings on validation, and the frontier",
     )
     for name in ("", *_shown(tuning.choice), *targets):
-        table.add_column(name, justify="left" if name in ("", "filter", "values") else "right")
+        table.add_column(name, justify="left" if name == "" else "right")
     for mark, trial in [("choice", tuning.choice), *(("", t) for t in tuning.frontier[:10])]:
         scores = (f"{trial.scores[target]:.4f}" for target in targets)
         table.add_row(mark, *_shown(trial).values(), *scores)
     console.out.print(table)
     if tuning.test is not None:
         for row in tuning.test.select(group="all"):
-            name = row.metric if row.k is None else f"{row.metric}@{row.k}"
+            name = row.name
             text = f"{row.value:.4f}"
-            if row in tuning.test.per_user and row.n > 1:
+            if row.per_user is not None and row.n > 1:
                 text = str(tuning.test.interval(row))
             console.out.print(f"test {name:<14}{text}", highlight=False, markup=False)
     console.out.print(f"\n{tuning.constructor()}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _shown(trial: Trial) -> dict[str, str]:
-    """The settings of a trial by the heads of their columns."""
-    shown = {name: _word(value) for name, value in trial.settings.items()}
-    if "spectral_filter" not in shown:
-        return shown
-    hard = shown["spectral_filter"] == "hard"
-    return {
-        "γ": shown["gamma"],
-        "rank": shown["n_components"],
-        "filter": "hard" if hard else f"{shown['spectral_filter']} {shown['filter_strength']}",
-        "scaling": shown["user_scaling"],
-        "values": "as is" if shown["value_transform"] == "none" else shown["value_transform"],
-    }
+    """Return the settings of a trial by the heads of their columns."""
+    return {name: _word(value) for name, value in trial.settings.items()}
 
 
 def _word(value: Any) -> str:
     if value is None:
         return "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _grid(
+    model: str,
+    split: Split,
+    given: list[str] | None,
+    axes: dict[str, list[Any] | None],
+    filters: list[tuple[str, float]],
+) -> list[dict[str, Any]]:
+    """Return --grid, or the model's search space, with the axes that other options set."""
+    from equipoise.models.registry import find_model
+
+    base = find_model(model).make()
+    own = dict(_axis(text) for text in given or [])
+    space: list[dict[str, Any]]
+    space = [own] if given is not None else [*base.search_space(split.train)]
+    if filters:
+        rest = {k: v for k, v in space[0].items() if k not in base.free_parameters}
+        space = [
+            {**rest, "spectral_filter": (kind,), "filter_strength": (strength,)}
+            for kind, strength in filters
+        ]
+    set_axes = {name: tuple(values) for name, values in axes.items() if values is not None}
+    return [{**one, **set_axes} for one in space]
 
 
 def _axis(text: str) -> tuple[str, list[Any]]:

@@ -1,24 +1,19 @@
-"""Evaluation and tuning: split × models × ranks × gammas → one table, one choice."""
+"""Evaluation and tuning: split × models × settings → one table, one choice."""
 
-from equipoise.evaluation.catalogue import DEFAULT_METRICS, METRICS
 from equipoise.evaluation.cost import Cost
-from equipoise.evaluation.grid import Filter
-from equipoise.evaluation.intervals import Comparison, Interval, bootstrap_mean, compare
-from equipoise.evaluation.jobs import default_models
-from equipoise.evaluation.results import Results, Row
-from equipoise.evaluation.runner import evaluate
-from equipoise.evaluation.trials import Trial, Tuning
-from equipoise.evaluation.tuning import tune
+from equipoise.evaluation.plan import default_models
+from equipoise.evaluation.runner import DEFAULT_METRICS, evaluate
+from equipoise.evaluation.tuning import Trial, Tuning, tune
+from equipoise.metrics.intervals import Comparison, Interval, bootstrap_mean, compare
+from equipoise.metrics.results import Result, Results
 
 __all__ = [
     "DEFAULT_METRICS",
-    "METRICS",
     "Comparison",
     "Cost",
-    "Filter",
     "Interval",
+    "Result",
     "Results",
-    "Row",
     "Trial",
     "Tuning",
     "bootstrap_mean",

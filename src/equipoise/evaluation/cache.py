@@ -1,4 +1,4 @@
-"""Results on disk, one file for each fit, found again by a hash of everything they depend on."""
+"""Results on disk: one file per fit, named by a hash of everything that they depend on."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ import hashlib
 import json
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from equipoise.evaluation.cost import Effort
 from equipoise.files import write_whole
-from equipoise.metrics.results import FloatArray
+from equipoise.metrics.results import FloatArray, Result
 
 # Raised when what is stored, or what it means, changes.
-FORMAT = 2
+FORMAT = 3
 
 
 class Cache:
-    """A folder of small JSON files; a file that is damaged counts as not there.
+    """A folder of small JSON files; a damaged file counts as missing.
 
     Parameters
     ----------
     folder : path
-        Made when something is stored first.
+        Created when something is first stored.
 
     Examples
     --------
@@ -43,7 +44,7 @@ class Cache:
         self.folder = Path(folder)
 
     def path(self, settings: Mapping[str, Any]) -> Path:
-        """The file of these settings."""
+        """Return the file of these settings."""
         return self.folder / f"{_digest(_text(settings))[:32]}.json"
 
     def load(self, settings: Mapping[str, Any]) -> Any:
@@ -58,7 +59,7 @@ class Cache:
             return None
 
     def store(self, settings: Mapping[str, Any], body: Any) -> None:
-        """Write the file whole or not at all."""
+        """Write the file completely or not at all."""
         self.folder.mkdir(parents=True, exist_ok=True)
         plain = json.loads(_text(body))
         text = json.dumps(
@@ -72,29 +73,72 @@ class Cache:
         write_whole(self.path(settings), text.encode())
 
 
-def packed(values: FloatArray | None) -> str | None:
-    """An array as text, for JSON."""
+class Scored(NamedTuple):
+    """The numbers of one model with one setting, and the cost of its fit.
+
+    Attributes
+    ----------
+    rows : list of Result
+        Without the name and the settings of the model.
+    effort : Effort or None
+        Of the fit; None for lists that were computed elsewhere.
+    parameters_kept : int or None
+        Size of the fitted model.
+    """
+
+    rows: list[Result]
+    effort: Effort | None = None
+    parameters_kept: int | None = None
+
+
+def to_json(scored: Sequence[Scored]) -> list[dict[str, Any]]:
+    """Return what the cache stores."""
+    return [
+        {
+            "rows": [_row_to_json(row) for row in one.rows],
+            "effort": None if one.effort is None else list(one.effort),
+            "parameters_kept": one.parameters_kept,
+        }
+        for one in scored
+    ]
+
+
+def from_json(stored: Sequence[Mapping[str, Any]]) -> list[Scored]:
+    """Return what `to_json` stored."""
+    return [
+        Scored(
+            [_row_from_json(row) for row in one["rows"]],
+            None if one["effort"] is None else Effort(*one["effort"]),
+            one["parameters_kept"],
+        )
+        for one in stored
+    ]
+
+
+def _row_to_json(row: Result) -> dict[str, Any]:
+    fields = {name: getattr(row, name) for name in ("metric", "convention", "k", "group", "n")}
+    value = None if math.isnan(row.value) else row.value  # JSON has no nan
+    return {**fields, "value": value, "per_user": pack(row.per_user)}
+
+
+def _row_from_json(stored: Mapping[str, Any]) -> Result:
+    value = math.nan if stored["value"] is None else stored["value"]
+    return Result(**{**stored, "value": value, "per_user": unpack(stored["per_user"])})
+
+
+def pack(values: FloatArray | None) -> str | None:
+    """Return an array as text, for JSON."""
     if values is None:
         return None
     little = np.asarray(values, dtype="<f8").tobytes()
     return base64.b64encode(zlib.compress(little)).decode("ascii")
 
 
-def unpacked(text: str | None) -> FloatArray | None:
-    """The array that `packed` made text of."""
+def unpack(text: str | None) -> FloatArray | None:
+    """Return the array that `pack` turned into text."""
     if text is None:
         return None
     return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<f8").astype(np.float64)
-
-
-def number_or_none(value: float) -> float | None:
-    """JSON has no nan."""
-    return None if math.isnan(value) else value
-
-
-def number_or_nan(value: float | None) -> float:
-    """The way back."""
-    return math.nan if value is None else value
 
 
 def _text(content: Any) -> str:

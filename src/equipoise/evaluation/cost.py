@@ -1,4 +1,4 @@
-"""What a fit costs: seconds, memory, and the numbers that the model keeps."""
+"""What a fit costs: seconds, memory, and the size of the model."""
 
 from __future__ import annotations
 
@@ -6,46 +6,40 @@ import ctypes
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-import numpy as np
-import scipy.sparse as sp
-
-from equipoise.models import Recommender
-
 _STATUS = Path("/proc/self/status")
 
-# Short against any fit whose memory matters; a reading takes some 20 µs.
+# Short compared with any fit whose memory matters; a sample takes some 20 µs.
 _EVERY_SECONDS = 0.005
 
 
 class Cost(NamedTuple):
-    """What one model at one rank took and keeps.
+    """What one model with one setting took to fit, and its size.
 
     Attributes
     ----------
-    model, gamma, rank
-        As in `Row`.
+    model, settings
+        As in `Result`.
     fit_seconds : float
-        Wall time of the fit. Ranks that come from one fit all show that fit; fits along γ that
-        share their work show equal parts of it. What a first fit imports and compiles counts.
+        Wall time of the fit. Sizes that come from one fit all show that fit; fits that share their
+        work show equal parts of it. Imports and compilation of a first fit are included.
     peak_bytes : int or None
-        How far resident memory rose above its level before the fit, data excluded: exact where
-        the fit set a record for the process, else the highest of readings every 5 ms, which may
-        miss a shorter peak. Memory outside the process (a GPU's) is not seen. None where the
-        system does not tell (it is Linux that does).
+        How far resident memory rose above its level before the fit, data excluded: exact if the
+        fit set a record for the process, otherwise the maximum of samples every 5 ms, which may
+        miss a shorter peak. Memory outside the process (of a GPU or a cluster) is not included.
+        None on systems without /proc.
     parameters_kept : int
-        Learned numbers that the model keeps and `save` writes; of a sparse matrix the values
-        stored, without their positions.
+        Learned numbers in the saved model; of a sparse matrix the stored values without their
+        positions.
     """
 
     model: str
-    gamma: float | None
-    rank: int | None
+    settings: Mapping[str, Any]
     fit_seconds: float
     peak_bytes: int | None
     parameters_kept: int
@@ -59,7 +53,7 @@ class Effort(NamedTuple):
 
 
 class Measured:
-    """Take the time and the peak of memory of a ``with`` block; `effort` holds them after it.
+    """Measure the time and the peak memory of a ``with`` block; `effort` contains them after it.
 
     Parameters
     ----------
@@ -84,7 +78,7 @@ class Measured:
         self._before = self._memory()
         self._highest = 0 if self._before is None else self._before.now
         self._done = threading.Event()
-        self._watch = threading.Thread(target=self._read_on, daemon=True)
+        self._watch = threading.Thread(target=self._sample, daemon=True)
         if self._before is not None:
             self._watch.start()
         self._started = time.perf_counter()
@@ -100,11 +94,11 @@ class Measured:
         self._done.set()
         self.effort = Effort(seconds, self._rise())
 
-    def _read_on(self) -> None:
+    def _sample(self) -> None:
         while not self._done.wait(_EVERY_SECONDS):
-            reading = self._memory()
-            if reading is not None:
-                self._highest = max(self._highest, reading.now)
+            sample = self._memory()
+            if sample is not None:
+                self._highest = max(self._highest, sample.now)
 
     def _rise(self) -> int | None:
         if self._before is None:
@@ -134,28 +128,7 @@ def resident_memory() -> Memory | None:
 
 
 def _return_free_memory() -> None:
-    """Give back what earlier work freed: a fit that uses it again would seem to need nothing."""
+    """Return freed memory to the system: a fit that reuses it would seem to need nothing."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # another libc
             ctypes.CDLL(None).malloc_trim(0)
-
-
-def parameters_kept(model: Recommender) -> int:
-    """Count the numbers of a fitted model's arrays; of sparse ones, those stored.
-
-    Examples
-    --------
-    Three items with two coordinates each and a popularity; two eigenvalues and two residuals:
-
-    >>> from equipoise.models import NormalizedPCA
-    >>> model = NormalizedPCA(2).fit(np.array([[1.0, 1, 0], [0, 1, 1], [1, 0, 0]]))
-    >>> parameters_kept(model)
-    13
-    """
-    arrays = [getattr(model, name) for name in model._arrays if hasattr(model, name)]
-    return sum(map(_numbers, arrays))
-
-
-def _numbers(array: Any) -> int:
-    values = array.data if sp.issparse(array) else np.asarray(array)
-    return int(values.size) if np.issubdtype(values.dtype, np.number) else 0

@@ -1,4 +1,4 @@
-"""What a search is after: a metric to maximize, limits on others, and the frontier between them."""
+"""The goal of a search: a metric to maximize, limits on others, and the frontier between them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.evaluation.catalogue import MetricSpec, parse_metrics
-from equipoise.evaluation.measures import ALL, Measure
-from equipoise.evaluation.results import Row
 from equipoise.exceptions import InvalidParameterError
+from equipoise.metrics import Request, Result
+from equipoise.metrics.registry import parse_metrics
+from equipoise.metrics.results import ALL
 
 Limits = Mapping[str, tuple[str, float]]
 
@@ -25,15 +25,15 @@ _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 
 
 class Target(NamedTuple):
-    """A number read off a model: a metric, for all items or for one group of them.
+    """A number of a model: a metric, for all items or for one group of them.
 
     Examples
     --------
-    >>> Target.parse("ndcg", 20).label, Target.parse("item_auc/low", 20).label
-    ('ndcg@20', 'item_auc/low')
+    >>> Target.parse("ndcg", 20).label, Target.parse("item_auc/niche", 20).label
+    ('ndcg@20', 'item_auc/niche')
     """
 
-    spec: MetricSpec
+    request: Request
     group: str = ALL
 
     @classmethod
@@ -45,30 +45,33 @@ class Target(NamedTuple):
     @property
     def label(self) -> str:
         """The text that `parse` reads."""
-        return self.spec.label + ("" if self.group == ALL else f"/{self.group}")
+        return self.request.label + ("" if self.group == ALL else f"/{self.group}")
 
-    def read(self, measures: Sequence[Measure] | Sequence[Row]) -> float:
+    def read(self, rows: Sequence[Result]) -> float:
         """Find it among the numbers of a model."""
-        for one in measures:
-            if (one.metric, one.k, one.group) == (self.spec.name, self.spec.k, self.group) and (
-                not self.spec.is_ranking or one.convention.partition(",")[0] == self.spec.convention
+        name, several = self.request.metric.name, len(self.request.metric.conventions) > 1
+        for row in rows:
+            same = (row.metric, row.k, row.group) == (name, self.request.k, self.group)
+            # after a comma, a convention names groups or how users without items count
+            if same and (
+                not several or row.convention.partition(",")[0] == self.request.convention
             ):
-                return one.value
-        groups = {one.group for one in measures if one.metric == self.spec.name}
+                return row.value
+        groups = {row.group for row in rows if row.metric == name}
         raise InvalidParameterError(
-            f"{self.label!r} names no number of the model. {self.spec.name} has the groups: "
+            f"{self.label!r} is not a number of the model. {name} has the groups: "
             f"{', '.join(sorted(groups))}."
         )
 
 
 class Limit(NamedTuple):
-    """A bound that the choice must keep."""
+    """A bound that the choice must meet."""
 
     target: Target
     comparison: str
     bound: float
 
-    def keeps(self, value: float) -> bool:
+    def meets(self, value: float) -> bool:
         """Whether a value is within the bound; nan is not."""
         return not math.isnan(value) and _COMPARISONS[self.comparison](value, self.bound)
 
@@ -82,7 +85,7 @@ class Limit(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """Maximize one target within limits.
+    """Maximize one target subject to limits.
 
     Attributes
     ----------
@@ -91,7 +94,7 @@ class Goal(NamedTuple):
     sign : float
         -1 where less is better: ``maximize="-gini"``.
     limits : tuple of Limit
-        What to keep.
+        What must hold.
     against : tuple of Target
         What the frontier weighs the target against where there are no limits; more is better.
     """
@@ -105,7 +108,7 @@ class Goal(NamedTuple):
     def parse(
         cls, maximize: str, subject_to: Limits | None, trade_off: Sequence[str], k: int
     ) -> Goal:
-        """Read what `tune` was asked for."""
+        """Read the arguments of `tune`."""
         sign = -1.0 if maximize.startswith("-") else 1.0
         limits = tuple(_limit(text, rule, k) for text, rule in (subject_to or {}).items())
         limited = {limit.target for limit in limits}
@@ -119,18 +122,18 @@ class Goal(NamedTuple):
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        """Every number that has to be measured, each once."""
+        """Every number to measure, each once."""
         every = [self.target, *(limit.target for limit in self.limits), *self.against]
         return tuple(dict.fromkeys(every))
 
     def objective(self, scores: Mapping[str, float]) -> float:
-        """The number to maximize; -inf where a limit is not kept or there is no value."""
+        """The number to maximize; -inf if a limit is not met or there is no value."""
         value = self.sign * scores[self.target.label]
-        kept = all(limit.keeps(scores[limit.target.label]) for limit in self.limits)
+        kept = all(limit.meets(scores[limit.target.label]) for limit in self.limits)
         return value if kept and not math.isnan(value) else -math.inf
 
     def best(self, table: Sequence[Mapping[str, float]]) -> int:
-        """Return the position of the best of the candidates that keep all limits."""
+        """Return the position of the best of the candidates that meet all limits."""
         objectives = [self.objective(scores) for scores in table]
         best = max(range(len(table)), key=objectives.__getitem__)
         if objectives[best] == -math.inf:
@@ -146,12 +149,12 @@ class Goal(NamedTuple):
             best = limit.sign * float(np.fmax.reduce(values))
             reached.append(f"{limit} (best reached alone: {best:.4g})")
         return (
-            f"none of the {len(table)} candidates keeps the limits: {'; '.join(reached)}. "
-            "Relax them, or search more gammas and ranks."
+            f"none of the {len(table)} candidates meets the limits: {'; '.join(reached)}. "
+            "Relax them, or search more settings."
         )
 
     def frontier(self, table: Sequence[Mapping[str, float]]) -> list[int]:
-        """Return the positions of candidates that no other beats in everything at once.
+        """Return the positions of candidates that no other beats in all targets at once.
 
         Examples
         --------
@@ -181,7 +184,7 @@ class BestSoFar:
     >>> best = BestSoFar(Goal.parse("ndcg", {"aplt": (">=", 0.3)}, (), 20))
     >>> best.add([{"ndcg@20": 0.4, "aplt@20": 0.1}])
     >>> str(best)
-    'no setting keeps the limits so far'
+    'no setting meets the limits so far'
     >>> best.add([{"ndcg@20": 0.2, "aplt@20": 0.5}, {"ndcg@20": 0.1, "aplt@20": 0.5}])
     >>> str(best)
     'best so far: ndcg@20 0.2000'
@@ -200,7 +203,7 @@ class BestSoFar:
         if self._objective is None:
             return ""
         if self._objective == -math.inf:
-            return "no setting keeps the limits so far"
+            return "no setting meets the limits so far"
         value = self._goal.sign * self._objective
         return f"best so far: {self._goal.target.label} {value:.4f}"
 

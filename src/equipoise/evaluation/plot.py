@@ -1,19 +1,19 @@
-"""Pictures of results: metrics over ranks, and the frontier of a search. Needs the extra `plot`."""
+"""Figures of results: metrics over a setting, and the frontier of a search. Needs extra `plot`."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from equipoise.evaluation.results import Results, Row
-from equipoise.evaluation.trials import Tuning
+from equipoise.evaluation.tuning import Tuning
 from equipoise.exceptions import InvalidParameterError, require_extra
 from equipoise.files import write_whole
+from equipoise.metrics import Result, Results
 
-# Equal results should give equal bytes: no date in the file, and ids that do not change.
+# Equal results give equal bytes: no date in the file, and fixed ids.
 _FORMATS: dict[str, dict[str, None]] = {
     ".png": {},
     ".svg": {"Date": None},
@@ -23,8 +23,8 @@ _PANEL = (4.2, 3.2)
 _COLUMNS = 3
 
 
-def plot_results(results: Results, path: str | PathLike[str]) -> None:
-    """Draw each metric over the ranks, one line for each model and γ.
+def plot_results(results: Results, path: str | PathLike[str], across: str | None = None) -> None:
+    """Draw each metric over the values of a setting, one line per model and other settings.
 
     Parameters
     ----------
@@ -32,10 +32,15 @@ def plot_results(results: Results, path: str | PathLike[str]) -> None:
         Rows over all items are drawn; groups are left out.
     path : path
         Ends in .png, .svg or .pdf.
+    across : str, optional
+        The setting on the horizontal axis; by default the first that is a number in all rows
+        that have it and has the most values.
     """
-    ranked = [row for row in results.select(group="all") if row.rank is not None]
+    rows_of_all = results.select(group="all").rows
+    axis_name = across or _widest(rows_of_all)
+    ranked = [row for row in rows_of_all if row.settings.get(axis_name) is not None]
     if not ranked:
-        raise InvalidParameterError("there is nothing to draw: no row of the results has a rank.")
+        raise InvalidParameterError("nothing to draw: no row of the results has a numeric setting.")
     panels = list(dict.fromkeys((row.metric, row.k, row.convention) for row in ranked))
     rows = -(-len(panels) // _COLUMNS)
     columns = min(len(panels), _COLUMNS)
@@ -43,7 +48,8 @@ def plot_results(results: Results, path: str | PathLike[str]) -> None:
     def draw(figure: Any) -> None:
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for axis, panel in zip(axes, panels, strict=False):
-            _panel(axis, [r for r in ranked if (r.metric, r.k, r.convention) == panel])
+            rows_here = [r for r in ranked if (r.metric, r.k, r.convention) == panel]
+            _panel(axis, rows_here, axis_name)
         for axis in axes[len(panels) :]:
             axis.set_visible(False)
         handles, labels = axes[0].get_legend_handles_labels()
@@ -85,17 +91,32 @@ def plot_tuning(tuning: Tuning, path: str | PathLike[str]) -> None:
     _save(draw, (6.4, 4.8), path)
 
 
-def _panel(axis: Any, rows: list[Row]) -> None:
-    lines: dict[str, list[Row]] = {}
+def _widest(rows: Sequence[Result]) -> str:
+    """Return the numeric setting with the most values, the first of several; "" for none."""
+    values: dict[str, set[Any]] = {}
     for row in rows:
-        label = row.model if row.gamma is None else f"{row.model}, γ = {row.gamma:g}"
-        lines.setdefault(label, []).append(row)
+        for name, value in row.settings.items():
+            values.setdefault(name, set()).add(value)
+    numeric = {
+        name: len(found)
+        for name, found in values.items()
+        if all(isinstance(v, int | float) and not isinstance(v, bool) for v in found)
+    }
+    return max(numeric, key=numeric.__getitem__, default="")
+
+
+def _panel(axis: Any, rows: list[Result], across: str) -> None:
+    lines: dict[str, list[Result]] = {}
+    for row in rows:
+        others = [f"{name} = {v}" for name, v in row.settings.items() if name != across]
+        lines.setdefault(", ".join([row.model, *others]), []).append(row)
     for label, line in lines.items():
-        axis.plot([row.rank for row in line], [row.value for row in line], "o-", ms=3, label=label)
-    first = rows[0]
-    axis.set_xscale("log", base=2)
+        points = sorted((row.settings[across], row.value) for row in line)
+        axis.plot(*zip(*points, strict=True), "o-", ms=3, label=label)
+    if min(row.settings[across] for row in rows) > 0:
+        axis.set_xscale("log", base=2)
     axis.xaxis.set_major_formatter("{x:g}")
-    axis.set(xlabel="rank", title=first.metric + ("" if first.k is None else f"@{first.k}"))
+    axis.set(xlabel=across, title=rows[0].name)
 
 
 def _save(
@@ -105,7 +126,7 @@ def _save(
     suffix = target.suffix.lower()
     if suffix not in _FORMATS:
         raise InvalidParameterError(
-            f"a picture's name must end in {', '.join(_FORMATS)}, got {target.name!r}."
+            f"the name of a figure must end in {', '.join(_FORMATS)}, got {target.name!r}."
         )
     matplotlib = require_extra("matplotlib", "plot", "drawing results")
     figures = require_extra("matplotlib.figure", "plot", "drawing results")

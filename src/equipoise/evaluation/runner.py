@@ -1,10 +1,11 @@
-"""`evaluate`: split × models × gammas × ranks → one tidy table."""
+"""`evaluate`: models × settings × metrics → one tidy table."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from os import PathLike
 from typing import Any
 
@@ -14,38 +15,43 @@ from numpy.typing import NDArray
 from equipoise import __version__
 from equipoise.data.interactions import Interactions
 from equipoise.data.split import Split
-from equipoise.evaluation.cache import FORMAT, Cache
-from equipoise.evaluation.case import Case, Part, as_split
-from equipoise.evaluation.catalogue import DEFAULT_METRICS, MetricSpec, parse_metrics
-from equipoise.evaluation.cost import Cost, Effort, parameters_kept
-from equipoise.evaluation.jobs import Job, Model, Models, fitted, plan
-from equipoise.evaluation.measures import Measure, measure_items, measure_lists
-from equipoise.evaluation.prefixes import Prefixes, top_items_by_rank
-from equipoise.evaluation.readings import Reading, from_json, to_json
-from equipoise.evaluation.results import Results, Row
-from equipoise.evaluation.selection import Lists
+from equipoise.evaluation.cache import FORMAT, Cache, Scored, from_json, to_json
+from equipoise.evaluation.cost import Cost, Effort, Measured
+from equipoise.evaluation.nested import NestedLists
+from equipoise.evaluation.plan import Fit, Grid, Models, Settings, batches, named_models, plan
+from equipoise.evaluation.scoring import GivenLists, ModelLists, measure_items, measure_lists
+from equipoise.evaluation.task import Part, Task, as_split
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.metrics import EMPTY_POLICIES, ItemGroups
-from equipoise.metrics.results import FloatArray
+from equipoise.metrics import Context, ItemGroups, Metric, Request, Result, Results
+from equipoise.metrics.ranking import check_zero_division
+from equipoise.metrics.registry import available, parse_metrics
 from equipoise.models import Recommender
-from equipoise.models.projection import ProjectionModel
-from equipoise.progress import Progress, task
+from equipoise.models.low_rank import LowRank
+from equipoise.progress import NoProgress, Progress
+from equipoise.progress import task as progress_task
 
-Answer = list[Reading]
-
-_STEPS_PER_JOB = 3  # fit, users, items
+DEFAULT_METRICS = (
+    "recall",
+    "precision",
+    "ndcg",
+    "mrr",
+    "aplt",
+    "coverage",
+    "item_auc",
+    "item_precision",
+    "specialization",
+)
 
 
 def evaluate(
     data: Interactions | Split,
     models: Models | None = None,
     *,
-    ranks: Sequence[int] | None = None,
-    gammas: Sequence[float] | None = None,
-    metrics: Sequence[str] = DEFAULT_METRICS,
+    grid: Grid | None = None,
+    metrics: Sequence[str | Metric] = DEFAULT_METRICS,
     k: int | Sequence[int] = 20,
-    groups: str | ItemGroups = "mass",
-    empty: str = "nan",
+    groups: str | ItemGroups = "interactions",
+    zero_division: float = np.nan,
     part: Part = "test",
     item_sample: int | None = None,
     per_user: bool = False,
@@ -53,42 +59,43 @@ def evaluate(
     progress: Progress | None = None,
     seed: int = 0,
 ) -> Results:
-    """Score models at many ranks with many metrics; each (model, γ) is fitted once.
+    """Score models with many settings and many metrics.
 
-    Models without nested solutions (matrix factorizations, LightGCN) are fitted rank by rank,
-    models without a rank (EASE, ItemKNN) once, with rank None. Metrics of the model itself
-    (specialization, item AUC, …) are those of a projection: other models have no such rows.
+    One fit of a PCA gives every smaller number of components and every spectral filter. Other
+    models are fitted once per setting. Metrics of items (specialization, item AUC, …) need a
+    projection: models without one have no such rows. The data may be in memory, on disk or on a
+    cluster.
 
     Parameters
     ----------
     data : Split or Interactions
-        Interactions are split as the paper does: see `equipoise.data.holdout`.
+        Interactions are split like in the paper: see `equipoise.data.holdout`.
     models : mapping of name to model, list of models, or model; optional
-        Unfitted models, or arrays of lists (users × k columns of items, best first) that any other
+        Unfitted models, or arrays of lists (users × k columns of items, best first) that another
         model recommended; in a list also names as in ``equipoise models``, or ``"all"``. PCA,
         Normalized PCA and Item-Weighted PCA by default.
-    ranks : sequence of int, optional
-        For PCAs, every rank is a prefix of one fit at the largest. 4, 8, …, 128 by default.
-    gammas : sequence of float, optional
-        For each Item-Weighted PCA, instead of its own γ.
-    metrics : sequence of str
+    grid : mapping of str to sequence, or list of such mappings; optional
+        Values of parameters, of which every combination is evaluated. Each model takes the
+        parameters that it has, and keeps its own value of the others. By default 4, 8, …, 128
+        components, for models that have components.
+    metrics : sequence of str or Metric
         ``name[@k][:convention]``, e.g. ``"ndcg"``, ``"mrr@20:lightgcn"``; see
-        `equipoise.evaluation.METRICS`.
+        `equipoise.metrics.available`.
     k : int or sequence of int
-        Cut-offs of the metrics that name none.
-    groups : {"mass", "items", "head80"} or ItemGroups
+        Cut-offs of the metrics without their own.
+    groups : {"interactions", "items", "head80"} or ItemGroups
         Items of similar popularity, for the metrics that are reported by group.
-    empty : {"nan", "zero"}
-        Users without held-out items are left out of a mean, or count 0 (the paper).
+    zero_division : {nan, 0}
+        Value for users without held-out items: nan leaves them out of a mean; the paper counts 0.
     part : {"test", "validation"}
         Fit on train + validation and look for the test items, or fit on train and look for the
         validation items.
     item_sample : int, optional
-        Take item AUC and item precision from so many items drawn at random.
+        Compute item AUC and item precision of this many items, drawn at random.
     per_user : bool
-        Keep every user's own value, for intervals and comparisons.
+        Keep the value of every user, for intervals and comparisons.
     cache : path, optional
-        A folder. What is there is not computed again, provided that data and settings agree.
+        A folder. Fits in it are not repeated if data and settings agree.
     progress : Progress, optional
         Receives the progress, e.g. `equipoise.progress.display.ProgressBar()`; silent by default.
     seed : int
@@ -97,8 +104,8 @@ def evaluate(
     Returns
     -------
     Results
-        After Ctrl-C those of the fits that were done, with ``complete=False``. Its `costs` tell
-        the seconds and memory of each fit.
+        After Ctrl-C those of the completed fits, with ``complete=False``. Its `costs` list the
+        seconds and memory of each fit.
 
     Examples
     --------
@@ -107,177 +114,211 @@ def evaluate(
     >>> import scipy.sparse as sp
     >>> board = [[float((i + j) % 2 == 0) for j in range(12)] for i in range(9)]
     >>> checkerboard = Interactions.from_sparse(sp.csr_array(board))
-    >>> table = evaluate(checkerboard, ranks=[2], metrics=["recall"], k=2)
+    >>> table = evaluate(checkerboard, grid={"n_components": [2]}, metrics=["recall"], k=2)
     >>> [(row.model, row.value) for row in table]
     [('PCA', 1.0), ('Normalized PCA', 1.0), ('Item-Weighted PCA', 1.0)]
     """
-    if empty not in EMPTY_POLICIES:
-        raise InvalidParameterError(f"empty must be one of {list(EMPTY_POLICIES)}, got {empty!r}.")
-    case = Case.of(as_split(data), part, groups)
-    specs = parse_metrics(metrics, [k] if isinstance(k, int) else list(k))
-    items = _sampled_items(case.n_items, item_sample, seed)
-    jobs = plan(models, ranks, gammas, case.n_items)
-    with task(progress, "Evaluating", len(jobs) * _STEPS_PER_JOB) as evaluating:
-        return _Run(case, specs, items, empty, per_user, cache, evaluating).results(jobs)
-
-
-@dataclass
-class _Run:
-    """One call of `evaluate`: what stays the same from job to job."""
-
-    case: Case
-    specs: tuple[MetricSpec, ...]
-    items: NDArray[np.intp] | None
-    empty: str
-    per_user: bool
-    folder: str | PathLike[str] | None
-    progress: Progress
-
-    def __post_init__(self) -> None:
-        self.cache = None if self.folder is None else Cache(self.folder)
-        # hashing the data takes a second for tens of millions of entries: only for a cache
-        self.fingerprint = None if self.cache is None else self.case.fingerprint()
-        self.longest = max((s.k or 0 for s in self.specs if not s.is_item_side), default=0)
-
-    def results(self, jobs: list[Job]) -> Results:
-        """Answer from the cache, compute the rest, put everything in the order of the jobs."""
-        answers: dict[int, Answer] = {}
+    check_zero_division(zero_division)
+    task = Task.of(as_split(data), part, groups)
+    requests = parse_metrics(metrics, [k] if isinstance(k, int) else list(k))
+    fits = plan(named_models(models), grid, task.n_items)
+    with progress_task(progress, "Evaluating", len(fits)) as evaluating:
+        run = Run(
+            task,
+            requests,
+            zero_division,
+            items=sampled_items(task.n_items, item_sample, seed),
+            per_user=per_user,
+            cache=None if cache is None else Cache(cache),
+            progress=evaluating,
+        )
+        done: dict[tuple[str, int], tuple[Settings, Scored]] = {}
         complete = True
         try:
-            # not a comprehension: after an interruption what is in there counts
-            for position, answer in self._answers(list(enumerate(jobs))):
-                answers[position] = answer  # noqa: PERF403
+            for fit, scored in run.scored(fits):
+                places = zip(fit.positions, fit.settings, scored, strict=True)
+                done |= {(fit.name, place): (settings, one) for place, settings, one in places}
+                evaluating.advance()
         except KeyboardInterrupt:
             complete = False
-        rows: list[Row] = []
-        users: dict[Row, FloatArray] = {}
-        costs: list[Cost] = []
-        for position in sorted(answers):
-            costs += _costs(jobs[position], answers[position])
-            for row, values in _rows(jobs[position], answers[position]):
-                rows.append(row)
-                if self.per_user and values is not None:
-                    users[row] = values
-        return Results(tuple(rows), complete, users, tuple(costs))
+    return _results([fit.name for fit in fits], done, complete)
 
-    def _answers(self, jobs: list[tuple[int, Job]]) -> Iterator[tuple[int, Answer]]:
+
+def _results(
+    names: Sequence[str], done: dict[tuple[str, int], tuple[Settings, Scored]], complete: bool
+) -> Results:
+    """Put what was scored in the order of models and settings."""
+    order = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    rows: list[Result] = []
+    costs = []
+    for name, place in sorted(done, key=lambda key: (order[key[0]], key[1])):
+        settings, scored = done[name, place]
+        rows += [replace(row, model=name, settings=settings) for row in scored.rows]
+        if scored.effort is not None and scored.parameters_kept is not None:
+            costs.append(Cost(name, settings, *scored.effort, scored.parameters_kept))
+    return Results(tuple(rows), complete, tuple(costs))
+
+
+@dataclass(eq=False)
+class Run:
+    """Fits models and scores them on one task.
+
+    Attributes
+    ----------
+    task, requests, zero_division, items, per_user
+        As in `evaluate`.
+    single_precision : bool
+        Compute the lists of projections in float32.
+    cache : Cache or None
+        Where scores are stored.
+    progress : Progress
+        Receives notes.
+    """
+
+    task: Task
+    requests: tuple[Request, ...]
+    zero_division: float = np.nan
+    items: NDArray[np.intp] | None = None
+    per_user: bool = False
+    single_precision: bool = False
+    cache: Cache | None = None
+    progress: Progress = field(default_factory=NoProgress)
+
+    @cached_property
+    def context(self) -> Context:
+        """What all metrics share."""
+        return self.task.context(self.zero_division)
+
+    def scored(self, fits: Sequence[Fit]) -> Iterator[tuple[Fit, list[Scored]]]:
+        """Yield every fit with the scores of its settings: from the cache first, then fitted."""
         pending = []
-        for position, job in jobs:
-            stored = self._recall(job)
+        for fit in fits:
+            stored = self._load(fit)
             if stored is None:
-                pending.append((position, job))
+                pending.append(fit)
             else:
-                self._advance(_STEPS_PER_JOB, f"{job.name}: from the cache")
-                yield position, stored
-        for _, group in groupby(pending, key=lambda pair: (pair[1].name, pair[1].ranks)):
-            yield from self._computed(list(group))
+                self.progress.note(f"{fit.name}: from the cache")
+                yield fit, stored
+        for batch in batches(pending):
+            self.progress.note(f"{batch[0].name}: fitting")
+            for fit, (model, effort) in zip(batch, self._fitted(batch), strict=True):
+                self.progress.note(f"{fit.name}: scoring")
+                scored = self._score(fit, model, effort)
+                self._store(fit, scored)
+                yield fit, scored
 
-    def _computed(self, group: list[tuple[int, Job]]) -> Iterator[tuple[int, Answer]]:
-        self._advance(0, f"{group[0][1].name}: fitting")
-        models = _models([job for _, job in group], self.case.fitted, self.progress)
-        for (position, job), (model, effort) in zip(group, models, strict=True):
-            self._advance(1, f"{job.name}: scoring users")
-            answer = [
-                Reading(rank, measures, effort, _kept(model, rank))
-                for rank, measures in self._measured(job, model)
-            ]
-            self._remember(job, answer)
-            self._advance(0, f"{job.name}: fitting")
-            yield position, answer
+    def _fitted(self, batch: Sequence[Fit]) -> Iterator[tuple[Any, Effort | None]]:
+        """Fit models; the time of fits that share their work is divided equally."""
+        first = batch[0].model
+        if not isinstance(first, Recommender):
+            yield from ((fit.model, None) for fit in batch)
+            return
+        shared = [
+            {name: fit.model.get_params(deep=False)[name] for name in first.shared_parameters}
+            for fit in batch
+            if isinstance(fit.model, Recommender)
+        ]
+        with Measured() as measured:
+            models = first.fit_many(self.task.fitted, shared, progress=self.progress)
+        seconds, peak = measured.effort
+        yield from ((model, Effort(seconds / len(models), peak)) for model in models)
 
-    def _measured(self, job: Job, model: Model) -> list[tuple[int | None, list[Measure]]]:
-        if not isinstance(model, ProjectionModel):
-            lists = _foreign_lists(job.name, model, self.case, self.longest)
-            self._advance(2, job.name)
-            rank = job.ranks[0] if job.ranks else None
-            return [(rank, measure_lists(lists, self.case, self.specs, empty=self.empty))]
-        prefixes = Prefixes.of(model)
-        by_rank: list[list[Measure]] = [[] for _ in job.ranks]
-        if self.longest:
-            ranked = top_items_by_rank(prefixes, self.case.seen, job.ranks, self.longest)
-            by_rank = [
-                measure_lists(lists, self.case, self.specs, empty=self.empty) for lists in ranked
-            ]
-        self._advance(1, f"{job.name}: scoring items")
-        item_side = measure_items(prefixes, self.case, job.ranks, self.specs, self.items)
-        self._advance(1, f"{job.name}: done")
-        return [(rank, a + b) for rank, a, b in zip(job.ranks, by_rank, item_side, strict=True)]
+    def _score(self, fit: Fit, model: Any, effort: Effort | None) -> list[Scored]:
+        if not isinstance(model, Recommender):
+            return [Scored(self._score_lists(fit.name, model))]
+        low_rank = model.low_rank()
+        if low_rank is None:
+            (rows,) = self._measure(ModelLists(model))
+            return [Scored(rows, effort, model.stored_numbers())]
+        return self._score_nested(fit, model, low_rank, effort)
 
-    def _advance(self, steps: int, doing: str) -> None:
-        self.progress.note(doing)
-        self.progress.advance(steps)
+    def _score_nested(
+        self, fit: Fit, model: Recommender, low_rank: LowRank, effort: Effort | None
+    ) -> list[Scored]:
+        """Score every size and every free setting of one projection."""
+        name = model.size_parameter or ""
+        own = len(low_rank.components)
+        chosen = [one.get(name, own) for one in fit.settings]
+        sizes = sorted(set(chosen))
+        free = [
+            {k: v for k, v in one.items() if k in model.free_parameters} for one in fit.settings
+        ]
+        filters = list({repr(one): one for one in free}.values())
+        graded = [copy.copy(model).set_params(**one).low_rank() or low_rank for one in filters]
+        lister = NestedLists.of(low_rank, sizes, [each.component_weights for each in graded])
+        lists = self._measure(lister.in_single_precision() if self.single_precision else lister)
+        items = [
+            rows
+            for each in graded
+            for rows in measure_items(
+                self.task, each, sizes, self.requests, self.context, self.items
+            )
+        ]
+        scored = []
+        for size, one in zip(chosen, free, strict=True):
+            at = filters.index(one) * len(sizes) + sizes.index(size)
+            kept = model
+            if model.nested_parameter is not None and size < own:
+                kept = model.truncate(size)
+            rows = _in_order(self.requests, lists[at] + items[at])
+            scored.append(Scored(rows, effort, kept.stored_numbers()))
+        return scored
 
-    def _key(self, job: Job) -> dict[str, Any] | None:
-        settings = job.settings()
-        if self.cache is None or settings is None:
+    def _score_lists(self, name: str, given: NDArray[Any]) -> list[Result]:
+        n_users = self.task.seen.n_users
+        longest = max(
+            (one.k or 1 for one in self.requests if not one.metric.is_item_side), default=0
+        )
+        if given.ndim != 2 or len(given) != n_users or given.shape[1] < longest:
+            raise InvalidDataError(
+                f"the lists of {name!r} must be {n_users} users × at least {longest} items, "
+                f"got shape {given.shape}."
+            )
+        (rows,) = self._measure(GivenLists(), given)
+        return rows
+
+    def _measure(self, lister: Any, given: NDArray[Any] | None = None) -> list[list[Result]]:
+        return measure_lists(
+            self.task, lister, self.requests, self.context, per_user=self.per_user, given=given
+        )
+
+    def _key(self, fit: Fit) -> dict[str, Any] | None:
+        own = fit.key()
+        # the name of a metric that is not registered does not identify its code
+        known = all(available().get(one.metric.name) is one.metric for one in self.requests)
+        if self.cache is None or own is None or not known:
             return None
         return {
             "format": FORMAT,
             "version": __version__,
-            "data": self.fingerprint,
-            "job": settings,
-            "metrics": [spec.label for spec in self.specs],
+            "data": self.task.fingerprint,
+            "fit": own,
+            "metrics": [request.label for request in self.requests],
             "items": None if self.items is None else self.items.tolist(),
-            "empty": self.empty,
+            "zero_division": "nan" if np.isnan(self.zero_division) else self.zero_division,
             "per_user": self.per_user,
+            "single_precision": self.single_precision,
         }
 
-    def _recall(self, job: Job) -> Answer | None:
-        key = self._key(job)
+    def _load(self, fit: Fit) -> list[Scored] | None:
+        key = self._key(fit)
         stored = None if key is None or self.cache is None else self.cache.load(key)
         return None if stored is None else from_json(stored)
 
-    def _remember(self, job: Job, answer: Answer) -> None:
-        key = self._key(job)
+    def _store(self, fit: Fit, scored: list[Scored]) -> None:
+        key = self._key(fit)
         if key is not None and self.cache is not None:
-            self.cache.store(key, to_json(answer, per_user=self.per_user))
+            self.cache.store(key, to_json(scored))
 
 
-def _models(
-    jobs: list[Job], X: Interactions, progress: Progress
-) -> Iterator[tuple[Model, Effort | None]]:
-    if isinstance(jobs[0].model, Recommender):
-        yield from fitted(jobs, X, progress)
-    else:
-        yield from ((job.model, None) for job in jobs)
+def _in_order(requests: Sequence[Request], rows: Sequence[Result]) -> list[Result]:
+    """Sort rows like the metrics that were asked for."""
+    place = {(one.metric.name, one.k): number for number, one in enumerate(reversed(requests))}
+    return sorted(rows, key=lambda row: -place[row.metric, row.k])
 
 
-def _kept(model: Model, rank: int | None) -> int | None:
-    """Numbers that the model keeps at this rank, which may be a prefix of what was fitted."""
-    if not isinstance(model, Recommender):
-        return None
-    if isinstance(model, ProjectionModel) and rank is not None and rank < model.n_components_:
-        model = model.truncate(rank)
-    return parameters_kept(model)
-
-
-def _foreign_lists(name: str, model: Model, case: Case, longest: int) -> Lists:
-    """Lists of a model that is no projection, or lists that were handed in."""
-    if isinstance(model, Recommender):
-        ids = model.recommend(case.seen, N=max(longest, 1)).ids
-        return np.asarray(ids, dtype=np.int32)
-    n_users = case.fitted.n_users
-    if model.ndim != 2 or len(model) != n_users or model.shape[1] < longest:
-        raise InvalidDataError(
-            f"the lists of {name!r} must be {n_users} users × at least {longest} items, "
-            f"got shape {model.shape}."
-        )
-    return np.asarray(model[case.users, :longest], dtype=np.int32)
-
-
-def _rows(job: Job, answer: Answer) -> Iterator[tuple[Row, FloatArray | None]]:
-    for reading in answer:
-        for one in reading.measures:
-            yield Row(job.name, job.gamma, reading.rank, *one[:-1]), one.per_user
-
-
-def _costs(job: Job, answer: Answer) -> Iterator[Cost]:
-    for rank, _, effort, kept in answer:
-        if effort is not None and kept is not None:
-            yield Cost(job.name, job.gamma, rank, *effort, kept)
-
-
-def _sampled_items(n_items: int, sample: int | None, seed: int) -> NDArray[np.intp] | None:
+def sampled_items(n_items: int, sample: int | None, seed: int) -> NDArray[np.intp] | None:
+    """Draw the items whose AUC and precision are computed; None for all."""
     if sample is None or sample >= n_items:
         return None
     if sample < 1:

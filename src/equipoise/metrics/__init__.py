@@ -1,34 +1,31 @@
-"""Metrics as pure functions of arrays, for this package's models and anybody else's.
+"""Metrics: functions of arrays for any model, and a registry of them for `evaluate` and `tune`.
 
 Rows are users and columns are items everywhere. Recommended lists are n × k arrays of item
 indices, best first, -1 where a list is shorter. Where libraries define a metric differently,
 ``convention`` chooses, and the result names what was computed.
 """
 
-from equipoise.metrics._ranking_definitions import RANKING_CONVENTIONS, RANKING_METRICS
 from equipoise.metrics.collaboration import (
     ItemCollaboration,
     item_auc,
     item_collaboration,
     item_precision,
 )
-from equipoise.metrics.exposure import (
+from equipoise.metrics.fairness import (
     ENTROPY_CONVENTIONS,
     GINI_CONVENTIONS,
-    catalogue_coverage,
-    entropy,
-    gini,
-    recommendation_counts,
-)
-from equipoise.metrics.fairness import (
     GROUP_EXPOSURE_CONVENTIONS,
     GROUP_RECALL_CONVENTIONS,
     OPPORTUNITY_CONVENTIONS,
+    catalog_coverage,
+    entropy,
     exposure_by_group,
+    gini,
     popreo,
     poprsp,
     popularity_opportunity_bias,
     recall_by_group,
+    recommendation_counts,
 )
 from equipoise.metrics.groups import (
     POPULARITY_RULES,
@@ -36,25 +33,31 @@ from equipoise.metrics.groups import (
     mean_by_group,
     popularity_groups,
 )
-from equipoise.metrics.novelty import NOVELTY_CONVENTIONS, efd, epc
+from equipoise.metrics.metric import Context, Metric, Partial, Request, UserBlock
 from equipoise.metrics.popularity import (
     ARP_CONVENTIONS,
+    NOVELTY_CONVENTIONS,
     POPULARITY_RANK_CONVENTIONS,
     average_popularity,
     average_tail_count,
     average_tail_share,
+    efd,
+    epc,
     mean_popularity_rank,
     popularity_lift,
     popularity_miscalibration,
 )
 from equipoise.metrics.projection import (
-    diagonal_by_group,
+    ItemView,
+    components_to_reach,
+    item_error,
     orthonormal_basis,
-    projection_diagonal,
+    self_reconstruction,
     specialization,
 )
 from equipoise.metrics.ranking import (
-    EMPTY_POLICIES,
+    RANKING_CONVENTIONS,
+    RANKING_METRICS,
     hit_rate_at_k,
     map_at_k,
     mrr_at_k,
@@ -63,12 +66,11 @@ from equipoise.metrics.ranking import (
     ranking_metrics,
     recall_at_k,
 )
-from equipoise.metrics.reconstruction import components_to_reach, item_error
-from equipoise.metrics.results import GroupResult, MetricResult, MetricTable
+from equipoise.metrics.registry import available, find_metric
+from equipoise.metrics.results import GroupResult, Result, Results
 
 __all__ = [
     "ARP_CONVENTIONS",
-    "EMPTY_POLICIES",
     "ENTROPY_CONVENTIONS",
     "GINI_CONVENTIONS",
     "GROUP_EXPOSURE_CONVENTIONS",
@@ -79,21 +81,28 @@ __all__ = [
     "POPULARITY_RULES",
     "RANKING_CONVENTIONS",
     "RANKING_METRICS",
+    "Context",
     "GroupResult",
     "ItemCollaboration",
     "ItemGroups",
-    "MetricResult",
-    "MetricTable",
+    "ItemView",
+    "Metric",
+    "Partial",
+    "Request",
+    "Result",
+    "Results",
+    "UserBlock",
+    "available",
     "average_popularity",
     "average_tail_count",
     "average_tail_share",
-    "catalogue_coverage",
+    "catalog_coverage",
     "components_to_reach",
-    "diagonal_by_group",
     "efd",
     "entropy",
     "epc",
     "exposure_by_group",
+    "find_metric",
     "gini",
     "hit_rate_at_k",
     "item_auc",
@@ -113,10 +122,10 @@ __all__ = [
     "popularity_miscalibration",
     "popularity_opportunity_bias",
     "precision_at_k",
-    "projection_diagonal",
     "ranking_metrics",
     "recall_at_k",
     "recall_by_group",
     "recommendation_counts",
+    "self_reconstruction",
     "specialization",
 ]

@@ -1,4 +1,4 @@
-"""The door of the package: each input is checked once, here, and trusted inside."""
+"""Checks of what users pass in; functions inside the package trust their arguments."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def check_user_items(X: Any, name: str = "X") -> sp.csr_array:
 
 
 def _refuse_bad_entries(data: FloatArray, name: str) -> None:
-    # min and max carry NaN through, so two sweeps without a temporary array answer all three
+    # min and max carry NaN through, so two passes without a temporary array find all three
     smallest, largest = data.min(), data.max()
     if np.isnan(smallest) or np.isinf(largest):
         raise InvalidDataError(f"{name} has NaN or infinite entries. Remove or replace them first.")
@@ -136,7 +136,7 @@ def check_items(items: ArrayLike | None, n_items: int) -> IntArray:
 def check_top_items(top_items: ArrayLike, shape: tuple[int | None, int]) -> NDArrayInt:
     """Return n × k lists of item indices, -1 where a list is shorter than k.
 
-    ``shape`` is (users, items); None for the users where nothing says how many there are.
+    ``shape`` is (users, items); None for any number of users.
     """
     lists = np.asarray(top_items)
     if lists.ndim != 2 or lists.dtype.kind not in "iu":

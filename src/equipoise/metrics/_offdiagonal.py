@@ -29,19 +29,19 @@ from equipoise.parallel import one_blas_thread
 _SCORES_AT_ONCE, _MOST_SCORES = 2**20, 2**22
 _FEWEST_ITEMS = 32
 
-# Below this many scores NumPy is done (a quarter of a second) before numba is even imported. They
-# are counted over all calls: who has spent that long asks often enough for the import to pay.
-# Where numba is there already, far fewer are worth a compiled loop. No result depends on it.
+# Below this many scores NumPy is done (a quarter of a second) before numba is imported. They are
+# counted over all calls, because many small calls are worth the import too. If numba is loaded,
+# far fewer are worth a compiled loop. No result depends on it.
 _COMPILED_FROM, _COMPILED_FROM_WHEN_LOADED = 2**22, 2**18
 
 
 class ScoreBlock(NamedTuple):
     """Scores of a block of items at one rank, the diagonal still in them."""
 
-    block: slice  # which of the items asked for
-    rank: int  # which of the ranks asked for, by position
+    block: slice  # positions in the items to score
+    rank: int  # position in the ranks
     scores: FloatArray  # items × users
-    diagonal: FloatArray  # P_jj, to be taken off where the user has an entry
+    diagonal: FloatArray  # P_jj, to subtract where the user has an entry
     limits: FloatArray  # times ‖x_i‖: below it a score without the diagonal is rounding
 
 
@@ -72,7 +72,7 @@ class FactorScorer:
     def blocks(self, items: IntArray) -> Iterator[ScoreBlock]:
         """Yield every block of items, ranks ascending within it."""
         n_users = len(self._users)
-        # only rank 0 is ever read as it was made; what nobody touches costs nothing
+        # only rank 0 reads the initial values; untouched memory costs nothing
         blank = np.empty if self._ranks.min() > 0 else np.zeros
         for block in _item_blocks(len(items), n_users):
             chosen = items[block]
@@ -88,7 +88,7 @@ class FactorScorer:
 
 
 class SimilarityScorer:
-    """Scores X S_·j of a full item-item matrix, EASE's for one."""
+    """Scores X S_·j of a full item-item matrix, such as EASE's."""
 
     n_ranks = 1
     bits = significant_bits(np.float64)  # the matrix counts as exact, whatever its type
@@ -112,18 +112,16 @@ def make_scorer(
     X: sp.csr_array,
     item_factors: ArrayLike | None,
     similarity: ArrayLike | None,
-    spectrum: ArrayLike | None,
+    component_weights: ArrayLike | None,
     ranks: Sequence[int] | IntArray | None,
 ) -> Scorer:
-    """Choose the scorer for what was given: factors, or a full similarity matrix."""
+    """Return the scorer of factors, or of a full similarity matrix."""
     if (item_factors is None) == (similarity is None):
-        raise InvalidParameterError(
-            "Give either item_factors (m × r) or similarity (m × m), not both and not neither."
-        )
+        raise InvalidParameterError("pass either item_factors (m × r) or similarity (m × m).")
     if similarity is not None:
-        if spectrum is not None or ranks is not None:
+        if component_weights is not None or ranks is not None:
             raise InvalidParameterError(
-                "spectrum and ranks go with item_factors: a similarity matrix has neither."
+                "component_weights and ranks need item_factors: a similarity matrix has neither."
             )
         S = check_matrix(similarity, "similarity")
         if S.shape != (X.shape[1], X.shape[1]):
@@ -132,7 +130,7 @@ def make_scorer(
             )
         return SimilarityScorer(X, S)
     factors = np.asarray(item_factors)
-    basis = weighted_basis(factors, spectrum)
+    basis = weighted_basis(factors, component_weights)
     n_items, r = basis.left.shape
     if n_items != X.shape[1]:
         raise InvalidDataError(f"X has {X.shape[1]} items, item_factors has {n_items} rows.")
@@ -141,7 +139,7 @@ def make_scorer(
 
 
 class ItemScores(NamedTuple):
-    """AUC and precision, (ranks × items) each; precision is nan if it was not asked for."""
+    """AUC and precision, (ranks × items) each; precision is nan for k = 0."""
 
     auc: FloatArray
     precision: FloatArray
@@ -155,13 +153,13 @@ class TieRule(NamedTuple):
 
 
 class _Tally:
-    """Remembers how much was counted without numba."""
+    """Counts the scores that were ranked without numba."""
 
     def __init__(self) -> None:
         self._so_far = 0
 
     def is_large(self, n_scores: int) -> bool:
-        """Tell whether to count so many scores, after all those before, by the compiled loop."""
+        """Return whether to use the compiled loop for so many more scores."""
         if "numba" in sys.modules:
             return n_scores >= _COMPILED_FROM_WHEN_LOADED
         self._so_far += n_scores
@@ -181,7 +179,7 @@ def score_labels(
     rule = TieRule(row_norms(inputs), splitter(scorer.bits, np.float64))
     n_scores = labels.shape[0] * len(items) * scorer.n_ranks
     count = _count_compiled if _tally.is_large(n_scores) else _count_plain
-    # the items are shared among our own threads: those of BLAS would spin in between
+    # items are divided among our own threads; threads of BLAS would spin in between
     with one_blas_thread():
         for part in scorer.blocks(items):
             auc, precision = (table[part.rank, part.block] for table in result)
@@ -229,6 +227,17 @@ def _count_plain(
     auc: FloatArray,
     precision: FloatArray,
 ) -> None:
+    for b, (ranked, positives) in enumerate(ranked_rows(part, items, rule, inputs, labels)):
+        auc[b] = _auc(ranked, np.sort(ranked[positives]))
+        precision[b] = np.nan
+        if k and len(positives):
+            precision[b] = np.isin(top_users(ranked, k), positives).sum() / k
+
+
+def ranked_rows(
+    part: ScoreBlock, items: IntArray, rule: TieRule, inputs: Any, labels: Any
+) -> Iterator[tuple[FloatArray, IntArray]]:
+    """Yield for each item the users' scores without the diagonal, and the users who have it."""
     own = inputs[:, items]
     row = np.empty(part.scores.shape[1])
     for b, j in enumerate(items):
@@ -236,32 +245,41 @@ def _count_plain(
         entries = slice(own.indptr[b], own.indptr[b + 1])
         row[own.indices[entries]] -= part.diagonal[b] * own.data[entries]
         ranked = settled(row, part.limits[b] * rule.sizes, rule.factor)
-        positives = labels.indices[labels.indptr[j] : labels.indptr[j + 1]]
-        auc[b] = _auc(ranked, np.sort(ranked[positives]))
-        precision[b] = _precision(ranked, positives, k) if k and len(positives) else np.nan
+        yield ranked, labels.indices[labels.indptr[j] : labels.indptr[j + 1]]
 
 
 def _auc(scores: FloatArray, positives: FloatArray) -> float:
-    """Count every user into the sorted positives: O(n log n_pos), ties half."""
-    n_positive, n_negative = len(positives), len(scores) - len(positives)
-    if not n_positive or not n_negative:
-        return np.nan
+    twice = np.array(positives_below(scores, positives))
+    return float(auc_from_counts(twice, np.array(len(positives)), len(scores)))
+
+
+def positives_below(scores: FloatArray, positives: FloatArray) -> int:
+    """Σ over users of sorted positives below the user, plus of those not above: ties count once.
+
+    O(n log n_pos).
+    """
     below = positives.searchsorted(scores)
-    # beyond the last positive nothing equals it, so that clipping makes no ties
-    tied = below[positives.take(below, mode="clip") == scores]
+    # nothing equals an entry beyond the last positive, so clipping makes no ties
+    tied = below[positives.take(below, mode="clip") == scores] if len(positives) else below[:0]
     not_above = positives.searchsorted(positives[tied], side="right")
-    less = 2 * int(below.sum()) + int(not_above.sum()) - int(tied.sum())
-    twice = 2 * n_positive * len(scores) - less
+    return 2 * int(below.sum()) + int(not_above.sum()) - int(tied.sum())
+
+
+def auc_from_counts(below: IntArray, n_positive: IntArray, n_users: int) -> FloatArray:
+    """AUC from the sums of `positives_below` over all users."""
+    n_negative = n_users - n_positive
     # every positive was counted against the positives too: n_positive² / 2 pairs in all
-    return float((twice - n_positive**2) / (2.0 * n_positive * n_negative))
+    won = 2 * n_positive * n_users - below - n_positive**2
+    pairs = np.where((n_positive > 0) & (n_negative > 0), 2.0 * n_positive * n_negative, np.nan)
+    return np.asarray(won / pairs)
 
 
-def _precision(scores: FloatArray, positives: IntArray, k: int) -> float:
-    """Share of positives among the k highest scores; of equal scores the smaller index stays."""
+def top_users(scores: FloatArray, k: int) -> IntArray:
+    """Return the k users with the highest scores; of equal scores the smaller index stays."""
     lowest = np.partition(scores, len(scores) - k)[len(scores) - k]
     above = np.flatnonzero(scores > lowest)
     level = np.flatnonzero(scores == lowest)[: k - len(above)]
-    return float(np.isin(np.concatenate([above, level]), positives).sum() / k)
+    return np.concatenate([above, level])
 
 
 def _item_blocks(n_items: int, n_users: int) -> Iterator[slice]:

@@ -1,27 +1,45 @@
-"""Do items help each other? Item AUC and precision from the off-diagonal of the model.
+"""Item AUC and item precision: how well other items predict an item's users.
 
-A score is (XP′)_ij = Σ_{j′≠j} X_ij′ P_j′j: what the user's *other* items say about item j. Every
-item then ranks all users, and the users who did touch it should stand first.
+A score is (XP′)_ij = Σ_{j′≠j} X_ij′ P_j′j: the prediction from the user's *other* items. Every
+item ranks all users by score; the users who touched it should come first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics._checks import (
     check_items,
     check_k,
+    check_ranks,
     check_same_shape,
     check_user_items,
 )
-from equipoise.metrics._offdiagonal import make_scorer, score_labels
+from equipoise.metrics._offdiagonal import (
+    FactorScorer,
+    ItemScores,
+    TieRule,
+    auc_from_counts,
+    make_scorer,
+    positives_below,
+    ranked_rows,
+    score_labels,
+    top_users,
+)
+from equipoise.metrics._ties import row_norms, splitter
+from equipoise.metrics.metric import Metric
+from equipoise.metrics.projection import Basis, Block, Blocks, ItemView, check_n_items
 from equipoise.metrics.results import FloatArray, IntArray
 
 DEFAULT_K = 20
+
+# Scores that blocks send at a time: 128 MB for those of the positives.
+_SCORES_SENT = 2**24
 
 
 class ItemCollaboration(NamedTuple):
@@ -40,7 +58,7 @@ def item_auc(
     *,
     similarity: ArrayLike | None = None,
     inputs: Any = None,
-    spectrum: ArrayLike | None = None,
+    component_weights: ArrayLike | None = None,
     ranks: Sequence[int] | IntArray | None = None,
     items: ArrayLike | None = None,
 ) -> FloatArray:
@@ -55,31 +73,31 @@ def item_auc(
 
     Scores that differ by rounding alone count as equal: a score is compared to 39 significant bits
     (19 for float32 factors), and is zero below 2^-39 of the length of the user's row. Otherwise
-    equal to `sklearn.metrics.roc_auc_score` item by item, at O(n log n⁺) each; memory is one
-    block of scores beside X and the n × r user factors, never n × m.
+    equal to `sklearn.metrics.roc_auc_score` item by item, at O(n log n⁺) each; memory is X, the
+    n × r user factors and one block of scores, never n × m.
 
     Parameters
     ----------
-    X : sparse matrix (n, m)
-        Users × items; labels are X > 0.
+    X : sparse matrix (n, m) or Interactions
+        Users × items; labels are X > 0. `Interactions` may be on disk or on a cluster.
     item_factors : array-like of shape (m, R), optional
         Orthonormal, or any factors: their column space is taken.
     similarity : array-like of shape (m, m), optional
-        A full item-item matrix instead of factors, EASE's for one; scores are X S.
-    inputs : sparse matrix (n, m), optional
-        What the scores are computed from, X itself by default. Normalized PCA scores with
-        X diag(1/p): give that here, and X for the labels.
-    spectrum : array-like of shape (R,), optional
-        Weights f of P = U diag(f) Uᵀ, for models that grade their components.
+        A full item-item matrix instead of factors, such as EASE's; scores are X S.
+    inputs : sparse matrix (n, m) or callable, optional
+        The matrix that scores are computed from, X by default: for Normalized PCA X diag(1/p).
+        For `Interactions`, a function from a CSR matrix of some rows to that matrix.
+    component_weights : array-like of shape (R,), optional
+        Weights f of P = U diag(f) Uᵀ, for models that weigh their components.
     ranks : sequence of int, optional
-        Score at these prefixes of the factors, each from the one before. All R by default.
+        Numbers of leading factors to score with. All R by default.
     items : array-like of int, optional
         Only these items.
 
     Returns
     -------
     ndarray of shape (items,), or (len(ranks), items) if ranks are given
-        nan for an item that nobody or everybody touched.
+        nan for an item without users, or with all of them.
 
     Examples
     --------
@@ -92,7 +110,9 @@ def item_auc(
     >>> item_auc(X, U).round(4).tolist()
     [0.5833, 0.5833]
     """
-    return _collaborate(X, item_factors, similarity, inputs, spectrum, ranks, items, None).auc
+    return _collaborate(
+        X, item_factors, similarity, inputs, component_weights, ranks, items, None
+    ).auc
 
 
 def item_precision(
@@ -102,7 +122,7 @@ def item_precision(
     k: int = DEFAULT_K,
     similarity: ArrayLike | None = None,
     inputs: Any = None,
-    spectrum: ArrayLike | None = None,
+    component_weights: ArrayLike | None = None,
     ranks: Sequence[int] | IntArray | None = None,
     items: ArrayLike | None = None,
 ) -> FloatArray:
@@ -115,7 +135,7 @@ def item_precision(
 
     Parameters
     ----------
-    X, item_factors, similarity, inputs, spectrum, ranks, items
+    X, item_factors, similarity, inputs, component_weights, ranks, items
         As in `item_auc`.
     k : int, default 20
         How many users, at most n.
@@ -123,7 +143,7 @@ def item_precision(
     Returns
     -------
     ndarray of shape (items,), or (len(ranks), items) if ranks are given
-        nan for an item that nobody touched.
+        nan for an item without users.
 
     Examples
     --------
@@ -131,7 +151,9 @@ def item_precision(
     >>> item_precision(X, [[2**-0.5], [2**-0.5]], k=2).tolist()
     [1.0, 1.0]
     """
-    return _collaborate(X, item_factors, similarity, inputs, spectrum, ranks, items, k).precision
+    return _collaborate(
+        X, item_factors, similarity, inputs, component_weights, ranks, items, k
+    ).precision
 
 
 def item_collaboration(
@@ -141,7 +163,7 @@ def item_collaboration(
     k: int = DEFAULT_K,
     similarity: ArrayLike | None = None,
     inputs: Any = None,
-    spectrum: ArrayLike | None = None,
+    component_weights: ArrayLike | None = None,
     ranks: Sequence[int] | IntArray | None = None,
     items: ArrayLike | None = None,
 ) -> ItemCollaboration:
@@ -154,7 +176,7 @@ def item_collaboration(
     >>> both.auc.round(4).tolist()
     [[0.5, 0.5], [0.5833, 0.5833]]
     """
-    return _collaborate(X, item_factors, similarity, inputs, spectrum, ranks, items, k)
+    return _collaborate(X, item_factors, similarity, inputs, component_weights, ranks, items, k)
 
 
 def _collaborate(
@@ -162,19 +184,208 @@ def _collaborate(
     item_factors: ArrayLike | None,
     similarity: ArrayLike | None,
     inputs: Any,
-    spectrum: ArrayLike | None,
+    component_weights: ArrayLike | None,
     ranks: Sequence[int] | IntArray | None,
     items: ArrayLike | None,
     k: int | None,
 ) -> ItemCollaboration:
+    if isinstance(X, Blocks):
+        return _of_blocks(X, item_factors, similarity, inputs, component_weights, ranks, items, k)
     labels = check_user_items(X)
     scored = labels if inputs is None else check_user_items(inputs, "inputs")
     check_same_shape(labels, scored, ("X", "inputs"))
     if k is not None:
         check_k(k, labels.shape[0], "k", "the number of users")
     chosen = check_items(items, labels.shape[1])
-    scorer = make_scorer(scored, item_factors, similarity, spectrum, ranks)
+    scorer = make_scorer(scored, item_factors, similarity, component_weights, ranks)
     auc, precision = score_labels(scorer, labels, scored, chosen, k or 0)
     if ranks is None:
         return ItemCollaboration(None, chosen, auc[0], precision[0], k or 0)
     return ItemCollaboration(np.asarray(ranks, dtype=np.intp), chosen, auc, precision, k or 0)
+
+
+def _of_blocks(
+    data: Blocks,
+    item_factors: ArrayLike | None,
+    similarity: ArrayLike | None,
+    prepare: Any,
+    component_weights: ArrayLike | None,
+    ranks: Sequence[int] | IntArray | None,
+    items: ArrayLike | None,
+    k: int | None,
+) -> ItemCollaboration:
+    """The same for `Interactions`, whose rows may be on disk or on a cluster."""
+    if item_factors is None or similarity is not None:
+        raise InvalidParameterError("Interactions need item_factors; pass a matrix for similarity.")
+    if not (prepare is None or callable(prepare)):
+        raise InvalidParameterError("inputs of Interactions must be a function of a CSR matrix.")
+    factors = np.asarray(item_factors)
+    weights = None if component_weights is None else np.asarray(component_weights)
+    chosen = check_items(items, data.n_items)
+    n_components = factors.shape[-1]
+    sizes = check_ranks([n_components] if ranks is None else ranks, n_components)
+    view = ItemView(data, prepare, factors, weights, sizes, chosen)
+    check_n_items(data.n_items, view.basis)
+    auc, precision = collaboration_of_view(view, k or 0)
+    if ranks is None:
+        return ItemCollaboration(None, chosen, auc[0], precision[0], k or 0)
+    return ItemCollaboration(sizes, chosen, auc, precision, k or 0)
+
+
+def collaboration_of_view(view: ItemView, k: int) -> ItemScores:
+    """Item AUC and item precision of users in any number of blocks, (sizes × items) each.
+
+    One block is ranked at once. Of several blocks, each first sends the scores of its positives
+    and its k highest; then each counts its users into the sorted positives of all blocks. Counts
+    are whole numbers, so the result does not depend on the blocks.
+    """
+    check_k(k or 1, view.data.n_users, "k", "the number of users")
+    if len(view.data.rows) == 1:
+        (found,) = view.data.map(_score_block, _Model.of(view), view.items, k)
+        return ItemScores(*found)
+    n_positive = np.asarray(view.data.total(_users_per_item), np.int64)[view.items]
+    # an item's share of what is sent: its positives, and k candidates of every block
+    sent = len(view.sizes) * (n_positive + 3 * k * len(view.data.rows))
+    edges = np.flatnonzero(np.diff(np.cumsum(sent) // _SCORES_SENT)) + 1
+    parts = [_score_items(view, items, k) for items in np.split(view.items, edges)]
+    return ItemScores(*(np.concatenate(tables, axis=1) for tables in zip(*parts, strict=True)))
+
+
+class _Model(NamedTuple):
+    """The part of an `ItemView` that is sent to the blocks."""
+
+    basis: Basis
+    sizes: IntArray
+    dtype: np.dtype[Any]
+    prepare: Callable[[Any], Any] | None
+
+    @classmethod
+    def of(cls, view: ItemView) -> _Model:
+        return cls(view.basis, view.sizes, view.factors.dtype, view.prepare)
+
+    def inputs(self, labels: Any) -> Any:
+        return labels if self.prepare is None else self.prepare(labels)
+
+    def scorer(self, inputs: Any) -> FactorScorer:
+        return FactorScorer(inputs, self.basis, self.sizes, self.dtype)
+
+
+class _Candidates(NamedTuple):
+    """What one block contributes to the ranking of some items' users.
+
+    Attributes
+    ----------
+    positives : ndarray
+        Scores of the users who have an item, item by item and size by size.
+    counts : ndarray of shape (sizes, items)
+        How many of them there are.
+    scores, order, labels : ndarray of shape (sizes, items, k)
+        The highest scores, the ranks of these users in the data, and whether they have the item.
+    """
+
+    positives: FloatArray
+    counts: NDArray[np.int64]
+    scores: FloatArray
+    order: NDArray[np.int64]
+    labels: NDArray[np.bool_]
+
+
+def _score_items(view: ItemView, items: IntArray, k: int) -> ItemScores:
+    model = _Model.of(view)
+    found = [_Candidates(*one) for one in view.data.map(_candidates, model, items, k)]
+    counts = np.stack([one.counts for one in found])
+    split = [np.split(one.positives, np.cumsum(one.counts)[:-1]) for one in found]
+    positives = [np.sort(np.concatenate(scores)) for scores in zip(*split, strict=True)]
+    below = view.data.total(_count_below, model, items, positives)
+    n_positive = counts.sum(axis=0)
+    auc = auc_from_counts(below, n_positive, view.data.n_users)
+    precision = np.full(auc.shape, np.nan)
+    if k:
+        scores, order, labels = (
+            np.concatenate(tables, axis=2) for tables in list(zip(*found, strict=True))[2:]
+        )
+        best = np.lexsort((order, -scores), axis=2)[:, :, :k]
+        precision = np.take_along_axis(labels, best, axis=2).sum(axis=2) / k
+    return ItemScores(auc, np.where(n_positive > 0, precision, np.nan))
+
+
+def _score_block(block: Block, model: _Model, items: IntArray, k: int) -> ItemScores:
+    inputs = model.inputs(block.matrix)
+    return score_labels(model.scorer(inputs), block.matrix, inputs, items, k)
+
+
+def _ranked(
+    block: Block, model: _Model, items: IntArray
+) -> Iterator[tuple[int, int, FloatArray, IntArray]]:
+    """Yield (size, item, scores of the block's users, those who have it); items by position."""
+    labels = block.matrix
+    inputs = model.inputs(labels)
+    scorer = model.scorer(inputs)
+    rule = TieRule(row_norms(inputs), splitter(scorer.bits, np.float64))
+    columns, label_columns = inputs.tocsc(), labels.tocsc()
+    for part in scorer.blocks(items):
+        rows = ranked_rows(part, items[part.block], rule, columns, label_columns)
+        for place, (ranked, positives) in enumerate(rows, start=part.block.start):
+            yield part.rank, place, ranked, positives
+
+
+def _candidates(block: Block, model: _Model, items: IntArray, k: int) -> _Candidates:
+    shape = (len(model.sizes), len(items))
+    positives: dict[tuple[int, int], FloatArray] = {}
+    scores = np.full((*shape, k), -np.inf)
+    order = np.full((*shape, k), np.iinfo(np.int64).max)
+    labels = np.zeros((*shape, k), np.bool_)
+    kept = min(k, block.matrix.shape[0])
+    for size, place, ranked, users in _ranked(block, model, items):
+        positives[size, place] = ranked[users]
+        if kept:
+            best = top_users(ranked, kept)
+            scores[size, place, :kept] = ranked[best]
+            order[size, place, :kept] = block.order[best]
+            labels[size, place, :kept] = np.isin(best, users)
+    by_item = [positives.get(at, np.zeros(0)) for at in np.ndindex(*shape)]
+    counts = np.array([len(one) for one in by_item], np.int64).reshape(shape)
+    return _Candidates(np.concatenate([*by_item, np.zeros(0)]), counts, scores, order, labels)
+
+
+def _count_below(
+    block: Block, model: _Model, items: IntArray, positives: list[FloatArray]
+) -> NDArray[np.int64]:
+    shape = (len(model.sizes), len(items))
+    below = np.zeros(shape, np.int64)
+    for size, place, ranked, _ in _ranked(block, model, items):
+        below[size, place] = positives_below(ranked, positives[size * shape[1] + place])
+    return below
+
+
+def _users_per_item(block: Block) -> IntArray:
+    return np.bincount(block.matrix.indices, minlength=block.matrix.shape[1])
+
+
+def _measure_auc(view: ItemView, _: Any, k: int | None, __: str) -> FloatArray:
+    return collaboration_of_view(view, k or 0).auc
+
+
+def _measure_precision(view: ItemView, _: Any, k: int, __: str) -> FloatArray:
+    return collaboration_of_view(view, k).precision
+
+
+METRICS = (
+    Metric(
+        "item_auc",
+        "Item AUC",
+        "share of pairs (user with the item, user without) that the other items rank right",
+        _measure_auc,
+        needs=("factors", "groups"),
+        direction="higher",
+        has_k=False,
+    ),
+    Metric(
+        "item_precision",
+        "Item precision",
+        "share of users with the item among the k users that the other items rank highest",
+        _measure_precision,
+        needs=("factors", "groups"),
+        direction="higher",
+    ),
+)

@@ -1,4 +1,4 @@
-"""What each popularity group gets: exposure, recall, and how far apart the groups are."""
+"""Which items and groups are recommended and found: exposure, recall by group, and their spread."""
 
 from __future__ import annotations
 
@@ -9,13 +9,32 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.exceptions import InvalidDataError
-from equipoise.metrics._checks import check_choice, check_item_vector, check_user_items
-from equipoise.metrics._hits import Hits
-from equipoise.metrics._pairs import pairs_of_lists
-from equipoise.metrics.exposure import ordered_gini
-from equipoise.metrics.groups import ItemGroups, nan_mean
+from equipoise.metrics._checks import (
+    check_choice,
+    check_item_vector,
+    check_top_items,
+    check_user_items,
+)
+from equipoise.metrics.groups import ItemGroups
+from equipoise.metrics.metric import Context, Metric, Pairs, Partial, Totals, UserBlock, required
 from equipoise.metrics.popularity import average_ranks
-from equipoise.metrics.results import FloatArray, GroupResult, MetricResult
+from equipoise.metrics.results import FloatArray, GroupResult, IntArray, Result
+
+#: convention of `gini` -> what it computes
+GINI_CONVENTIONS: Mapping[str, str] = {
+    "standard": "sum of (2j - n - 1) c_(j) / (n sum c), n items in all; 0 is equal (LensKit)",
+    "warprec": "the same over n - 1",
+    "elliot": "1 - warprec: high is fair",
+    "recbole": "standard, n counts a padding item that is never recommended",
+    "evidently": "warprec, over recommended items only",
+}
+
+#: convention of `entropy` -> what it computes
+ENTROPY_CONVENTIONS: Mapping[str, str] = {
+    "bits": "logarithm to base 2",
+    "nats": "natural logarithm",
+    "recbole": "nats over the number of distinct items recommended",
+}
 
 #: convention of `recall_by_group` -> what it computes
 GROUP_RECALL_CONVENTIONS: Mapping[str, str] = {
@@ -26,7 +45,7 @@ GROUP_RECALL_CONVENTIONS: Mapping[str, str] = {
 #: convention of `exposure_by_group` -> what it computes
 GROUP_EXPOSURE_CONVENTIONS: Mapping[str, str] = {
     "share": "share of all recommended places",
-    "relative": "share of places over share of the catalogue: 1 is as many as items",
+    "relative": "share of places over share of items: at 1 they are equal",
 }
 
 #: convention of `popularity_opportunity_bias` -> what it computes
@@ -37,10 +56,113 @@ OPPORTUNITY_CONVENTIONS: Mapping[str, str] = {
 }
 
 
+def recommendation_counts(top_items: ArrayLike, n_items: int) -> IntArray:
+    """How often each item is recommended.
+
+    Parameters
+    ----------
+    top_items : array-like of int, shape (n, k)
+        Recommended items of each user, -1 where a list is shorter.
+    n_items : int
+        Number of items in the catalog.
+
+    Examples
+    --------
+    >>> recommendation_counts([[0, 1], [0, -1]], n_items=4).tolist()
+    [2, 1, 0, 0]
+    """
+    pairs = Pairs.of_lists(check_top_items(top_items, (None, n_items)))
+    return np.bincount(pairs.items, minlength=n_items)
+
+
+def gini(counts: ArrayLike, *, convention: str = "standard") -> Result:
+    """Gini coefficient of the exposure of items.
+
+        G = Σ_j (2j − n − 1) c_(j) / (n Σ_j c_j)
+
+    where c_(j) are the n counts in ascending order. 0: every item equally often; near 1:
+    one item gets everything. See ``GINI_CONVENTIONS`` for the others in use.
+
+    Parameters
+    ----------
+    counts : array-like of shape (m,)
+        As from `recommendation_counts`; any non-negative amounts.
+    convention : str
+        A key of ``GINI_CONVENTIONS``.
+
+    Returns
+    -------
+    Result
+        nan if nothing was recommended.
+
+    Examples
+    --------
+    Counts 1 and 3: ((2·1 − 3)·1 + (2·2 − 3)·3) / (2·4) = 2/8.
+
+    >>> gini([3, 1]).value
+    0.25
+    """
+    check_choice(convention, GINI_CONVENTIONS, "convention of gini")
+    c = np.sort(check_item_vector(counts, None, "counts"))
+    n_items = len(c)
+    if convention == "recbole":
+        c = np.concatenate([[0.0], c])
+    elif convention == "evidently":
+        c = c[c > 0]
+    n = len(c)
+    divisor = (n if convention in ("standard", "recbole") else n - 1) * c.sum()
+    value = _signed_sum(c) / divisor if divisor else np.nan
+    fair = 1 - value if convention == "elliot" else value
+    return Result("gini", float(fair), convention, n=n_items)
+
+
+def _signed_sum(ascending: FloatArray) -> float:
+    n = len(ascending)
+    return float((2 * np.arange(1, n + 1) - n - 1) @ ascending)
+
+
+def entropy(counts: ArrayLike, *, convention: str = "bits") -> Result:
+    """Shannon entropy of the exposure of items.
+
+        H = −Σ_{j : c_j > 0} q_j log q_j,   q_j = c_j / Σ c
+
+    Parameters
+    ----------
+    counts : array-like of shape (m,)
+        As from `recommendation_counts`.
+    convention : str
+        A key of ``ENTROPY_CONVENTIONS``.
+
+    Examples
+    --------
+    >>> entropy([2, 2, 0, 4]).value
+    1.5
+    """
+    check_choice(convention, ENTROPY_CONVENTIONS, "convention of entropy")
+    c = check_item_vector(counts, None, "counts")
+    q = c[c > 0] / c.sum() if c.any() else np.array([np.nan])
+    value = -float(q @ (np.log2(q) if convention == "bits" else np.log(q)))
+    per_item = value / len(q) if convention == "recbole" else value
+    return Result("entropy", per_item, convention, n=len(c))
+
+
+def catalog_coverage(counts: ArrayLike) -> Result:
+    """Share of the items that are recommended to at least one user.
+
+    Examples
+    --------
+    >>> catalog_coverage([2, 1, 0, 0]).value
+    0.5
+    """
+    c = check_item_vector(counts, None, "counts")
+    value = float(np.count_nonzero(c) / len(c)) if len(c) else float("nan")
+    return Result("coverage", value, "share of the items", n=len(c))
+
+
 def recall_by_group(
     top_items: ArrayLike, test: Any, groups: ItemGroups, *, convention: str = "pooled"
 ) -> GroupResult[float]:
-    """Recall of each group of items: the chance of a held-out item to be recommended.
+    """Recall of each group of items: the chance that a held-out item is recommended.
 
         Recall(g) = Σ_u |L_u ∩ R_u ∩ g| / Σ_u |R_u ∩ g|
 
@@ -70,28 +192,51 @@ def recall_by_group(
     ({'head': 1.0, 'tail': 0.5}, 0.5)
     """
     check_choice(convention, GROUP_RECALL_CONVENTIONS, "convention of recall_by_group")
-    found, held_out = _hits_by_user_and_group(Hits(top_items, test), groups)
-    if convention == "pooled":
-        found, held_out = found.sum(axis=0, keepdims=True), held_out.sum(axis=0, keepdims=True)
-    by_group = nan_mean(_ratio(found, held_out).T)
-    overall = nan_mean(_ratio(found.sum(axis=1), held_out.sum(axis=1)))
-    return _grouped(overall, by_group, groups, "recall", convention)
+    block = _with_held_out(top_items, test, groups)
+    context = Context(len(groups), groups=groups)
+    found = _measure_group_recall(block, context, block.lists.shape[1], convention)
+    return _finish_group_recall(found.totals, context, None, convention)
 
 
-def _hits_by_user_and_group(hits: Hits, groups: ItemGroups) -> tuple[FloatArray, FloatArray]:
+def _with_held_out(top_items: ArrayLike, test: Any, groups: ItemGroups | None) -> UserBlock:
+    held_out = check_user_items(test, "test")
+    lists = check_top_items(top_items, held_out.shape)
+    if groups is not None and held_out.shape[1] != len(groups):
+        raise InvalidDataError(f"test has {held_out.shape[1]} items, groups has {len(groups)}.")
+    return UserBlock(lists, held_out=held_out)
+
+
+def _hits_by_user_and_group(
+    block: UserBlock, groups: ItemGroups, k: int
+) -> tuple[FloatArray, FloatArray]:
     """Return users × groups: hits, and held-out items."""
-    n_users, n_items = hits.test.shape
-    if n_items != len(groups):
-        raise InvalidDataError(f"test has {n_items} items, groups has {len(groups)}.")
-    users, places = np.nonzero(hits.matrix)
-    holders = np.repeat(np.arange(n_users), hits.relevant)
-    width = len(groups.names)
+    users, places = np.nonzero(block.hits[:, :k])
+    holders = np.repeat(np.arange(len(block.lists)), block.relevant)
+    shape = (len(block.lists), len(groups.names))
 
     def table(rows: Any, items: Any) -> FloatArray:
-        cells = np.bincount(rows * width + groups.codes[items], minlength=n_users * width)
-        return cells.reshape(n_users, width).astype(np.float64)
+        cells = np.bincount(rows * shape[1] + groups.codes[items], minlength=shape[0] * shape[1])
+        return cells.reshape(shape).astype(np.float64)
 
-    return table(users, hits.lists[users, places]), table(holders, hits.test.indices)
+    return table(users, block.lists[users, places]), table(holders, block.held_out.indices)
+
+
+def _measure_group_recall(block: UserBlock, context: Context, k: int, convention: str) -> Partial:
+    found, held_out = _hits_by_user_and_group(block, _grouping(context), k)
+    if convention == "pooled":
+        hits, items = found.sum(axis=0), held_out.sum(axis=0)
+        return Partial((hits, items, hits.sum(), items.sum()))
+    by_group, overall = _ratio(found, held_out), _ratio(found.sum(axis=1), held_out.sum(axis=1))
+    sums = [np.nansum(by_group, axis=0), np.sum(~np.isnan(by_group), axis=0)]
+    return Partial((*sums, np.nansum(overall), np.sum(~np.isnan(overall))))
+
+
+def _finish_group_recall(
+    totals: Totals, context: Context, _: int | None, convention: str
+) -> GroupResult[float]:
+    by_group = _ratio(totals[0], totals[1])
+    overall = float(_ratio(totals[2], totals[3]))
+    return _grouped(overall, by_group, _grouping(context), "group_recall", convention)
 
 
 def exposure_by_group(
@@ -110,7 +255,7 @@ def exposure_by_group(
 
     Examples
     --------
-    Three of four places for a third of the catalogue.
+    Three of four places for a third of the items.
 
     >>> groups = ItemGroups(("head", "tail"), [0, 1, 1])
     >>> dict(exposure_by_group([[0, 1], [0, -1], [0, -1]], groups).by_group)
@@ -120,23 +265,40 @@ def exposure_by_group(
     2.25
     """
     check_choice(convention, GROUP_EXPOSURE_CONVENTIONS, "convention of exposure_by_group")
-    places = groups.codes[pairs_of_lists(top_items, len(groups)).items]
-    counts = np.bincount(places, minlength=len(groups.names)).astype(np.float64)
+    block = UserBlock(check_top_items(top_items, (None, len(groups))))
+    context = Context(len(groups), groups=groups)
+    found = _measure_exposure(block, context, block.lists.shape[1], convention)
+    return _finish_exposure(found.totals, context, None, convention)
+
+
+def _measure_exposure(block: UserBlock, context: Context, k: int, _: str) -> Partial:
+    return Partial((_places_by_group(block, _grouping(context), k),))
+
+
+def _places_by_group(block: UserBlock, groups: ItemGroups, k: int) -> FloatArray:
+    codes = groups.codes[block.pairs(k).items]
+    return np.bincount(codes, minlength=len(groups.names)).astype(np.float64)
+
+
+def _finish_exposure(
+    totals: Totals, context: Context, _: int | None, convention: str
+) -> GroupResult[float]:
+    (counts,), groups = totals, _grouping(context)
     share = _ratio(counts, np.full(len(counts), counts.sum()))
     if convention == "relative":
         sizes = np.array(list(groups.sizes.values()), dtype=np.float64)
         share = _ratio(share * len(groups), sizes)
     overall = 1.0 if counts.any() else float("nan")
-    return _grouped(overall, share, groups, "exposure", convention)
+    return _grouped(overall, share, groups, "group_exposure", convention)
 
 
-def popreo(top_items: ArrayLike, test: Any, groups: ItemGroups) -> MetricResult:
+def popreo(top_items: ArrayLike, test: Any, groups: ItemGroups) -> Result:
     """Popularity-based ranking equal opportunity (Zhu et al. 2020).
 
         std_g P(R@k | g, y = 1) / mean_g P(R@k | g, y = 1)
 
     where P(R@k | g, y = 1) is the pooled recall of group g and std the population one.
-    0: held-out items are found alike in all groups. Groups without held-out items are left out.
+    0: all groups have the same recall. Groups without held-out items are left out.
 
     Examples
     --------
@@ -146,54 +308,89 @@ def popreo(top_items: ArrayLike, test: Any, groups: ItemGroups) -> MetricResult:
     >>> round(popreo([[0, 1]], [[1, 1, 1]], groups).value, 4)
     0.3333
     """
-    recall = recall_by_group(top_items, test, groups)
-    return MetricResult("popreo", _relative_deviation(recall), f"std / mean, {groups.rule}")
+    block = _with_held_out(top_items, test, groups)
+    context = Context(len(groups), tail=groups)
+    found = _measure_popreo(block, context, block.lists.shape[1], "")
+    return _deviation("popreo", found.totals, context, None)
 
 
-def poprsp(top_items: ArrayLike, groups: ItemGroups, train: Any = None) -> MetricResult:
+def _measure_popreo(block: UserBlock, context: Context, k: int, _: str) -> Partial:
+    found, held_out = _hits_by_user_and_group(block, _two_groups(context), k)
+    return Partial((found.sum(axis=0), held_out.sum(axis=0)))
+
+
+def _finish_popreo(totals: Totals, context: Context, k: int | None, _: str) -> Result:
+    return _deviation("popreo", totals, context, k)
+
+
+def poprsp(top_items: ArrayLike, groups: ItemGroups, train: Any = None) -> Result:
     """Popularity-based ranking statistical parity (Zhu et al. 2020).
 
         std_g P(R@k | g) / mean_g P(R@k | g),   P(R@k | g) = Σ_u |L_u ∩ g| / Σ_u |g ∖ S_u|
 
     where S_u are the training items of user u, which could not be recommended; none if
-    ``train`` is left out. 0: items are shown alike in all groups.
+    ``train`` is left out. 0: items of all groups are recommended equally often.
 
     Examples
     --------
-    One of one head item shown, one of two tail items: 1 and 1/2.
+    One of one head item recommended, one of two tail items: 1 and 1/2.
 
     >>> groups = ItemGroups(("head", "tail"), [0, 1, 1])
     >>> round(poprsp([[0, 1]], groups).value, 4)
     0.3333
     """
-    pairs = pairs_of_lists(top_items, len(groups))
-    width = len(groups.names)
-    possible = pairs.n_users * np.array(list(groups.sizes.values()), dtype=np.float64)
-    if train is not None:
-        X = check_user_items(train, "train")
-        if X.shape != (pairs.n_users, len(groups)):
-            raise InvalidDataError(
-                f"train must be {pairs.n_users} users × {len(groups)} items, got {X.shape}."
-            )
-        possible -= np.bincount(groups.codes[X.indices], minlength=width)
-    shown = np.bincount(groups.codes[pairs.items], minlength=width).astype(np.float64)
-    overall = float(shown.sum() / possible.sum()) if possible.sum() else float("nan")
-    chance = _grouped(overall, _ratio(shown, possible), groups, "exposure", "per open place")
-    return MetricResult("poprsp", _relative_deviation(chance), f"std / mean, {groups.rule}")
+    lists = check_top_items(top_items, (None, len(groups)))
+    seen = None if train is None else check_user_items(train, "train")
+    if seen is not None and seen.shape != (len(lists), len(groups)):
+        raise InvalidDataError(
+            f"train must be {len(lists)} users × {len(groups)} items, got {seen.shape}."
+        )
+    possible = _possible(len(lists), groups, None if seen is None else seen.indices)
+    shown = _places_by_group(UserBlock(lists), groups, lists.shape[1])
+    context = Context(len(groups), tail=groups)
+    return _deviation("poprsp", (shown, possible), context, None)
+
+
+def _possible(n_users: int, groups: ItemGroups, seen: Any) -> FloatArray:
+    """Count the pairs of users and unseen items, by group."""
+    possible = n_users * np.array(list(groups.sizes.values()), dtype=np.float64)
+    if seen is not None:
+        possible -= np.bincount(groups.codes[seen], minlength=len(groups.names))
+    return possible
+
+
+def _measure_poprsp(block: UserBlock, context: Context, k: int, _: str) -> Partial:
+    groups = _two_groups(context)
+    possible = _possible(len(block.lists), groups, block.seen.indices)
+    return Partial((_places_by_group(block, groups, k), possible))
+
+
+def _finish_poprsp(totals: Totals, context: Context, k: int | None, _: str) -> Result:
+    return _deviation("poprsp", totals, context, k)
+
+
+def _deviation(metric: str, totals: Totals, context: Context, k: int | None) -> Result:
+    """Return std / mean of the ratios of the groups; nan groups are left out."""
+    ratios = _ratio(*totals)
+    values = ratios[~np.isnan(ratios)]
+    mean = values.mean() if len(values) else 0.0
+    value = float(values.std() / mean) if mean else float("nan")
+    convention = f"std / mean, {_two_groups(context).rule}"
+    return Result(metric, value, convention, k, n=context.n_items)
 
 
 def popularity_opportunity_bias(
     top_items: ArrayLike, test: Any, popularity: ArrayLike, *, convention: str = "spearman"
-) -> MetricResult:
+) -> Result:
     """Popularity-opportunity bias (Zhu et al. 2021).
 
-    Are popular items found more often by those who want them?
+    Are popular items recommended more often to the users who want them?
 
         corr_j(φ_j, TPR_j),   TPR_j = #{u : j ∈ L_u ∩ R_u} / #{u : j ∈ R_u}
 
-    where φ is popularity. 0: no bias; towards 1: the more popular, the better served. Items
-    that nobody holds out have no rate and are left out; nan if all rates are equal (or, under
-    ``"gini"``, all zero).
+    where φ is popularity. 0: no bias; near 1: the more popular, the higher the rate. Items
+    that are held out for no user have no rate and are left out; nan if all rates are equal (or,
+    under ``"gini"``, all zero).
 
     Parameters
     ----------
@@ -214,20 +411,35 @@ def popularity_opportunity_bias(
     1.0
     """
     check_choice(convention, OPPORTUNITY_CONVENTIONS, "convention of popularity_opportunity_bias")
-    hits = Hits(top_items, test)
-    n_items = hits.test.shape[1]
+    block = _with_held_out(top_items, test, None)
+    n_items = block.held_out.shape[1]
     phi = check_item_vector(popularity, n_items, "popularity")
-    found = np.bincount(hits.lists[hits.matrix], minlength=n_items).astype(np.float64)
-    held_out = np.bincount(hits.test.indices, minlength=n_items)
+    context = Context(n_items, popularity=phi)
+    found = _measure_opportunity(block, context, block.lists.shape[1], convention)
+    return _finish_opportunity(found.totals, context, None, convention)
+
+
+def _measure_opportunity(block: UserBlock, context: Context, k: int, _: str) -> Partial:
+    hits = block.lists[:, :k][block.hits[:, :k]]
+    found = np.bincount(hits, minlength=context.n_items).astype(np.float64)
+    held_out = np.bincount(block.held_out.indices, minlength=context.n_items)
+    return Partial((found, held_out.astype(np.float64)))
+
+
+def _finish_opportunity(totals: Totals, context: Context, k: int | None, convention: str) -> Result:
+    found, held_out = totals
     rated = held_out > 0
-    rate, phi = found[rated] / held_out[rated], phi[rated]
+    rate = found[rated] / held_out[rated]
+    phi = required(context.popularity, "popularity")[rated]
     if convention == "gini":
-        value = ordered_gini(rate[np.argsort(phi, kind="stable")])
+        ordered = rate[np.argsort(phi, kind="stable")]
+        total = len(ordered) * ordered.sum()
+        value = _signed_sum(ordered) / float(total) if total else float("nan")
     elif convention == "spearman":
         value = _correlation(average_ranks(phi), average_ranks(rate))
     else:
         value = _correlation(phi, rate)
-    return MetricResult("popularity-opportunity bias", value, convention)
+    return Result("popularity_opportunity_bias", value, convention, k, n=context.n_items)
 
 
 def _correlation(a: FloatArray, b: FloatArray) -> float:
@@ -249,7 +461,106 @@ def _grouped(
     return GroupResult(overall, values, metric, f"{convention}, groups: {groups.rule}")
 
 
-def _relative_deviation(result: GroupResult[float]) -> float:
-    values = np.array([value for value in result.by_group.values() if not np.isnan(value)])
-    mean = values.mean() if len(values) else 0.0
-    return float(values.std() / mean) if mean else float("nan")
+def _grouping(context: Context) -> ItemGroups:
+    return required(context.groups, "groups")
+
+
+def _two_groups(context: Context) -> ItemGroups:
+    return required(context.tail, "tail")
+
+
+def _measure_counts(block: UserBlock, context: Context, k: int, _: str) -> Partial:
+    counts = np.bincount(block.pairs(k).items, minlength=context.n_items)
+    return Partial((counts.astype(np.float64),))
+
+
+def _finish_gini(totals: Totals, _: Context, k: int, convention: str) -> Result:
+    return _at_k(gini(totals[0], convention=convention), k)
+
+
+def _finish_entropy(totals: Totals, _: Context, k: int, convention: str) -> Result:
+    return _at_k(entropy(totals[0], convention=convention), k)
+
+
+def _finish_coverage(totals: Totals, _: Context, k: int, __: str) -> Result:
+    return _at_k(catalog_coverage(totals[0]), k)
+
+
+def _at_k(result: Result, k: int) -> Result:
+    return Result(result.metric, result.value, result.convention, k, n=result.n)
+
+
+METRICS = (
+    Metric(
+        "popreo",
+        "Ranking equal opportunity",
+        "std / mean over head and tail of the pooled recall",
+        _measure_popreo,
+        _finish_popreo,
+        needs=("lists", "held_out", "popularity"),
+        direction="lower",
+    ),
+    Metric(
+        "poprsp",
+        "Ranking statistical parity",
+        "std / mean over head and tail of recommended / unseen pairs",
+        _measure_poprsp,
+        _finish_poprsp,
+        needs=("lists", "seen", "popularity"),
+        direction="lower",
+    ),
+    Metric(
+        "gini",
+        "Gini coefficient",
+        "sum of (2j - n - 1) c_(j) / (n sum c) over recommendation counts c",
+        _measure_counts,
+        _finish_gini,
+        conventions=GINI_CONVENTIONS,
+        direction="lower",
+    ),
+    Metric(
+        "coverage",
+        "Catalog coverage",
+        "share of the items that are recommended at least once",
+        _measure_counts,
+        _finish_coverage,
+        direction="higher",
+    ),
+    Metric(
+        "entropy",
+        "Entropy of exposure",
+        "-sum of q log q over shares q of recommendations",
+        _measure_counts,
+        _finish_entropy,
+        conventions=ENTROPY_CONVENTIONS,
+        direction="higher",
+    ),
+    Metric(
+        "popularity_opportunity_bias",
+        "Popularity-opportunity bias",
+        "correlation over items of popularity and true-positive rate",
+        _measure_opportunity,
+        _finish_opportunity,
+        needs=("lists", "held_out", "popularity"),
+        conventions=OPPORTUNITY_CONVENTIONS,
+    ),
+    Metric(
+        "group_recall",
+        "Recall by group",
+        "hits of the group / held-out items of the group",
+        _measure_group_recall,
+        _finish_group_recall,
+        needs=("lists", "held_out", "groups"),
+        conventions=GROUP_RECALL_CONVENTIONS,
+        direction="higher",
+    ),
+    Metric(
+        "group_exposure",
+        "Exposure by group",
+        "share of the recommended places that the group gets",
+        _measure_exposure,
+        _finish_exposure,
+        needs=("lists", "groups"),
+        conventions=GROUP_EXPOSURE_CONVENTIONS,
+    ),
+)

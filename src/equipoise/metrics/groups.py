@@ -21,11 +21,13 @@ from equipoise.spectral.norms import column_norms
 
 # rule -> default thresholds (top, bottom)
 _DEFAULTS: dict[str, tuple[float, float | None]] = {
-    "mass": (0.1, 0.1),
+    "interactions": (0.1, 0.1),
     "items": (0.1, 0.1),
     "head80": (0.8, None),
 }
 POPULARITY_RULES = tuple(_DEFAULTS)
+#: rule -> which popularity of `Interactions` it sorts by
+POPULARITY_OF_RULE = {"interactions": "sum", "items": "norm", "head80": "count"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +86,7 @@ class ItemGroups:
 
 def popularity_groups(
     popularity: Any,
-    rule: str = "mass",
+    rule: str = "interactions",
     *,
     top: float | None = None,
     bottom: float | None = None,
@@ -93,11 +95,12 @@ def popularity_groups(
 
     Items are sorted by popularity, ties by smaller index first. Then
 
-    - ``"mass"`` (the published code): *high* until ``top`` (10 %) of the total is covered, the
-      item that covers it included; *low* after all but ``bottom`` (10 %) is covered; *medium*
-      between. Popularity is the column sum.
-    - ``"items"`` (the paper's text): *high* the first ``int(top · m)`` items, *low* the last
-      ``int(bottom · m)``. Popularity is the column norm.
+    - ``"interactions"`` (the published code): *popular* until ``top`` (10 %) of all interactions is
+      covered, including the item that reaches it; *niche* after all but ``bottom`` (10 %) is
+      covered; *medium* between. Popularity is the column sum: the number of interactions in 0/1
+      data, the sum of their values otherwise.
+    - ``"items"`` (the paper's text): *popular* are the first ``int(top · m)`` items, *niche* the
+      last ``int(bottom · m)``. Popularity is the column norm.
     - ``"head80"`` (Elliot): *head* until ``top`` (80 %) of the interactions is covered, *tail*
       the rest. Popularity is the number of positive entries.
 
@@ -105,7 +108,7 @@ def popularity_groups(
     ----------
     popularity : sparse matrix (n, m) or array-like of shape (m,)
         The users × items matrix, from which the rule takes its measure, or the measure itself.
-    rule : {"mass", "items", "head80"}
+    rule : {"interactions", "items", "head80"}
         See above.
     top, bottom : float, optional
         Thresholds in (0, 1).
@@ -115,7 +118,7 @@ def popularity_groups(
     Of 100 in all, the first item covers 10 %, and 90 % is covered after the fourth.
 
     >>> popularity_groups([50, 20, 12, 8, 6, 4]).sizes
-    {'high': 1, 'medium': 3, 'low': 2}
+    {'popular': 1, 'medium': 3, 'niche': 2}
     >>> popularity_groups([50, 20, 10, 5, 3, 2], rule="head80").items("head").tolist()
     [0, 1, 2]
     """
@@ -131,13 +134,13 @@ def popularity_groups(
     codes[order] = np.searchsorted([head, max(tail, head)], np.arange(len(measure)), side="right")
     if rule == "head80":
         return ItemGroups(("head", "tail"), np.minimum(codes, 1), f"head80({upper:g})")
-    return ItemGroups(("high", "medium", "low"), codes, f"{rule}({upper:g}, {lower:g})")
+    return ItemGroups(("popular", "medium", "niche"), codes, f"{rule}({upper:g}, {lower:g})")
 
 
 def _measure(popularity: Any, rule: str) -> FloatArray:
     if sp.issparse(popularity) or np.ndim(popularity) == 2:
         X = check_user_items(popularity, "popularity")
-        if rule == "mass":
+        if rule == "interactions":
             measure = np.asarray(X.sum(axis=0, dtype=np.float64))
         elif rule == "items":
             measure = column_norms(X)
@@ -191,9 +194,9 @@ def mean_by_group(
 
     Examples
     --------
-    >>> groups = ItemGroups(("high", "low"), [0, 0, 1, 1])
+    >>> groups = ItemGroups(("popular", "niche"), [0, 0, 1, 1])
     >>> result = mean_by_group([0.9, 0.7, 0.6, float("nan")], groups, metric="item auc")
-    >>> result.by_group["high"], result.by_group["low"], round(result.overall, 4)
+    >>> result.by_group["popular"], result.by_group["niche"], round(result.overall, 4)
     (0.8, 0.6, 0.7333)
     """
     per_item = np.asarray(values, dtype=np.float64)

@@ -1,18 +1,37 @@
-"""How popular the recommended items are, absolutely and against what a user used to like."""
+"""How popular and how novel recommended items are, also relative to a user's history."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from equipoise.exceptions import InvalidDataError
-from equipoise.metrics._checks import check_choice, check_item_vector, check_user_items
-from equipoise.metrics._pairs import Pairs, pairs_of, pairs_of_lists, pairs_of_matrix, user_mean
-from equipoise.metrics.groups import ItemGroups, nan_mean
-from equipoise.metrics.results import FloatArray, MetricResult
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.metrics._checks import (
+    check_choice,
+    check_item_vector,
+    check_same_shape,
+    check_top_items,
+    check_user_items,
+)
+from equipoise.metrics.groups import ItemGroups
+from equipoise.metrics.metric import (
+    Context,
+    Metric,
+    Pairs,
+    Partial,
+    Request,
+    Totals,
+    UserBlock,
+    mean_of,
+    required,
+    user_mean,
+)
+from equipoise.metrics.results import FloatArray, Result
 
 #: convention of `average_popularity` -> what it computes
 ARP_CONVENTIONS: Mapping[str, str] = {
@@ -27,10 +46,16 @@ POPULARITY_RANK_CONVENTIONS: Mapping[str, str] = {
     "percentile": "(rank - 1) / (m - 1): 0 is the most popular item, 1 the least",
 }
 
+#: convention of `epc` and `efd` -> what it computes
+NOVELTY_CONVENTIONS: Mapping[str, str] = {
+    "standard": "places discounted by 1 / log2(rank + 1), held-out items only (Elliot, WarpRec)",
+    "flat": "every place and every item counts alike",
+}
+
 
 def average_popularity(
     top_items: ArrayLike, popularity: ArrayLike, *, convention: str = "raw"
-) -> MetricResult:
+) -> Result:
     """Average recommendation popularity (ARP).
 
         (1/n) Σ_u (1/|L_u|) Σ_{j∈L_u} φ_j
@@ -48,7 +73,7 @@ def average_popularity(
 
     Returns
     -------
-    MetricResult
+    Result
         A user with an empty list is nan and left out.
 
     Examples
@@ -58,16 +83,18 @@ def average_popularity(
     """
     check_choice(convention, ARP_CONVENTIONS, "convention of average_popularity")
     phi = check_item_vector(popularity, None, "popularity")
-    pairs = pairs_of_lists(top_items, len(phi))
+    pairs = _listed(top_items, len(phi))
+    return user_mean("arp", _mean_popularity(pairs, phi, convention), convention)
+
+
+def _mean_popularity(pairs: Pairs, phi: FloatArray, convention: str = "raw") -> FloatArray:
     scale = {"raw": 1.0, "rectools": phi.sum(), "evidently": phi.max(initial=0.0)}[convention]
     if scale == 0:
         raise InvalidDataError("popularity is zero for every item: it cannot be normalized.")
-    return user_mean("arp", pairs.mean_by_user(phi[pairs.items] / scale), convention)
+    return pairs.mean_by_user(phi[pairs.items] / scale)
 
 
-def average_tail_share(
-    top_items: ArrayLike, groups: ItemGroups, group: str = "tail"
-) -> MetricResult:
+def average_tail_share(top_items: ArrayLike, groups: ItemGroups, group: str = "tail") -> Result:
     """Average percentage of long-tail items (APLT).
 
         (1/n) Σ_u |L_u ∩ Γ| / |L_u|
@@ -80,14 +107,14 @@ def average_tail_share(
     >>> average_tail_share([[0, 1], [0, -1]], groups).value
     0.25
     """
-    pairs, in_tail = _tail(top_items, groups, group)
-    return user_mean("aplt", pairs.mean_by_user(in_tail), f"share of {group}, {groups.rule}")
+    check_choice(group, groups.names, "group")
+    pairs = _listed(top_items, len(groups))
+    per_user = pairs.mean_by_user(_in_group(pairs, groups, group))
+    return user_mean("aplt", per_user, f"share of {group}, {groups.rule}")
 
 
-def average_tail_count(
-    top_items: ArrayLike, groups: ItemGroups, group: str = "tail"
-) -> MetricResult:
-    """Average coverage of long-tail items (ACLT): how many of them a list holds.
+def average_tail_count(top_items: ArrayLike, groups: ItemGroups, group: str = "tail") -> Result:
+    """Average coverage of long-tail items (ACLT): how many of them a list contains.
 
         (1/n) Σ_u |L_u ∩ Γ|
 
@@ -97,26 +124,27 @@ def average_tail_count(
     >>> average_tail_count([[0, 1], [2, 1]], groups).value
     1.5
     """
-    pairs, in_tail = _tail(top_items, groups, group)
-    per_user = np.bincount(pairs.users, weights=in_tail, minlength=pairs.n_users)
-    return user_mean("aclt", per_user.astype(np.float64), f"number of {group}, {groups.rule}")
-
-
-def _tail(top_items: ArrayLike, groups: ItemGroups, group: str) -> tuple[Pairs, FloatArray]:
     check_choice(group, groups.names, "group")
-    pairs = pairs_of_lists(top_items, len(groups))
-    return pairs, (groups.codes[pairs.items] == groups.names.index(group)).astype(np.float64)
+    per_user = _count_in_group(_listed(top_items, len(groups)), groups, group)
+    return user_mean("aclt", per_user, f"number of {group}, {groups.rule}")
 
 
-def mean_popularity_rank(
-    items: Any, popularity: ArrayLike, *, convention: str = "rank"
-) -> MetricResult:
-    """Mean popularity rank of the recommended, or of the relevant items.
+def _in_group(pairs: Pairs, groups: ItemGroups, group: str) -> FloatArray:
+    return np.asarray(groups.codes[pairs.items] == groups.names.index(group), dtype=np.float64)
+
+
+def _count_in_group(pairs: Pairs, groups: ItemGroups, group: str) -> FloatArray:
+    inside = _in_group(pairs, groups, group)
+    return np.bincount(pairs.users, inside, minlength=pairs.n_users).astype(np.float64)
+
+
+def mean_popularity_rank(items: Any, popularity: ArrayLike, *, convention: str = "rank") -> Result:
+    """Mean popularity rank of recommended items, or of relevant ones.
 
         (1/n) Σ_u (1/|L_u|) Σ_{j∈L_u} rank(φ_j)
 
     where rank 1 is the most popular item and ties share their mean rank. Low: popular items.
-    Compare the lists with the held-out items: a fair model has both alike.
+    Compare the lists with the held-out items: for a fair model both have the same rank.
 
     Parameters
     ----------
@@ -134,11 +162,16 @@ def mean_popularity_rank(
     """
     check_choice(convention, POPULARITY_RANK_CONVENTIONS, "convention of mean_popularity_rank")
     phi = check_item_vector(popularity, None, "popularity")
-    pairs = pairs_of(items, len(phi))
+    is_matrix = sp.issparse(items)
+    pairs = Pairs.of_matrix(check_user_items(items)) if is_matrix else _listed(items, len(phi))
+    return user_mean("popularity_rank", _mean_rank(pairs, phi, convention), convention)
+
+
+def _mean_rank(pairs: Pairs, phi: FloatArray, convention: str) -> FloatArray:
     rank = average_ranks(-phi)
     if convention == "percentile":
         rank = (rank - 1) / max(1, len(phi) - 1)
-    return user_mean("popularity rank", pairs.mean_by_user(rank[pairs.items]), convention)
+    return pairs.mean_by_user(rank[pairs.items])
 
 
 def average_ranks(values: FloatArray) -> FloatArray:
@@ -148,42 +181,53 @@ def average_ranks(values: FloatArray) -> FloatArray:
     return np.asarray((last - (counts - 1) / 2)[inverse], dtype=np.float64)
 
 
-def popularity_lift(top_items: ArrayLike, profiles: Any, popularity: ArrayLike) -> MetricResult:
+def popularity_lift(top_items: ArrayLike, train: Any, popularity: ArrayLike) -> Result:
     """Popularity lift (ΔGAP; Abdollahpouri et al. 2019).
 
         (GAP(L) − GAP(H)) / GAP(H),   GAP(A) = (1/n) Σ_u (1/|A_u|) Σ_{j∈A_u} φ_j
 
-    where L_u is what user u is shown and H_u what they had touched. 0: as popular as before;
-    1: twice as popular. Users without list or history are left out of both.
+    where L_u are the recommended items of user u and H_u the items of their history. 0: as popular
+    as before; 1: twice as popular. Users without list or history are left out of both.
 
     Parameters
     ----------
     top_items : array-like of int, shape (n, k)
         Recommended items.
-    profiles : sparse matrix (n, m)
+    train : sparse matrix (n, m)
         The users' histories.
     popularity : array-like of shape (m,)
-        φ. For a group of users give the rows of that group.
+        φ. For a group of users pass the rows of that group.
 
     Examples
     --------
     >>> popularity_lift([[0]], [[0, 1, 1]], [30, 20, 10]).value
     1.0
     """
-    history, shown = _history_and_lists(profiles, top_items)
-    phi = check_item_vector(popularity, np.shape(profiles)[1], "popularity")
-    before, after = (pairs.mean_by_user(phi[pairs.items]) for pairs in (history, shown))
+    block = _with_history(top_items, train)
+    n_items = block.seen.shape[1]
+    phi = check_item_vector(popularity, n_items, "popularity")
+    request = Request(_LIFT, None, _LIFT.default_convention)
+    lift: Result = request.of_block(block, Context(n_items, popularity=phi))
+    return lift
+
+
+def _measure_lift(block: UserBlock, context: Context, k: int | None, _: str) -> Partial:
+    phi = _popularity(context)
+    before, after = (_mean_popularity(pairs, phi) for pairs in (block.history, _places(block, k)))
     both = ~np.isnan(before) & ~np.isnan(after)
     per_user = np.full(len(before), np.nan)
     np.divide(after - before, before, out=per_user, where=both & (before > 0))
-    base = nan_mean(before[both])
-    value = (nan_mean(after[both]) - base) / base if base else float("nan")
-    return MetricResult("popularity lift", value, "delta GAP of all users", per_user=per_user)
+    totals = (before[both].sum(), after[both].sum(), both.sum(), np.sum(~np.isnan(per_user)))
+    return Partial(totals, per_user)
 
 
-def popularity_miscalibration(
-    top_items: ArrayLike, profiles: Any, groups: ItemGroups
-) -> MetricResult:
+def _finish_lift(totals: Totals, _: Context, k: int | None, __: str) -> Result:
+    before, after, both, n = totals
+    value = (after / both - before / both) / (before / both) if before else float("nan")
+    return Result("popularity_lift", float(value), "delta GAP of all users", k, n=int(n))
+
+
+def popularity_miscalibration(top_items: ArrayLike, train: Any, groups: ItemGroups) -> Result:
     """User popularity deviation (Abdollahpouri et al. 2021).
 
         (1/n) Σ_u JS(h_u, l_u),   JS(h, l) = ½ KL(h ‖ m̄) + ½ KL(l ‖ m̄)
@@ -196,7 +240,7 @@ def popularity_miscalibration(
     ----------
     top_items : array-like of int, shape (n, k)
         Recommended items.
-    profiles : sparse matrix (n, m)
+    train : sparse matrix (n, m)
         The users' histories.
     groups : ItemGroups
         Usually from `popularity_groups`.
@@ -207,21 +251,17 @@ def popularity_miscalibration(
     >>> popularity_miscalibration([[0]], [[0, 1]], groups).value
     1.0
     """
-    history, shown = _history_and_lists(profiles, top_items)
-    if np.shape(profiles)[1] != len(groups):
-        raise InvalidDataError(
-            f"profiles has {np.shape(profiles)[1]} items, groups has {len(groups)}."
-        )
-    h, listed = (_group_shares(pairs, groups) for pairs in (history, shown))
+    block = _with_history(top_items, train)
+    if block.seen.shape[1] != len(groups):
+        raise InvalidDataError(f"train has {block.seen.shape[1]} items, groups has {len(groups)}.")
+    per_user = _divergence(block, groups, None)
+    return user_mean("popularity_miscalibration", per_user, f"Jensen-Shannon, {groups.rule}")
+
+
+def _divergence(block: UserBlock, groups: ItemGroups, k: int | None) -> FloatArray:
+    h, listed = (_group_shares(pairs, groups) for pairs in (block.history, _places(block, k)))
     middle = (h + listed) / 2
-    per_user = (_kl_bits(h, middle) + _kl_bits(listed, middle)) / 2
-    return user_mean("popularity miscalibration", per_user, f"Jensen-Shannon, {groups.rule}")
-
-
-def _history_and_lists(profiles: Any, top_items: ArrayLike) -> tuple[Pairs, Pairs]:
-    csr = check_user_items(profiles, "profiles")
-    n_users, n_items = csr.shape
-    return pairs_of_matrix(csr, "profiles"), pairs_of_lists(top_items, n_items, n_users)
+    return (_kl_bits(h, middle) + _kl_bits(listed, middle)) / 2
 
 
 def _group_shares(pairs: Pairs, groups: ItemGroups) -> FloatArray:
@@ -238,3 +278,236 @@ def _kl_bits(share: FloatArray, reference: FloatArray) -> FloatArray:
     # 0 · log 0 is 0; nan shares (nothing to compare) stay nan
     quotient = np.divide(share, reference, out=np.ones_like(share), where=share > 0)
     return np.asarray((share * np.log2(quotient)).sum(axis=1))
+
+
+def epc(
+    top_items: ArrayLike, train: Any, test: Any = None, *, convention: str = "standard"
+) -> Result:
+    """Expected popularity complement (Vargas & Castells 2011).
+
+        (1/n) Σ_u [ Σ_t d(t) · ρ_{u,j_t} · (1 − n_{j_t}/n) / Σ_t d(t) ]
+
+    where
+
+    - j_t is the item at rank t, n_j the number of the n training users who touched item j;
+    - d(t) = 1 / log2(t + 1), and ρ is 1 for a held-out item of the user, else 0. Under
+      ``"flat"`` both are 1.
+
+    Parameters
+    ----------
+    top_items : array-like of int, shape (n, k)
+        Recommended items of each user, -1 where a list is shorter.
+    train : sparse matrix (n, m)
+        What users had touched.
+    test : sparse matrix (n, m)
+        Held-out positives; needed by ``"standard"``, not used by ``"flat"``.
+    convention : str
+        A key of ``NOVELTY_CONVENTIONS``.
+
+    Returns
+    -------
+    Result
+        A user without a list is nan and left out; so is, under ``"standard"``, a user
+        without held-out items.
+
+    Examples
+    --------
+    >>> epc([[1, 2], [2, -1]], [[1, 1, 0], [1, 0, 0]], convention="flat").value
+    0.875
+    """
+    return _novelty("epc", top_items, train, test, convention)
+
+
+def efd(
+    top_items: ArrayLike, train: Any, test: Any = None, *, convention: str = "standard"
+) -> Result:
+    """Expected free discovery: mean self-information of the recommended items, in bits.
+
+    As `epc`, with the novelty −log2(n_j / Σ n) of an item. An item without users counts as the
+    rarest item with users: its own novelty would be infinite.
+
+    Examples
+    --------
+    Item 0 has half of the four interactions, items 1 and 2 a quarter each.
+
+    >>> efd([[1], [0]], [[1, 1, 0], [1, 0, 1]], convention="flat").value
+    1.5
+    """
+    return _novelty("efd", top_items, train, test, convention)
+
+
+def _novelty(metric: str, top_items: ArrayLike, train: Any, test: Any, convention: str) -> Result:
+    check_choice(convention, NOVELTY_CONVENTIONS, f"convention of {metric}")
+    X = check_user_items(train, "train")
+    lists = check_top_items(top_items, X.shape)
+    held_out = None
+    if convention != "flat":
+        if test is None:
+            raise InvalidParameterError(
+                f"{metric} needs test (held-out positives): it counts relevant items only. "
+                'Pass test, or choose convention="flat".'
+            )
+        held_out = check_user_items(test, "test")
+        check_same_shape(X, held_out, ("train", "test"))
+    counts = np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64)
+    context = Context(X.shape[1], n_users=X.shape[0], seen_counts=counts)
+    block = UserBlock(lists, X, held_out)
+    return user_mean(
+        metric, _measure_novelty(block, context, None, convention, metric=metric), convention
+    )
+
+
+def _measure_novelty(
+    block: UserBlock, context: Context, k: int | None, convention: str, *, metric: str
+) -> FloatArray:
+    pairs = _places(block, k)
+    values = _item_novelty(metric, context)[pairs.items]
+    if convention == "flat":
+        return pairs.mean_by_user(values)
+    weights = 1 / np.log2(pairs.places + 2.0)
+    per_user = pairs.mean_by_user(values * block.hits[pairs.users, pairs.places], weights)
+    per_user[block.relevant == 0] = np.nan
+    return per_user
+
+
+def _item_novelty(metric: str, context: Context) -> FloatArray:
+    counts = required(context.seen_counts, "seen_counts")
+    if metric == "epc":
+        return 1 - counts / max(1, context.n_users)
+    seen = counts > 0
+    if not seen.any():
+        raise InvalidDataError("train has no positive entry: novelty needs what users know.")
+    known = np.where(seen, counts, counts[seen].min())
+    return np.asarray(-np.log2(known / counts.sum()))
+
+
+def _listed(top_items: ArrayLike, n_items: int) -> Pairs:
+    return Pairs.of_lists(check_top_items(top_items, (None, n_items)))
+
+
+def _with_history(top_items: ArrayLike, train: Any) -> UserBlock:
+    seen = check_user_items(train, "train")
+    return UserBlock(check_top_items(top_items, seen.shape), seen)
+
+
+def _places(block: UserBlock, k: int | None) -> Pairs:
+    return block.pairs(block.lists.shape[1] if k is None else k)
+
+
+def _popularity(context: Context) -> FloatArray:
+    return required(context.popularity, "popularity")
+
+
+def _tail(context: Context) -> ItemGroups:
+    return required(context.tail, "tail")
+
+
+def _measure_arp(block: UserBlock, context: Context, k: int, convention: str) -> FloatArray:
+    return _mean_popularity(block.pairs(k), _popularity(context), convention)
+
+
+def _measure_rank(block: UserBlock, context: Context, k: int, convention: str) -> FloatArray:
+    return _mean_rank(block.pairs(k), _popularity(context), convention)
+
+
+def _measure_tail_share(block: UserBlock, context: Context, k: int, _: str) -> FloatArray:
+    pairs = block.pairs(k)
+    return pairs.mean_by_user(_in_group(pairs, _tail(context), "tail"))
+
+
+def _measure_tail_count(block: UserBlock, context: Context, k: int, _: str) -> FloatArray:
+    return _count_in_group(block.pairs(k), _tail(context), "tail")
+
+
+def _measure_miscalibration(block: UserBlock, context: Context, k: int, _: str) -> FloatArray:
+    return _divergence(block, _groups(context), k)
+
+
+def _groups(context: Context) -> ItemGroups:
+    return required(context.groups, "groups")
+
+
+def _finish_tail(
+    totals: Totals, context: Context, k: int, _: str, *, metric: str, what: str
+) -> Result:
+    return mean_of(totals, metric, f"{what} of tail, {_tail(context).rule}", k)
+
+
+def _finish_miscalibration(totals: Totals, context: Context, k: int, _: str) -> Result:
+    convention = f"Jensen-Shannon, {_groups(context).rule}"
+    return mean_of(totals, "popularity_miscalibration", convention, k)
+
+
+_LIFT = Metric(
+    "popularity_lift",
+    "Popularity lift",
+    "(GAP of the lists - GAP of the histories) / GAP of the histories",
+    _measure_lift,
+    _finish_lift,
+    needs=("lists", "seen", "popularity"),
+)
+
+METRICS = (
+    Metric(
+        "arp",
+        "Average popularity",
+        "mean over users of the mean popularity of the list",
+        _measure_arp,
+        needs=("lists", "popularity"),
+        conventions=ARP_CONVENTIONS,
+    ),
+    Metric(
+        "aplt",
+        "Share of tail items",
+        "mean over users of |list ∩ tail| / |list|",
+        _measure_tail_share,
+        partial(_finish_tail, metric="aplt", what="share"),
+        needs=("lists", "popularity"),
+        direction="higher",
+    ),
+    Metric(
+        "aclt",
+        "Number of tail items",
+        "mean over users of |list ∩ tail|",
+        _measure_tail_count,
+        partial(_finish_tail, metric="aclt", what="number"),
+        needs=("lists", "popularity"),
+        direction="higher",
+    ),
+    Metric(
+        "epc",
+        "Expected popularity complement",
+        "discounted mean of 1 - n_j / n over the hits of the list",
+        partial(_measure_novelty, metric="epc"),
+        needs=("lists", "seen", "held_out"),
+        conventions=NOVELTY_CONVENTIONS,
+        direction="higher",
+    ),
+    Metric(
+        "efd",
+        "Expected free discovery",
+        "discounted mean of -log2(n_j / sum n) over the hits of the list",
+        partial(_measure_novelty, metric="efd"),
+        needs=("lists", "seen", "held_out"),
+        conventions=NOVELTY_CONVENTIONS,
+        direction="higher",
+    ),
+    Metric(
+        "popularity_rank",
+        "Popularity rank",
+        "mean over users of the mean popularity rank of the list",
+        _measure_rank,
+        needs=("lists", "popularity"),
+        conventions=POPULARITY_RANK_CONVENTIONS,
+    ),
+    _LIFT,
+    Metric(
+        "popularity_miscalibration",
+        "Popularity miscalibration",
+        "mean over users of JS(groups in the history, groups in the list), base 2",
+        _measure_miscalibration,
+        _finish_miscalibration,
+        needs=("lists", "seen", "groups"),
+        direction="lower",
+    ),
+)

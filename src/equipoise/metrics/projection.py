@@ -1,20 +1,32 @@
-"""How far a low-rank model copies each item from itself: the diagonal of its projection."""
+"""How a low-rank model reproduces each item: self-reconstruction, specialization and item error.
+
+Self-reconstruction is the diagonal of the projection P = U diag(f) Uᵀ: how much of an item's score
+comes from the user's own entry for that item.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.metrics._checks import check_matrix, check_ranks, check_share
-from equipoise.metrics.groups import ItemGroups, mean_by_group
-from equipoise.metrics.results import FloatArray, GroupResult, IntArray
+from equipoise.metrics._checks import check_matrix, check_ranks, check_share, check_user_items
+from equipoise.metrics.metric import Metric
+from equipoise.metrics.results import FloatArray, IntArray
+from equipoise.spectral.norms import squared_column_norms
 
 # Factors from a float32 solver are orthonormal to about 1e-6. Anything further off is taken for
 # general factors, and QR of nearly orthonormal factors would change nothing that matters.
 _ORTHONORMAL_WITHIN = 1e-5
+
+# Columns of U multiplied at a time: the n × 64 product stays small compared with X.
+_COLUMNS_AT_ONCE = 64
 
 # A column that keeps less than this share of its length after the earlier ones are taken out
 # is rounding noise, and QR would give it an arbitrary direction.
@@ -59,21 +71,21 @@ def orthonormal_basis(item_factors: ArrayLike) -> FloatArray:
     return np.asarray(Q * np.sign(np.diag(R)), dtype=np.float64)
 
 
-def weighted_basis(item_factors: ArrayLike, spectrum: ArrayLike | None) -> Basis:
+def weighted_basis(item_factors: ArrayLike, component_weights: ArrayLike | None) -> Basis:
     """Return U and U·diag(f), the two sides of P = U diag(f) Uᵀ."""
     U = orthonormal_basis(item_factors)
-    if spectrum is None:
+    if component_weights is None:
         return Basis(U, U)
-    f = np.asarray(spectrum, dtype=np.float64)
+    f = np.asarray(component_weights, dtype=np.float64)
     if f.shape != (U.shape[1],) or not np.isfinite(f).all():
         raise InvalidParameterError(
-            f"spectrum must be {U.shape[1]} finite numbers, one per column of item_factors, "
-            f"got shape {f.shape}."
+            f"component_weights must be {U.shape[1]} finite numbers, one per column of "
+            f"item_factors, got shape {f.shape}."
         )
     if U is not item_factors and not np.array_equal(U, np.asarray(item_factors, dtype=np.float64)):
         raise InvalidDataError(
-            "spectrum needs orthonormal item_factors: it weighs their own directions. "
-            "Orthonormalize them first, or leave spectrum out."
+            "component_weights need orthonormal item_factors, whose directions they weigh. "
+            "Orthonormalize the factors first, or leave component_weights out."
         )
     return Basis(U, U * f)
 
@@ -94,32 +106,32 @@ class Basis:
         return running[ranks]
 
 
-def projection_diagonal(
+def self_reconstruction(
     item_factors: ArrayLike,
     ranks: Sequence[int] | IntArray | None = None,
     *,
-    spectrum: ArrayLike | None = None,
+    component_weights: ArrayLike | None = None,
 ) -> FloatArray:
-    """Diagonal of the projection at every rank.
+    """Self-reconstruction of every item at every rank: the diagonal of the projection.
 
         (P_r)_jj = Σ_{i≤r} f_i U_ji²
 
     where
 
     - U is an orthonormal basis of the item factors (m × R), and P_r projects on its first r;
-    - f_i is the weight of component i, 1 unless a graded ``spectrum`` is given.
+    - f_i is the weight of component i, 1 by default.
 
-    The diagonal says how much of an item's score is the user's own entry for that item:
-    near 1 the model copies, near 0 it has nothing to say.
+    It is the share of an item's score that comes from the user's own entry for that item: near 1
+    the model copies the entry, near 0 it ignores it.
 
     Parameters
     ----------
     item_factors : array-like of shape (m, R)
         Orthonormal, or any factors: their column space is taken.
     ranks : sequence of int, optional
-        Which ranks; every rank 0, 1, ..., R by default, so that row r is rank r.
-    spectrum : array-like of shape (R,), optional
-        Weights f of P = U diag(f) Uᵀ, for models that grade their components.
+        By default every rank 0, 1, ..., R: row r is rank r.
+    component_weights : array-like of shape (R,), optional
+        Weights f of P = U diag(f) Uᵀ, for models that weigh their components.
 
     Returns
     -------
@@ -128,17 +140,17 @@ def projection_diagonal(
     Examples
     --------
     >>> U = [[1.0, 0.0], [0.0, 0.6], [0.0, 0.8]]
-    >>> projection_diagonal(U)
+    >>> self_reconstruction(U)
     array([[0.  , 0.  , 0.  ],
            [1.  , 0.  , 0.  ],
            [1.  , 0.36, 0.64]])
     """
-    basis = weighted_basis(item_factors, spectrum)
+    basis = weighted_basis(item_factors, component_weights)
     return basis.diagonal(check_ranks(ranks, basis.left.shape[1]))
 
 
 def specialization(diagonal: ArrayLike, share: float = 0.1) -> float | FloatArray:
-    """Mean of the largest diagonal entries of a projection.
+    """Mean self-reconstruction of the items with the largest.
 
         (1/|T|) Σ_{j∈T} P_jj,   T = {j : P_jj ≥ q_{1−s}}
 
@@ -148,7 +160,7 @@ def specialization(diagonal: ArrayLike, share: float = 0.1) -> float | FloatArra
     Parameters
     ----------
     diagonal : array-like of shape (m,) or (ranks, m)
-        As `projection_diagonal` returns it.
+        As `self_reconstruction` returns it.
     share : float, default 0.1
         The paper's top 10 %.
 
@@ -175,15 +187,248 @@ def specialization(diagonal: ArrayLike, share: float = 0.1) -> float | FloatArra
     return float(mean) if entries.ndim == 1 else np.asarray(mean)
 
 
-def diagonal_by_group(diagonal: ArrayLike, groups: ItemGroups) -> GroupResult[FloatArray]:
-    """Mean diagonal entry within each group of items, rank by rank.
+class Block(Protocol):
+    """Some users: anything with a CSR `matrix` of them, and their ranks in the data."""
+
+    matrix: Any
+    order: Any
+
+
+@runtime_checkable
+class Blocks(Protocol):
+    """Users in blocks, in memory or elsewhere: `Interactions`."""
+
+    @property
+    def rows(self) -> Any:
+        """The blocks; they have a length."""
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+
+    def map(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
+        """Return the result for every block, in order."""
+
+    def total(self, function: Callable[..., Any], *shared: Any) -> Any:
+        """Return the sum over all blocks."""
+
+
+def item_error(
+    X: Any,
+    item_factors: ArrayLike,
+    ranks: Sequence[int] | IntArray | None = None,
+    *,
+    component_weights: ArrayLike | None = None,
+) -> FloatArray:
+    """Normalized item error at every rank.
+
+        e_j(r) = ‖X_·j − (XP_r)_·j‖² / ‖X_·j‖²
+               = (C_jj − 2 Σ_{i≤r} (CU)_ji U_ji + u_jᵀ (UᵀCU)_r u_j) / C_jj
+
+    where
+
+    - C = XᵀX is never built: CU takes one pass over X;
+    - u_j is row j of U cut at r, and P_r = U_r U_rᵀ (U_r diag(f) U_rᵀ with weights).
+
+    Works for any orthonormal U, not only for the principal components of X.
+
+    Parameters
+    ----------
+    X : sparse matrix (n, m) or Interactions
+        Users × items, as they are projected; `Interactions` may be on disk or on a cluster.
+    item_factors : array-like of shape (m, R)
+        Orthonormal, or any factors: their column space is taken.
+    ranks : sequence of int, optional
+        By default every rank 0, 1, ..., R: row r is rank r.
+    component_weights : array-like of shape (R,), optional
+        Weights f of P = U diag(f) Uᵀ.
+
+    Returns
+    -------
+    ndarray of shape (len(ranks), m)
+        nan for an item without users.
 
     Examples
     --------
-    >>> groups = ItemGroups(("high", "low"), [0, 0, 1])
-    >>> result = diagonal_by_group([[0.5, 0.7, 0.1]], groups)
-    >>> {name: value.round(6).tolist() for name, value in result.by_group.items()}
-    {'high': [0.6], 'low': [0.1]}
+    One component along the first item: the first is reproduced, the second is lost.
+
+    >>> item_error([[1.0, 0.0], [1.0, 1.0]], [[1.0], [0.0]])
+    array([[1., 1.],
+           [0., 1.]])
     """
-    rows = np.atleast_2d(np.asarray(diagonal, dtype=np.float64))
-    return mean_by_group(rows, groups, metric="projection diagonal")
+    basis = weighted_basis(item_factors, component_weights)
+    chosen = check_ranks(ranks, basis.left.shape[1])
+    if isinstance(X, Blocks):
+        check_n_items(X.n_items, basis)
+        products, squares = X.total(_block_products, basis.left, None)
+        return _errors(products, squares, basis, chosen)
+    X = check_user_items(X)
+    check_n_items(X.shape[1], basis)
+    return _errors(_gram_product(X, basis.left), squared_column_norms(X), basis, chosen)
+
+
+def check_n_items(n_items: int, basis: Basis) -> None:
+    """Refuse factors of another catalog."""
+    if n_items != len(basis.left):
+        raise InvalidDataError(f"X has {n_items} items, item_factors has {len(basis.left)} rows.")
+
+
+def _errors(CU: FloatArray, total: FloatArray, basis: Basis, ranks: IntArray) -> FloatArray:
+    U, W = basis.left, basis.right
+    G = U.T @ CU
+    # Component r adds the terms of row and column r of G that earlier components did not have.
+    steps = W * (2 * (W @ np.triu(G, 1)) + W * np.diag(G) - 2 * CU)
+    running = np.zeros((U.shape[1] + 1, len(U)))
+    np.cumsum(steps.T, axis=0, out=running[1:])
+    error = running[ranks]
+    error += total
+    np.divide(error, total, out=error, where=total > 0)
+    error[:, total == 0] = np.nan
+    # a squared length: values below zero are rounding
+    return np.asarray(np.maximum(error, 0.0))
+
+
+def _gram_product(X: sp.csr_array, U: FloatArray) -> FloatArray:
+    """Return XᵀXU a few columns at a time."""
+    product = np.empty_like(U)
+    for start in range(0, U.shape[1], _COLUMNS_AT_ONCE):
+        columns = slice(start, start + _COLUMNS_AT_ONCE)
+        product[:, columns] = X.T @ (X @ U[:, columns])
+    return product
+
+
+def components_to_reach(
+    errors: ArrayLike,
+    share: float = 0.5,
+    *,
+    ranks: Sequence[int] | IntArray | None = None,
+    unreached: float = np.nan,
+) -> FloatArray:
+    """Number of components after which an item's error is at most a share of the initial one.
+
+    The first rank r with e_j(r) ≤ share. At rank 0 the error is 1, so the default is the
+    paper's "number of principal components needed to halve the initial error".
+
+    Parameters
+    ----------
+    errors : array-like of shape (ranks, m)
+        As `item_error` returns it.
+    share : float, default 0.5
+        Share of the initial error, in (0, 1).
+    ranks : sequence of int, optional
+        Ranks of the rows, ascending; 0, 1, 2, ... by default.
+    unreached : float, default nan
+        Value for an item that no rank here brings under the share. nan needs ``nanmean`` and
+        the number of items left out; the number of items is a conservative alternative.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        nan for an item without users.
+
+    Examples
+    --------
+    >>> components_to_reach([[1.0, 1.0, 1.0], [0.4, 0.9, 1.0], [0.1, 0.5, 0.8]])
+    array([ 1.,  2., nan])
+    """
+    e = np.asarray(errors, dtype=np.float64)
+    if e.ndim != 2 or not len(e):
+        raise InvalidDataError(f"errors must be of shape (ranks, items), got {e.shape}.")
+    rows = np.arange(len(e)) if ranks is None else np.asarray(ranks)
+    if rows.shape != (len(e),) or (np.diff(rows) <= 0).any():
+        raise InvalidDataError(
+            f"ranks must be {len(e)} ascending numbers, one per row of errors, got {ranks!r}."
+        )
+    reached = e <= check_share(share, "share")
+    first: FloatArray = rows[np.argmax(reached, axis=0)].astype(np.float64)
+    first[~reached.any(axis=0)] = unreached
+    first[np.isnan(e).any(axis=0)] = np.nan
+    return first
+
+
+@dataclass(frozen=True, eq=False)
+class ItemView:
+    """A low-rank model at several sizes, and the data that it was fitted on.
+
+    Attributes
+    ----------
+    data : Blocks
+        The training data; an entry is a positive label.
+    prepare : callable or None
+        From rows of data to the rows that the model projects; None leaves them.
+    factors : ndarray of shape (m, R)
+        U, orthonormal.
+    component_weights : ndarray of shape (R,) or None
+        f, or None where all are 1.
+    sizes : ndarray of int
+        Numbers of components, ascending.
+    items : ndarray of int
+        The items whose AUC and precision are computed.
+    """
+
+    data: Blocks
+    prepare: Callable[[Any], Any] | None
+    factors: NDArray[Any]
+    component_weights: NDArray[Any] | None
+    sizes: IntArray
+    items: IntArray
+
+    @cached_property
+    def basis(self) -> Basis:
+        """The two sides of the projection."""
+        return weighted_basis(self.factors, self.component_weights)
+
+
+def _measure_error(view: ItemView, *_: Any) -> FloatArray:
+    products, squares = view.data.total(_block_products, view.basis.left, view.prepare)
+    return _errors(products, squares, view.basis, view.sizes)
+
+
+def _block_products(
+    block: Block, U: FloatArray, prepare: Callable[[Any], Any] | None
+) -> tuple[FloatArray, FloatArray]:
+    X = block.matrix if prepare is None else prepare(block.matrix)
+    return _gram_product(X, U), squared_column_norms(X)
+
+
+def _measure_self_reconstruction(view: ItemView, *_: Any) -> FloatArray:
+    return view.basis.diagonal(view.sizes)
+
+
+def _measure_specialization(view: ItemView, *_: Any) -> FloatArray:
+    return np.asarray(specialization(view.basis.diagonal(view.sizes)))
+
+
+METRICS = (
+    Metric(
+        "specialization",
+        "Specialization",
+        "mean of the largest tenth of P_jj",
+        _measure_specialization,
+        needs=("factors",),
+        conventions={"standard": "items at or above the 90th percentile"},
+        direction="lower",
+        has_k=False,
+    ),
+    Metric(
+        "self_reconstruction",
+        "Self-reconstruction",
+        "P_jj: share of an item's score that comes from the item itself",
+        _measure_self_reconstruction,
+        needs=("factors", "groups"),
+        has_k=False,
+    ),
+    Metric(
+        "item_error",
+        "Item error",
+        "‖X_j - (XP)_j‖² / ‖X_j‖²",
+        _measure_error,
+        needs=("factors", "groups"),
+        direction="lower",
+        has_k=False,
+    ),
+)

@@ -2,32 +2,186 @@
 
 Libraries agree on the names and differ on the definitions. Each metric here has a
 ``convention``; the default is what most libraries compute, and every result names its own.
+
+Each formula takes hits (users × k or more), the number of held-out items |R| (at least 1) of each
+user, and k.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.exceptions import InvalidParameterError
-from equipoise.metrics._checks import check_choice, check_k
-from equipoise.metrics._hits import BoolArray, Hits
-from equipoise.metrics._ranking_definitions import (
-    DEFINITIONS,
-    RANKING_CONVENTIONS,
-    RANKING_METRICS,
-    Definition,
-)
-from equipoise.metrics.results import FloatArray, IntArray, MetricResult, MetricTable
+from equipoise.metrics._checks import check_choice, check_k, check_top_items, check_user_items
+from equipoise.metrics.metric import BoolArray, Context, Metric, Partial, Request, Totals, UserBlock
+from equipoise.metrics.results import FloatArray, IntArray, Result, Results
 
 DEFAULT_K = 20
-EMPTY_POLICIES = ("nan", "zero")
 
 # 2²⁰ places of lists become 8 MB of floats
 _PLACES_AT_ONCE = 2**20
+
+
+def _hit_count(hits: BoolArray, k: int) -> FloatArray:
+    return np.asarray(hits[:, :k].sum(axis=1), dtype=np.float64)
+
+
+def _recall(hits: BoolArray, relevant: IntArray, k: int) -> FloatArray:
+    return _hit_count(hits, k) / relevant
+
+
+def _share_of_possible(hits: BoolArray, relevant: IntArray, k: int) -> FloatArray:
+    return _hit_count(hits, k) / np.minimum(relevant, k)
+
+
+def _precision(hits: BoolArray, relevant: IntArray, k: int) -> FloatArray:  # noqa: ARG001
+    return _hit_count(hits, k) / k
+
+
+def _ndcg_with(discount: FloatArray, hits: BoolArray, ideal_length: IntArray) -> FloatArray:
+    gain = hits[:, : len(discount)] @ discount
+    return np.asarray(gain / np.cumsum(discount)[ideal_length - 1])
+
+
+def _log2_discount(k: int) -> FloatArray:
+    return 1 / np.log2(np.arange(2, k + 2))
+
+
+def _ndcg(hits: BoolArray, relevant: IntArray, k: int) -> FloatArray:
+    return _ndcg_with(_log2_discount(k), hits, np.minimum(relevant, k))
+
+
+def _ndcg_rectools(hits: BoolArray, relevant: IntArray, k: int) -> FloatArray:
+    return _ndcg_with(_log2_discount(k), hits, np.full_like(relevant, k))
+
+
+def _ndcg_lenskit(hits: BoolArray, relevant: IntArray, k: int) -> FloatArray:
+    discount = 1 / np.log2(np.maximum(np.arange(1, k + 1), 2))
+    return _ndcg_with(discount, hits, np.minimum(relevant, k))
+
+
+def _mrr(hits: BoolArray, relevant: IntArray, k: int) -> FloatArray:  # noqa: ARG001
+    first = np.argmax(hits[:, :k], axis=1)
+    return np.where(hits[np.arange(len(hits)), first], 1 / (first + 1), 0.0)
+
+
+def _mrr_lightgcn(hits: BoolArray, relevant: IntArray, k: int) -> FloatArray:  # noqa: ARG001
+    return np.asarray(hits[:, :k] @ (1 / np.arange(1, k + 1)))
+
+
+def _precision_sum(hits: BoolArray, k: int) -> FloatArray:
+    running = np.cumsum(hits[:, :k], axis=1, dtype=np.float64)
+    running *= hits[:, :k]
+    return np.asarray(running @ (1 / np.arange(1, k + 1)))
+
+
+def _map(hits: BoolArray, relevant: IntArray, k: int) -> FloatArray:
+    return _precision_sum(hits, k) / relevant
+
+
+def _map_capped(hits: BoolArray, relevant: IntArray, k: int) -> FloatArray:
+    return _precision_sum(hits, k) / np.minimum(relevant, k)
+
+
+def _hit_rate(hits: BoolArray, relevant: IntArray, k: int) -> FloatArray:  # noqa: ARG001
+    return np.asarray(hits[:, :k].any(axis=1), dtype=np.float64)
+
+
+class _Definition(NamedTuple):
+    """How a metric is computed for each user, and how the users are put together."""
+
+    per_user: Callable[[BoolArray, IntArray, int], FloatArray]
+    meaning: str
+    # Weigh each user by the hits that are possible, min(k, |R|); by default all count the same.
+    by_possible_hits: bool = False
+
+
+_DEFINITIONS: dict[str, dict[str, _Definition]] = {
+    "recall": {
+        "standard": _Definition(_recall, "hits / |R|"),
+        "capped": _Definition(_share_of_possible, "hits / min(|R|, k)"),
+    },
+    "precision": {
+        "standard": _Definition(_precision, "hits / k"),
+        "implicit": _Definition(
+            _share_of_possible, "sum of hits / sum of min(k, |R|), over all users", True
+        ),
+    },
+    "ndcg": {
+        "standard": _Definition(_ndcg, "1 / log2(rank + 1), ideal over min(k, |R|)"),
+        "rectools": _Definition(_ndcg_rectools, "1 / log2(rank + 1), ideal over k"),
+        "lenskit": _Definition(_ndcg_lenskit, "1 / log2(max(rank, 2)), ideal over min(k, |R|)"),
+    },
+    "mrr": {
+        "standard": _Definition(_mrr, "1 / rank of the first hit"),
+        "lightgcn": _Definition(_mrr_lightgcn, "sum over hits of 1 / rank; may exceed 1"),
+    },
+    "map": {
+        "standard": _Definition(_map, "sum over hits of precision at their rank / |R|"),
+        "capped": _Definition(_map_capped, "the same / min(|R|, k)"),
+    },
+    "hit_rate": {"standard": _Definition(_hit_rate, "1 if any hit")},
+}
+_TITLES = {
+    "recall": "Recall",
+    "precision": "Precision",
+    "ndcg": "NDCG",
+    "mrr": "MRR",
+    "map": "MAP",
+    "hit_rate": "Hit rate",
+}
+
+RANKING_METRICS = tuple(_DEFINITIONS)
+#: metric -> convention -> what it computes; the first of each metric is the default
+RANKING_CONVENTIONS: Mapping[str, Mapping[str, str]] = {
+    metric: {name: definition.meaning for name, definition in by_name.items()}
+    for metric, by_name in _DEFINITIONS.items()
+}
+
+
+def _measure(
+    block: UserBlock, context: Context, k: int, convention: str, *, metric: str
+) -> Partial:
+    definition = _DEFINITIONS[metric][convention]
+    with_items = np.flatnonzero(block.relevant)
+    per_user = np.full(len(block.lists), float(context.zero_division))
+    # some formulas turn the hits into floats: a slice of users at a time keeps that small
+    step = max(1, _PLACES_AT_ONCE // k)
+    for start in range(0, len(with_items), step):
+        rows = with_items[start : start + step]
+        per_user[rows] = definition.per_user(block.hits[rows], block.relevant[rows], k)
+    known = ~np.isnan(per_user)
+    n = int(known.sum())
+    weight = np.minimum(block.relevant[known], k) if definition.by_possible_hits else np.ones(n)
+    return Partial((per_user[known] @ weight, weight.sum(), n), per_user)
+
+
+def _finish(totals: Totals, context: Context, k: int, convention: str, *, metric: str) -> Result:
+    total, weight, n = totals
+    suffix = ", users without held-out items count 0" if context.zero_division == 0 else ""
+    value = float(total / weight) if weight else float("nan")
+    return Result(metric, value, convention + suffix, k, n=int(n))
+
+
+METRICS = tuple(
+    Metric(
+        metric,
+        _TITLES[metric],
+        next(iter(RANKING_CONVENTIONS[metric].values())),
+        partial(_measure, metric=metric),
+        partial(_finish, metric=metric),
+        needs=("lists", "held_out"),
+        conventions=RANKING_CONVENTIONS[metric],
+        direction="higher",
+    )
+    for metric in RANKING_METRICS
+)
+_BY_NAME = {metric.name: metric for metric in METRICS}
 
 
 def ranking_metrics(
@@ -37,8 +191,8 @@ def ranking_metrics(
     metrics: Sequence[str] = RANKING_METRICS,
     *,
     conventions: Mapping[str, str] | None = None,
-    empty: str = "nan",
-) -> MetricTable:
+    zero_division: float = np.nan,
+) -> Results:
     """Every ranking metric at every k from one pass over the lists.
 
     Parameters
@@ -53,14 +207,14 @@ def ranking_metrics(
         Of ``RANKING_METRICS``.
     conventions : mapping of str to str, optional
         Metric to convention, where the default is not wanted; see ``RANKING_CONVENTIONS``.
-    empty : {"nan", "zero"}
-        A user without held-out items is left out of the mean (default), or counts 0 (the
-        paper).
+    zero_division : {nan, 0}
+        Value for a user without held-out items: nan leaves the user out of the mean; the paper
+        counts 0.
 
     Returns
     -------
-    MetricTable
-        One `MetricResult` per metric and k, with its value for each user.
+    Results
+        One `Result` per metric and k, with its value for each user.
 
     Examples
     --------
@@ -72,27 +226,28 @@ def ranking_metrics(
     >>> table["recall@3"].per_user.tolist()
     [1.0, 0.0]
     """
-    hits = Hits(top_items, test)
-    cutoffs = [check_k(k, hits.lists.shape[1], "k", "the length of the lists") for k in ks]
-    chosen = _choose(metrics, conventions or {})
-    check_choice(empty, EMPTY_POLICIES, "empty")
-    has_items = hits.relevant > 0
-    whole = bool(has_items.all())
-    found = hits.matrix if whole else hits.matrix[has_items]
-    relevant = hits.relevant if whole else hits.relevant[has_items]
-    results = []
-    for metric, convention in chosen.items():
-        definition = DEFINITIONS[metric][convention]
+    held_out = check_user_items(test, "test")
+    lists = check_top_items(top_items, held_out.shape)
+    block = UserBlock(lists, held_out=held_out)
+    context = Context(held_out.shape[1], zero_division=check_zero_division(zero_division))
+    cutoffs = [check_k(k, lists.shape[1], "k", "the length of the lists") for k in ks]
+    rows = []
+    for metric, convention in _choose(metrics, conventions or {}).items():
         for k in cutoffs:
-            per_user = np.full(len(hits.lists), 0.0 if empty == "zero" else np.nan)
-            per_user[has_items] = _by_user(definition, found, relevant, k)
-            value = _mean(per_user, definition, hits.relevant, k)
-            results.append(MetricResult(metric, value, convention, k, per_user))
-    return MetricTable(tuple(results))
+            request = Request(_BY_NAME[metric], k, convention)
+            rows.append(request.of_block(block, context))
+    return Results(tuple(rows))
+
+
+def check_zero_division(value: float) -> float:
+    """Refuse what is neither nan nor 0."""
+    if not (isinstance(value, int | float | np.number) and (np.isnan(value) or value == 0)):
+        raise InvalidParameterError(f"zero_division must be nan or 0, got {value!r}.")
+    return float(value)
 
 
 def _choose(metrics: Sequence[str], conventions: Mapping[str, str]) -> dict[str, str]:
-    """Pair each metric asked for with its convention, the first one by default."""
+    """Pair each metric with its convention, by default the first one."""
     if isinstance(metrics, str):
         raise InvalidParameterError(f"metrics must be a list of names, got the text {metrics!r}.")
     for metric in conventions:
@@ -107,32 +262,14 @@ def _choose(metrics: Sequence[str], conventions: Mapping[str, str]) -> dict[str,
     return chosen
 
 
-def _by_user(definition: Definition, hits: BoolArray, relevant: IntArray, k: int) -> FloatArray:
-    # some formulas turn the hits into floats: a block of users at a time keeps that small
-    step = max(1, _PLACES_AT_ONCE // k)
-    values = np.empty(len(hits))
-    for start in range(0, len(hits), step):
-        rows = slice(start, start + step)
-        values[rows] = definition.per_user(hits[rows], relevant[rows], k)
-    return values
-
-
-def _mean(per_user: FloatArray, definition: Definition, relevant: IntArray, k: int) -> float:
-    known = ~np.isnan(per_user)
-    weights = (
-        np.ones(len(per_user)) if definition.weight is None else definition.weight(relevant, k)
-    )
-    total = weights[known].sum()
-    return float(per_user[known] @ weights[known] / total) if total else float("nan")
-
-
 def _single(
-    metric: str, top_items: ArrayLike, test: Any, k: int, convention: str, empty: str
-) -> MetricResult:
+    metric: str, top_items: ArrayLike, test: Any, k: int, convention: str, zero_division: float
+) -> Result:
+    chosen = {metric: convention}
     table = ranking_metrics(
-        top_items, test, (k,), (metric,), conventions={metric: convention}, empty=empty
+        top_items, test, (k,), (metric,), conventions=chosen, zero_division=zero_division
     )
-    return table.results[0]
+    return table.rows[0]
 
 
 def recall_at_k(
@@ -141,8 +278,8 @@ def recall_at_k(
     k: int = DEFAULT_K,
     *,
     convention: str = "standard",
-    empty: str = "nan",
-) -> MetricResult:
+    zero_division: float = np.nan,
+) -> Result:
     """Recall at k: hits / ``|R|``, or hits / ``min(|R|, k)`` under ``"capped"``.
 
     Arguments as in `ranking_metrics`.
@@ -154,7 +291,7 @@ def recall_at_k(
     >>> recall_at_k([[0, 1]], [[0, 1, 1, 1]], k=2, convention="capped").value
     0.5
     """
-    return _single("recall", top_items, test, k, convention, empty)
+    return _single("recall", top_items, test, k, convention, zero_division)
 
 
 def precision_at_k(
@@ -163,8 +300,8 @@ def precision_at_k(
     k: int = DEFAULT_K,
     *,
     convention: str = "standard",
-    empty: str = "nan",
-) -> MetricResult:
+    zero_division: float = np.nan,
+) -> Result:
     """Precision at k: hits / k; ``"implicit"`` pools Σ hits / Σ ``min(k, |R|)``.
 
     Examples
@@ -172,7 +309,7 @@ def precision_at_k(
     >>> precision_at_k([[0, 1]], [[0, 1, 1, 1]], k=2).value
     0.5
     """
-    return _single("precision", top_items, test, k, convention, empty)
+    return _single("precision", top_items, test, k, convention, zero_division)
 
 
 def ndcg_at_k(
@@ -181,8 +318,8 @@ def ndcg_at_k(
     k: int = DEFAULT_K,
     *,
     convention: str = "standard",
-    empty: str = "nan",
-) -> MetricResult:
+    zero_division: float = np.nan,
+) -> Result:
     """Normalized discounted cumulative gain at k.
 
         Σ_{hits} d(rank) / Σ_{t≤L} d(t)
@@ -197,7 +334,7 @@ def ndcg_at_k(
     >>> ndcg_at_k([[0, 1, 2]], [[0, 0, 1]], k=3).value
     0.5
     """
-    return _single("ndcg", top_items, test, k, convention, empty)
+    return _single("ndcg", top_items, test, k, convention, zero_division)
 
 
 def mrr_at_k(
@@ -206,8 +343,8 @@ def mrr_at_k(
     k: int = DEFAULT_K,
     *,
     convention: str = "standard",
-    empty: str = "nan",
-) -> MetricResult:
+    zero_division: float = np.nan,
+) -> Result:
     """Mean reciprocal rank at k: of the first hit; ``"lightgcn"`` sums over all hits.
 
     Examples
@@ -217,7 +354,7 @@ def mrr_at_k(
     >>> mrr_at_k([[0, 1, 2, 3]], [[0, 1, 0, 1]], k=4, convention="lightgcn").value
     0.75
     """
-    return _single("mrr", top_items, test, k, convention, empty)
+    return _single("mrr", top_items, test, k, convention, zero_division)
 
 
 def map_at_k(
@@ -226,8 +363,8 @@ def map_at_k(
     k: int = DEFAULT_K,
     *,
     convention: str = "standard",
-    empty: str = "nan",
-) -> MetricResult:
+    zero_division: float = np.nan,
+) -> Result:
     """Mean average precision at k: over ``|R|``, or ``min(|R|, k)`` under ``"capped"``.
 
     Examples
@@ -237,12 +374,12 @@ def map_at_k(
     >>> map_at_k([[0, 1, 2, 3]], [[0, 1, 0, 1]], k=4).value
     0.5
     """
-    return _single("map", top_items, test, k, convention, empty)
+    return _single("map", top_items, test, k, convention, zero_division)
 
 
 def hit_rate_at_k(
-    top_items: ArrayLike, test: Any, k: int = DEFAULT_K, *, empty: str = "nan"
-) -> MetricResult:
+    top_items: ArrayLike, test: Any, k: int = DEFAULT_K, *, zero_division: float = np.nan
+) -> Result:
     """Share of users with at least one hit.
 
     Examples
@@ -250,4 +387,4 @@ def hit_rate_at_k(
     >>> hit_rate_at_k([[0, 1], [0, 1]], [[1, 0, 0], [0, 0, 1]], k=2).value
     0.5
     """
-    return _single("hit_rate", top_items, test, k, "standard", empty)
+    return _single("hit_rate", top_items, test, k, "standard", zero_division)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self, get_args
@@ -15,6 +15,7 @@ from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from equipoise.data.interactions import Interactions
 from equipoise.data.rows import Prepare
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform, preferences
@@ -26,6 +27,14 @@ from equipoise.spectral.solve import Components, Solver, certify_rigorously, sol
 
 SpectralFilter = Literal["hard", "power", "ridge"]
 SPECTRAL_FILTERS: tuple[SpectralFilter, ...] = get_args(SpectralFilter)
+
+
+# Values of filter_strength that `tune` tries, around the paper's hard filter.
+_SEARCHED_FILTERS: dict[SpectralFilter, tuple[float, ...]] = {
+    "hard": (0.0,),
+    "power": (1 / 8, 1 / 4, 3 / 8, 1 / 2),
+    "ridge": (0.01, 0.03, 0.1),
+}
 
 
 class ItemWeightedPCA(ProjectionModel):
@@ -170,6 +179,38 @@ class ItemWeightedPCA(ProjectionModel):
         self.tol = tol
         self.sweeps = sweeps
         self.random_state = random_state
+
+    free_parameters: ClassVar[frozenset[str]] = frozenset({"spectral_filter", "filter_strength"})
+
+    @property
+    def nested_parameter(self) -> str | None:
+        """``n_components``, unless an error budget makes every rank a problem of its own."""
+        return self.size_parameter if self.error_budget is None else None
+
+    @property
+    def shared_parameters(self) -> frozenset[str]:
+        """γ, unless item weights are given: fits along γ share XᵀX."""
+        return frozenset({"gamma"} if self.item_weights is None else ())
+
+    def fit_many(
+        self, X: Any, settings: Sequence[Mapping[str, Any]], *, progress: Progress | None = None
+    ) -> list[Self]:
+        """Fit one model per mapping of parameters; those that differ in γ alone share XᵀX."""
+        others = [{k: v for k, v in one.items() if k != "gamma"} for one in settings]
+        if self.item_weights is not None or len(settings) < 2 or others != others[:1] * len(others):
+            return super().fit_many(X, settings, progress=progress)
+        base = clone(self).set_params(**others[0])
+        gammas = [one.get("gamma", self.gamma) for one in settings]
+        models: list[Self] = base.fit_path(X, gammas, progress=progress)
+        return models
+
+    def search_space(self, train: Interactions) -> list[dict[str, tuple[Any, ...]]]:
+        """Return the grids that `tune` searches by default: three kinds of spectral filters."""
+        (space,) = super().search_space(train)
+        return [
+            {**space, "spectral_filter": (kind,), "filter_strength": strengths}
+            for kind, strengths in _SEARCHED_FILTERS.items()
+        ]
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_path(

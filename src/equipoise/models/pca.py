@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
-from equipoise.data.rows import RowBlock
+from equipoise.data.rows import Prepare, RowBlock
 from equipoise.models.item_norms import item_norms
 from equipoise.models.projection import Floats, ProjectionModel
 from equipoise.spectral.gram import Gram
@@ -139,6 +139,9 @@ class NormalizedPCA(ProjectionModel):
     def _signal(self, data: Interactions) -> Interactions:
         self.item_norms_ = item_norms(data)
         return data.prepared(partial(columns_divided, norms=self.item_norms_))
+
+    def _row_preparation(self) -> Prepare:
+        return partial(columns_divided, norms=self.item_norms_)
 
     def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
         """Return the matrix that is projected: X·diag(1/p)."""

@@ -68,6 +68,17 @@ def prepared_row(row: sp.csr_array, preparation: Preparation) -> sp.csr_array:
     return sp.csr_array((values, row.indices, row.indptr), shape=row.shape)
 
 
+def has_different_values(data: Interactions) -> bool:
+    """Whether not all stored values are equal: only then does a value transform matter."""
+    ranges = [found for found in data.map(_range_of_values) if found is not None]
+    return len({value for pair in ranges for value in pair}) > 1
+
+
+def _range_of_values(block: RowBlock) -> tuple[float, float] | None:
+    values = block.matrix.data
+    return (float(values.min()), float(values.max())) if len(values) else None
+
+
 def _row_sums(user_items: sp.csr_array) -> NDArray[np.float64]:
     with np.errstate(over="ignore"):
         return np.asarray(user_items.sum(axis=1, dtype=np.float64)).ravel()

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from equipoise.data.identifiers import Lookup
@@ -29,6 +30,7 @@ from equipoise.exceptions import (
 )
 from equipoise.models.ann import AnnVectors, FactorForm
 from equipoise.models.estimator import Estimator
+from equipoise.models.low_rank import LowRank
 from equipoise.models.persistence import (
     SavedModel,
     check_contents,
@@ -37,8 +39,15 @@ from equipoise.models.persistence import (
     refuse_damaged_model,
     write_model,
 )
-from equipoise.models.preference import first_unprepared, prepared_row
+from equipoise.models.preference import (
+    VALUE_TRANSFORMS,
+    first_unprepared,
+    has_different_values,
+    prepared_row,
+)
 from equipoise.models.ranking import Ranking, Scored, rank_items, top_items
+from equipoise.models.registry import RANKS
+from equipoise.progress import Progress
 
 
 class Explanation(NamedTuple):
@@ -69,6 +78,65 @@ class Recommender(Estimator):
     Subclasses learn (`_fit`) and answer three questions: the scores of a block of users, the
     similarity of all items to one, and what each item contributes to a score.
     """
+
+    #: parameters that may be changed after the fit, without refitting
+    free_parameters: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def size_parameter(self) -> str | None:
+        """The parameter that bounds the rank; None for models without."""
+        return "n_components" if "n_components" in self.get_params(deep=False) else None
+
+    @property
+    def nested_parameter(self) -> str | None:
+        """The size parameter where `truncate` gives every smaller size from one fit, else None."""
+        return None
+
+    @property
+    def shared_parameters(self) -> frozenset[str]:
+        """Parameters along which `fit_many` shares work."""
+        return frozenset()
+
+    def fit_many(
+        self, X: Any, settings: Sequence[Mapping[str, Any]], *, progress: Progress | None = None
+    ) -> list[Self]:
+        """Fit one model per mapping of parameters; where possible, the fits share work."""
+        return [clone(self).set_params(**one).fit(X, progress=progress) for one in settings]
+
+    def search_space(self, train: Interactions) -> list[dict[str, tuple[Any, ...]]]:
+        """Return the grids that `tune` searches by default on these data; see the registry."""
+        from equipoise.models.registry import BY_CLASS
+
+        name = type(self).__name__
+        if name not in BY_CLASS:
+            raise InvalidParameterError(
+                f"{name} has no default search space. Pass grid={{parameter: [values, …]}}."
+            )
+        space = dict(BY_CLASS[name].search)
+        if self.size_parameter in space:
+            space[self.size_parameter] = possible_sizes(train.n_items, space[self.size_parameter])
+        if "value_transform" in self.get_params(deep=False) and has_different_values(train):
+            space["value_transform"] = (None, *VALUE_TRANSFORMS)
+        return [space]
+
+    def for_search(self) -> Self:
+        """Return an unfitted copy for a search, less accurate where that is faster."""
+        copied: Self = clone(self)
+        return copied
+
+    def for_evaluation(self) -> Self:
+        """Return an unfitted copy that is accurate at all sizes up to its own."""
+        copied: Self = clone(self)
+        return copied
+
+    def low_rank(self) -> LowRank | None:
+        """Return the fitted model as a projection; None for models that are not one."""
+        return None
+
+    def stored_numbers(self) -> int:
+        """Return how many learned numbers a saved model contains; of sparse arrays the entries."""
+        arrays = [getattr(self, name) for name in self._arrays if hasattr(self, name)]
+        return sum(map(_count_numbers, arrays))
 
     @abstractmethod
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
@@ -344,6 +412,22 @@ class Recommender(Estimator):
         ids = ids if signed else ids.astype(object)
         ids[columns < 0] = -1 if signed else None
         return ids
+
+
+def possible_sizes(n_items: int, sizes: Sequence[int] = RANKS) -> tuple[int, ...]:
+    """Return the sizes up to the number of items; the number of items if all are larger.
+
+    Examples
+    --------
+    >>> possible_sizes(1529), possible_sizes(3)
+    ((4, 8, 16, 32, 64, 128), (3,))
+    """
+    return tuple(size for size in sizes if size <= n_items) or (n_items,)
+
+
+def _count_numbers(array: Any) -> int:
+    values = array.data if sp.issparse(array) else np.asarray(array)
+    return int(values.size) if np.issubdtype(values.dtype, np.number) else 0
 
 
 def _refuse_overflow(scores: NDArray[Any]) -> None:

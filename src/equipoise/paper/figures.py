@@ -109,7 +109,7 @@ def figure_1(runner: ExperimentRunner) -> Figure:
         rows += [("A", name, rank, error) for rank, error in enumerate(errors)]
     halves = zip(pca.popularity, pca.components_to_half_error, strict=True)
     rows += [("B", "artist", popularity, components) for popularity, components in halves]
-    for rule in ("mass", "items"):
+    for rule in ("interactions", "items"):
         for group, values in pca.diagonal[rule].items():
             every_fifth = range(0, len(values), 5)
             rows += [("C", f"{group}, by {rule}", rank, values[rank]) for rank in every_fifth]
@@ -146,9 +146,12 @@ def _draw_1(canvas: Any, table: pl.DataFrame) -> None:
     middle.set(title="B: components to half error", xlabel="popularity of the artist (norm)")
     middle.set(ylabel="components", xscale="log")
     for group, color in _GROUP_COLORS.items():
-        for rule, style, cut in (("mass", "-", "by sum of values"), ("items", ":", "by tenths")):
+        for rule, style, cut in (
+            ("interactions", "-", "by sum of values"),
+            ("items", ":", "by tenths"),
+        ):
             curve = table.filter(panel="C", curve=f"{group}, by {rule}")
-            label = f"{GROUPS[group]}, {cut}"
+            label = f"{group}, {cut}"
             right.plot(curve["x"], curve["y"], style, color=color, label=label)
     right.set(title="C: specialization by popularity", xlabel="rank r", ylabel="mean diagonal of P")
     right.legend(**below, ncols=2)
@@ -173,9 +176,9 @@ class _Cell(NamedTuple):
 def figure_2(runner: ExperimentRunner) -> Figure:
     """Specialization: overall and by popularity."""
     evaluations = runner.evaluations
-    names = {"all": "overall"} | {group: f"{name} items" for group, name in GROUPS.items()}
-    metrics = dict.fromkeys(GROUPS, "diagonal") | {"all": "specialization"}
-    labels = {"specialization": "specialization", "diagonal": "mean diagonal of P"}
+    names = {"all": "overall"} | {group: f"{group} items" for group in GROUPS}
+    metrics = dict.fromkeys(GROUPS, "self_reconstruction") | {"all": "specialization"}
+    labels = {"specialization": "specialization", "self_reconstruction": "mean diagonal of P"}
     cells = [
         [
             _Cell(e.dataset, metrics[g], g, f"{e.title}: {name}", labels[metrics[g]])
@@ -199,7 +202,7 @@ def figure_3(runner: ExperimentRunner) -> Figure:
     """In-sample item AUC and precision: overall and for niche items."""
     evaluations = runner.evaluations
     metrics = {"item_auc": "item AUC-ROC", "item_precision@20": "item Precision@20"}
-    groups = {"all": "overall", "low": f"{GROUPS['low']} items"}
+    groups = {"all": "overall", "niche": "niche items"}
     cells = [
         [
             _Cell(e.dataset, metric, group, f"{e.title}: {name}", label)

@@ -22,10 +22,10 @@ from equipoise.evaluation import Results, default_models, evaluate
 from equipoise.exceptions import SolverWarning
 from equipoise.metrics import (
     components_to_reach,
-    diagonal_by_group,
     item_error,
+    mean_by_group,
     popularity_groups,
-    projection_diagonal,
+    self_reconstruction,
 )
 from equipoise.models import VanillaPCA
 from equipoise.models.weighted_mf import WeightedMF
@@ -49,7 +49,7 @@ class Point(NamedTuple):
     model: str
     rank: int
     group: str = "all"
-    rule: str = "mass"
+    rule: str = "interactions"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class Evaluation:
         return DATASETS[self.dataset].title
 
     def value(
-        self, metric: str, model: str, rank: int, group: str = "all", rule: str = "mass"
+        self, metric: str, model: str, rank: int, group: str = "all", rule: str = "interactions"
     ) -> float:
         """One number."""
         return self.values[Point(metric, model, rank, group, rule)]
@@ -139,9 +139,9 @@ def fit_full_rank_pca(data: Interactions) -> FullRankPCA:
     with _expected_warnings():
         model = VanillaPCA(n_components=data.n_items, solver="dense", tol=1e-8).fit(X)
     U = model.components_.T
-    errors, diagonal, popularity = item_error(X, U), projection_diagonal(U), data.popularity("norm")
+    errors, diagonal, popularity = item_error(X, U), self_reconstruction(U), data.popularity("norm")
     total = popularity**2
-    by_rule = {rule: diagonal_by_group(diagonal, popularity_groups(X, rule)) for rule in RULES}
+    by_rule = {rule: mean_by_group(diagonal, popularity_groups(X, rule)) for rule in RULES}
     return FullRankPCA(
         popularity=popularity,
         components_to_half_error=components_to_reach(errors, 0.5),
@@ -249,12 +249,11 @@ class ExperimentRunner:
         found = self._evaluate(
             "movielens",
             models={protocol.ITEM_WEIGHTED: default_models()[protocol.ITEM_WEIGHTED]},
-            ranks=[protocol.USER_RANK],
-            gammas=protocol.GAMMAS,
+            grid={"gamma": protocol.GAMMAS, "n_components": [protocol.USER_RANK]},
             metrics=protocol.GAMMA_METRICS,
         )
         return {
-            metric: {row.gamma or 0.0: row.value for row in found.select(metric)}
+            metric: {row.settings["gamma"]: row.value for row in found.select(metric)}
             for metric in protocol.GAMMA_METRICS
         }
 
@@ -274,11 +273,11 @@ class ExperimentRunner:
         found = self._evaluate(
             dataset,
             models={protocol.WEIGHTED_MF: WeightedMF.published(random_state=0)},
-            ranks=quick if self.quick else full,
+            grid={"n_components": quick if self.quick else full},
             metrics=tuple(USER_METRICS),
         )
         return {
-            metric: {row.rank or 0: row.value for row in found.select(metric)}
+            metric: {row.settings["n_components"]: row.value for row in found.select(metric)}
             for metric in USER_METRICS
         }
 
@@ -294,19 +293,20 @@ class ExperimentRunner:
             protocol.user_ranks(data.n_items),
         )
         options = {
-            "mass": (sorted({*for_items, *for_users}), (*USER_METRICS, *ITEM_METRICS)),
+            "interactions": (sorted({*for_items, *for_users}), (*USER_METRICS, *ITEM_METRICS)),
             "items": ([protocol.ITEM_RANK], ITEM_METRICS),
         }
         values: dict[Point, float] = {}
         for rule, (ranks, metrics) in options.items():
-            found = self._evaluate(dataset, ranks=ranks, metrics=metrics, groups=rule)
+            grid = {"n_components": ranks}
+            found = self._evaluate(dataset, grid=grid, metrics=metrics, groups=rule)
             values |= _points(found, rule)
         X = holdout(data).train_validation
         groups = {rule: popularity_groups(X.matrix, rule) for rule in RULES}
         return Evaluation(
             dataset,
             data,
-            _with_ties_resolved(values, X, {g: groups["mass"].items(g) for g in GROUPS}),
+            _with_ties_resolved(values, X, {g: groups["interactions"].items(g) for g in GROUPS}),
             {rule: {g: len(groups[rule].items(g)) for g in GROUPS} for rule in RULES},
             for_items,
             for_users,
@@ -315,7 +315,9 @@ class ExperimentRunner:
     def _evaluate(self, dataset: str, **options: Any) -> Results:
         split = holdout(self.data(dataset))
         with _expected_warnings(), task(self.progress, DATASETS[dataset].title) as measuring:
-            found = evaluate(split, empty="zero", cache=self.cache, progress=measuring, **options)
+            found = evaluate(
+                split, zero_division=0, cache=self.cache, progress=measuring, **options
+            )
         if not found.complete:  # `evaluate` turns Ctrl-C into fewer rows
             raise KeyboardInterrupt
         return found
@@ -335,7 +337,9 @@ def recorded_lightgcn() -> tuple[str, Curves]:
 def _points(results: Results, rule: str) -> dict[Point, float]:
     labels = {label.partition("@")[0]: label for label in (*USER_METRICS, *ITEM_METRICS)}
     return {
-        Point(labels[row.metric], row.model, row.rank or 0, row.group, rule): row.value
+        Point(
+            labels[row.metric], row.model, row.settings["n_components"], row.group, rule
+        ): row.value
         for row in results
     }
 
@@ -351,7 +355,11 @@ def _with_ties_resolved(
     """
     X, m = fitted.matrix, fitted.n_items
     share = np.bincount(X.indices, minlength=m) / X.shape[0]
-    tied = [model for model in protocol.MODELS if values[Point("diagonal", model, m)] >= _IDENTITY]
+    tied = [
+        model
+        for model in protocol.MODELS
+        if values[Point("self_reconstruction", model, m)] >= _IDENTITY
+    ]
     resolved = dict(values)
     for group, items in {"all": np.arange(m), **groups}.items():
         for model in tied:

@@ -18,12 +18,12 @@ USER_METRICS = {
     "ndcg@20": "NDCG@20",
     "mrr@20:lightgcn": "MRR@20",
 }
-ITEM_METRICS = ("specialization", "diagonal", "item_auc", "item_precision@20")
+ITEM_METRICS = ("specialization", "self_reconstruction", "item_auc", "item_precision@20")
 
-#: Popularity groups, and their names in charts.
-GROUPS = {"high": "popular", "medium": "medium", "low": "niche"}
+#: Popularity groups.
+GROUPS = ("popular", "medium", "niche")
 #: Rules that cut the groups: by number of items (text), by sum of values (published code).
-RULES = ("items", "mass")
+RULES = ("items", "interactions")
 
 #: −2, −1.9, …, 0
 GAMMAS = tuple(round(-2 + i / 10, 1) for i in range(21))

@@ -1,4 +1,4 @@
-"""How sure is a mean over users, and a difference between two models: the bootstrap, by user."""
+"""Bootstrap over users: intervals of means, and paired comparisons of two models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DRAWS_AT_ONCE = 2**22
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and the interval that its bootstrap distribution puts around it.
+    """A mean and its bootstrap interval.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ def bootstrap_mean(
     Parameters
     ----------
     values : array-like of shape (n,)
-        One number a user, e.g. ``ndcg_at_k(...).per_user``.
+        One number per user, e.g. ``ndcg_at_k(...).per_user``.
     confidence : float
         In (0, 1).
     resamples : int
@@ -123,19 +123,19 @@ def compare(
     Parameters
     ----------
     first, second : array-like of shape (n,)
-        One number a user, in the same order of users.
+        One number per user, in the same order of users.
     confidence, resamples, seed
         As in `bootstrap_mean`.
 
     Examples
     --------
-    Every user gains a tenth, so that there is no doubt:
+    Every user gains a tenth:
 
     >>> result = compare([0.5, 0.3, 0.9, 0.2], [0.4, 0.2, 0.8, 0.1])
     >>> round(result.difference.mean, 6), round(result.difference.low, 6), result.significant
     (0.1, 0.1, True)
 
-    As much is won as lost, so that there is nothing to tell them apart:
+    Gains and losses cancel:
 
     >>> compare([0.2, 0.4], [0.4, 0.2]).p_value
     1.0
@@ -144,7 +144,7 @@ def compare(
     a, b = _per_user(first, "first"), _per_user(second, "second")
     if a.shape != b.shape:
         raise InvalidDataError(
-            f"first and second must be about the same users, got {len(a)} and {len(b)} of them."
+            f"first and second must have the same users, got {len(a)} and {len(b)} values."
         )
     both = ~(np.isnan(a) | np.isnan(b))
     a, b = a[both], b[both]
@@ -152,7 +152,7 @@ def compare(
     differences = a - b
     means = _resampled_means(differences, resamples, seed)
     interval = _interval(differences, means, confidence)
-    # a hair of slack: the same users in another order may sum to the last bit differently
+    # slack for rounding: the same users in another order may have another last bit
     distance = abs(interval.mean) * (1 - 1e-12)
     as_far = int(np.sum(np.abs(means - interval.mean) >= distance))
     p_value = (1 + as_far) / (1 + resamples)
@@ -181,7 +181,7 @@ def _interval(
 def _per_user(values: ArrayLike, name: str) -> NDArray[np.float64]:
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1:
-        raise InvalidDataError(f"{name} must be one number a user, got shape {vector.shape}.")
+        raise InvalidDataError(f"{name} must be one number per user, got shape {vector.shape}.")
     return vector
 
 

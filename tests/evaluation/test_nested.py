@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.evaluation.prefixes import Prefixes, growing_scores, top_items_by_rank
-from equipoise.evaluation.selection import top_items
+from equipoise.evaluation.nested import (
+    NestedLists,
+    growing_scores,
+    nested_lists,
+    top_items,
+)
 from equipoise.models import ItemWeightedPCA, NormalizedPCA, VanillaPCA
 
 MODELS = [
@@ -26,20 +32,18 @@ def test_lists_at_every_rank_are_those_of_the_truncated_model(model, world):
     X = world.matrix.astype(np.float64)
     fitted = model.fit(X)
     ranks = [1, 3, 4, 12]
-    lists = top_items_by_rank(Prefixes.of(fitted), X, ranks, 7)
+    lists = nested_lists(fitted.low_rank(), X, ranks, 7)
     for rank, found in zip(ranks, lists, strict=True):
         np.testing.assert_array_equal(found, fitted.truncate(rank).recommend(X, N=7).ids)
 
 
 def test_block_size_starting_lists_and_precision_of_counting_do_not_change_the_lists(world):
     X = world.matrix.astype(np.float64)
-    prefixes = Prefixes.of(ItemWeightedPCA(8).fit(X))
-    whole = top_items_by_rank(prefixes, X, [2, 5, 8], 10)
-    small_blocks = top_items_by_rank(prefixes, X, [2, 5, 8], 10, block_bytes=1)
-    near = top_items_by_rank(prefixes, X, [2, 5, 8], 10, near=whole[::-1].copy())
-    given_coordinates = top_items_by_rank(
-        prefixes, X, [2, 5, 8], 10, coordinates=prefixes.coordinates(X)
-    )
+    model = ItemWeightedPCA(8).fit(X).low_rank()
+    whole = nested_lists(model, X, [2, 5, 8], 10)
+    small_blocks = nested_lists(model, X, [2, 5, 8], 10, block_bytes=1)
+    near = nested_lists(model, X, [2, 5, 8], 10, near=whole[::-1].copy())
+    given_coordinates = nested_lists(model, X, [2, 5, 8], 10, coordinates=model.coordinates(X))
     for other in (small_blocks, near, given_coordinates):
         np.testing.assert_array_equal(other, whole)
 
@@ -47,10 +51,10 @@ def test_block_size_starting_lists_and_precision_of_counting_do_not_change_the_l
 @pytest.mark.medium
 def test_compiled_selection_gives_the_same_lists(world, monkeypatch):
     X = world.matrix.astype(np.float64)
-    prefixes = Prefixes.of(ItemWeightedPCA(8).fit(X))
-    plain = top_items_by_rank(prefixes, X, [2, 5, 8], 10)
-    monkeypatch.setattr("equipoise.evaluation.prefixes._COMPILED_FROM", 0)
-    np.testing.assert_array_equal(top_items_by_rank(prefixes, X, [2, 5, 8], 10), plain)
+    model = ItemWeightedPCA(8).fit(X).low_rank()
+    plain = nested_lists(model, X, [2, 5, 8], 10)
+    monkeypatch.setattr("equipoise.evaluation.nested._COMPILED_FROM", 0)
+    np.testing.assert_array_equal(nested_lists(model, X, [2, 5, 8], 10), plain)
 
 
 def test_ranks_beyond_the_last_component_use_all_components():
@@ -61,12 +65,15 @@ def test_ranks_beyond_the_last_component_use_all_components():
     assert scores[0].shape == X.shape
 
 
-def test_progress_counts_every_user_once(world):
-    done = []
-    prefixes = Prefixes.of(VanillaPCA(4).fit(world.matrix))
-    top_items_by_rank(prefixes, world.matrix, [4], 5, advance=done.append, block_bytes=1)
-    assert sum(done) == world.n_users
-    assert len(done) > 1
+def test_every_filter_and_size_comes_from_one_fit(world):
+    X = world.matrix.astype(np.float64)
+    hard = ItemWeightedPCA(8).fit(X)
+    graded = copy.copy(hard).set_params(spectral_filter="power", filter_strength=0.5)
+    models = (hard, graded)
+    weights = [each.low_rank().component_weights for each in models]
+    found = list(NestedLists.of(hard.low_rank(), [3, 8], weights).lists(X, 6))
+    expected = [each.truncate(r).recommend(X, N=6).ids for each in models for r in (3, 8)]
+    np.testing.assert_array_equal(found, expected)
 
 
 @st.composite

@@ -1,0 +1,197 @@
+"""Lists of a low-rank model at every size and under every filter, from one fit.
+
+Scores grow from size to size. The lists of the size or filter before are a good start for the
+next selection, which is then several times faster; the result does not depend on them. The
+selection is that of `equipoise.models.ranking`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from equipoise.metrics._ties import row_norms, user_limits
+from equipoise.models.low_rank import LowRank
+from equipoise.models.ranking import Scored, best_of_rows, rank_items
+from equipoise.parallel import map_in_threads, thread_count
+
+Lists = NDArray[np.int32]
+
+# A block of scores that stays in a core's own cache from the product to the selection.
+_BLOCK_BYTES = 2**21
+
+# With fewer rows at a time BLAS would mostly read the components again and again.
+_FEWEST_ROWS = 64
+
+# From about this many scores on, loading and running the compiled selection pays.
+_COMPILED_FROM = 8_000_000
+
+
+class NestedLists(NamedTuple):
+    """Recommends at several sizes and under several filters; can be sent to other processes.
+
+    Attributes
+    ----------
+    model : LowRank
+        At its largest size.
+    sizes : tuple of int
+        Numbers of components, ascending. Beyond the last component, all of them count.
+    weights : tuple of ndarray
+        Component weights of each filter.
+    """
+
+    model: LowRank
+    sizes: tuple[int, ...]
+    weights: tuple[NDArray[Any], ...]
+
+    @classmethod
+    def of(
+        cls, model: LowRank, sizes: Sequence[int], weights: Sequence[NDArray[Any]] = ()
+    ) -> NestedLists:
+        """Recommend with the model's own weights, or with several others."""
+        return cls(model, tuple(sizes), tuple(weights) or (model.component_weights,))
+
+    def in_single_precision(self) -> NestedLists:
+        """Return the same in float32: half the memory traffic; ties that it makes are rare."""
+        weights = tuple(each.astype(np.float32) for each in self.weights)
+        model = self.model._replace(components=self.model.components.astype(np.float32))
+        return NestedLists(model, self.sizes, weights)
+
+    @property
+    def n_variants(self) -> int:
+        """Number of filters × number of sizes: how many lists each user gets."""
+        return len(self.weights) * len(self.sizes)
+
+    def lists(self, seen: sp.csr_array, k: int, _: Any = None) -> Iterator[Lists]:
+        """Yield the k best unseen items of every user, filter by filter and size by size."""
+        several = len(self.weights) > 1
+        coordinates = self.model.coordinates(seen) if several else None
+        near = None
+        for weights in self.weights:
+            model = self.model._replace(component_weights=weights)
+            near = nested_lists(model, seen, self.sizes, k, coordinates=coordinates, near=near)
+            yield from near
+
+
+def growing_scores(
+    coordinates: NDArray[Any], components: NDArray[Any], sizes: Sequence[int]
+) -> Iterator[NDArray[Any]]:
+    """Yield E[:, :r] U[:r] for ascending sizes r, in one array that grows from each to the next.
+
+    Where there are fewer components than r, all of them count.
+
+    Examples
+    --------
+    >>> E, U = np.array([[1.0, 2.0]]), np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> [scores.tolist() for scores in growing_scores(E, U, [1, 2])]
+    [[[1.0, 0.0]], [[1.0, 2.0]]]
+    """
+    scores = np.zeros((len(coordinates), components.shape[1]), coordinates.dtype)
+    update = np.empty_like(scores)
+    for low, high in pairwise([0, *sizes]):
+        if low < len(components) and high > low:
+            np.matmul(coordinates[:, low:high], components[low:high], out=update)
+            scores += update
+        yield scores
+
+
+def nested_lists(
+    model: LowRank,
+    seen: sp.csr_array,
+    sizes: Sequence[int],
+    k: int,
+    *,
+    coordinates: NDArray[Any] | None = None,
+    near: Lists | None = None,
+    block_bytes: int = _BLOCK_BYTES,
+) -> Lists:
+    """Return the k best unseen items of every user at every size, shape (sizes, n, k).
+
+    Parameters
+    ----------
+    model : LowRank
+        The model at its largest size.
+    seen : csr_array of shape (n, n_items)
+        What users are scored from, and what is left out of their lists.
+    sizes : sequence of int
+        Ascending.
+    k : int
+        Length of the lists; -1 where no item is left.
+    coordinates : ndarray of shape (n, R), optional
+        ``model.coordinates(seen)``, if it is known.
+    near : ndarray of shape (sizes, n, k), optional
+        Lists of a similar model to start from; the result does not depend on them.
+    block_bytes : int
+        Size of one block of scores, or of 64 rows if those are more.
+    """
+    n_users, n_items = seen.shape
+    lists = np.empty((len(sizes), n_users, k), np.int32)
+    weighted = model.component_weights.astype(model.components.dtype)[:, None] * model.components
+    compiled = n_users * n_items * len(sizes) >= _COMPILED_FROM
+
+    def work(rows: slice) -> None:
+        own = seen[rows]
+        E = model.coordinates(own) if coordinates is None else coordinates[rows]
+        limits = user_limits(row_norms(model.prepare(own)), E, model.component_weights)
+        last = None
+        for position, scores in enumerate(growing_scores(E, weighted, sizes)):
+            guess = last if near is None else near[position, rows]
+            last = top_items(scores, own, k, guess, limits=limits, compiled=compiled)
+            lists[position, rows] = last
+
+    step = max(_FEWEST_ROWS, block_bytes // (weighted.itemsize * n_items))
+    blocks = [slice(start, min(start + step, n_users)) for start in range(0, n_users, step)]
+    for _ in map_in_threads(work, blocks, thread_count() if compiled else 1):
+        pass
+    return lists
+
+
+def top_items(
+    scores: NDArray[Any],
+    seen: sp.csr_array,
+    k: int,
+    guess: Lists | None = None,
+    *,
+    limits: NDArray[Any] | None = None,
+    compiled: bool = False,
+) -> Lists:
+    """Return the k best unseen items of each row of scores, -1 where fewer are left.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, n_items)
+        Finite; C-contiguous float32 or float64.
+    seen : csr_array of shape (n, n_items)
+        What to leave out.
+    k : int
+        Length of the lists.
+    guess : ndarray of shape (n, k), optional
+        Lists of unseen items from similar scores; the result does not depend on them.
+    limits : ndarray of shape (n,), optional
+        How far the scores of a row are rounded; see `equipoise.models.ranking.Scored`.
+    compiled : bool
+        Pays from some million scores on; the result does not depend on it.
+
+    Examples
+    --------
+    >>> scores = np.array([[0.5, 2.0, 2.0, 1.0]])
+    >>> top_items(scores, sp.csr_array([[0, 1.0, 0, 0]]), 2).tolist()
+    [[2, 3]]
+    """
+    n_users, n_items = scores.shape
+    if compiled:
+        lists = np.full((n_users, k), -1, np.int32)
+        kept = min(k, n_items)
+        lists[:, :kept] = best_of_rows(scores, seen, kept, guess, limits).ids
+        return lists
+    given = scores if limits is None else Scored(scores, limits)
+    whole = max(1, scores.size * 8)  # one block, as rank_items counts its bytes
+    ranked = rank_items(
+        lambda _: given, n_users, n_items, k, seen=seen, excluded=None, block_bytes=whole
+    )
+    return ranked.ids.astype(np.int32)

@@ -1,0 +1,233 @@
+"""From lists and components to results: every metric, block by block of users."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from equipoise.data.interactions import Interactions
+from equipoise.data.rows import RowBlock
+from equipoise.evaluation.nested import Lists
+from equipoise.evaluation.task import Task, scored_rows
+from equipoise.metrics import (
+    Context,
+    GroupResult,
+    ItemGroups,
+    ItemView,
+    Partial,
+    Request,
+    Result,
+    UserBlock,
+    mean_by_group,
+)
+from equipoise.metrics.results import ALL, FloatArray
+from equipoise.models import Recommender
+from equipoise.models.low_rank import LowRank
+
+
+class Lister(Protocol):
+    """Recommends items to the users of a block; several lists per user for several variants."""
+
+    @property
+    def n_variants(self) -> int:
+        """How many lists each user gets."""
+
+    def lists(self, seen: sp.csr_array, k: int, own: Any = None) -> Iterable[Lists]:
+        """Yield the lists of all users, variant by variant."""
+
+
+class ModelLists(NamedTuple):
+    """Lists of any fitted model."""
+
+    model: Recommender
+    n_variants: int = 1
+
+    def lists(self, seen: sp.csr_array, k: int, _: Any = None) -> Iterator[Lists]:
+        """Yield the model's recommendations as column numbers."""
+        anonymous = copy.copy(self.model)
+        anonymous.item_ids_ = None  # recommends columns instead of ids
+        anonymous.__dict__.pop("_item_lookup", None)
+        yield np.asarray(anonymous.recommend(seen, N=k).ids, dtype=np.int32)
+
+
+class GivenLists(NamedTuple):
+    """Lists that were computed elsewhere; each block gets its own."""
+
+    n_variants: int = 1
+
+    def lists(self, seen: sp.csr_array, k: int, own: Any = None) -> Iterator[Lists]:  # noqa: ARG002
+        """Yield the block's lists."""
+        yield np.asarray(own[:, :k], dtype=np.int32)
+
+
+class _Work(NamedTuple):
+    """What every block does."""
+
+    lister: Lister
+    requests: tuple[Request, ...]
+    context: Context
+    everyone: bool
+    longest: int
+    per_user: bool
+
+
+def measure_lists(
+    task: Task,
+    lister: Lister,
+    requests: Sequence[Request],
+    context: Context,
+    *,
+    per_user: bool = False,
+    given: Lists | None = None,
+) -> list[list[Result]]:
+    """Return the results of every metric of lists, for each variant of the lister.
+
+    Parameters
+    ----------
+    task : Task
+        The users.
+    lister : Lister
+        Recommends.
+    requests : sequence of Request
+        Metrics of items are left out.
+    context : Context
+        ``task.context(zero_division)``.
+    per_user : bool
+        Keep the values per user, in the order of the data.
+    given : ndarray of shape (users, k), optional
+        For `GivenLists`: the lists of all users in the order of the data.
+    """
+    wanted = tuple(request for request in requests if not request.metric.is_item_side)
+    if not wanted:
+        return [[] for _ in range(lister.n_variants)]
+    longest = max(request.k or 1 for request in wanted)
+    work = _Work(lister, wanted, context, task.everyone, longest, per_user)
+    each = None if given is None else _rows_by_block(task.seen, given)
+    blocks = task.seen.map(_measure_block, work, beside=(task.held_out,), each=each)
+    order = np.argsort(np.concatenate([ranks for ranks, _ in blocks]), kind="stable")
+    results = []
+    for variant in range(lister.n_variants):
+        rows: list[Result] = []
+        for number, request in enumerate(wanted):
+            partials = [found[variant][number] for _, found in blocks]
+            rows += _rows(request, partials, context, order if per_user else None)
+        results.append(rows)
+    return results
+
+
+def _measure_block(
+    seen: RowBlock, held_out: RowBlock, work: _Work, own: Any = None
+) -> tuple[NDArray[np.int64], list[list[Partial]]]:
+    """Return the ranks of the users in the data, and what they contribute to every metric."""
+    rows = scored_rows(held_out, work.everyone)
+    X = seen.matrix[rows]
+    users = UserBlock(np.zeros((X.shape[0], 0), np.int32), X, held_out.matrix[rows])
+    if X.shape[0]:
+        lists: Iterable[Lists] = work.lister.lists(
+            X, work.longest, None if own is None else own[rows]
+        )
+    else:
+        lists = [np.zeros((0, work.longest), np.int32)] * work.lister.n_variants
+    found = []
+    for one in lists:
+        block = users.with_lists(one)
+        partials = [request.measure(block, work.context) for request in work.requests]
+        found.append([p if work.per_user else p._replace(per_user=None) for p in partials])
+    return seen.order[rows], found
+
+
+def _rows_by_block(data: Interactions, values: NDArray[Any]) -> list[tuple[NDArray[Any]]]:
+    """Divide values of all users, in the order of the data, among the blocks."""
+    ordered = np.empty_like(values)
+    ordered[data.user_order] = values
+    ends = np.cumsum([size.users for size in data.rows.sizes()])
+    return [(part,) for part in np.split(ordered, ends[:-1])]
+
+
+def _rows(
+    request: Request,
+    partials: Sequence[Partial],
+    context: Context,
+    order: NDArray[np.intp] | None,
+) -> Iterator[Result]:
+    found = request.finish(partials, context)
+    name, k = request.metric.name, request.k
+    if isinstance(found, GroupResult):
+        groups = context.groups
+        sizes = {ALL: context.n_items, **({} if groups is None else groups.sizes)}
+        for group, value in {ALL: found.overall, **found.by_group}.items():
+            yield Result(name, float(value), found.convention, k, group, sizes.get(group, 0))
+        return
+    values = None
+    if order is not None and partials[0].per_user is not None:
+        values = np.concatenate([np.asarray(p.per_user) for p in partials])[order]
+    yield replace(found, metric=name, k=k, per_user=values)
+
+
+def measure_items(
+    task: Task,
+    model: LowRank,
+    sizes: Sequence[int],
+    requests: Sequence[Request],
+    context: Context,
+    items: NDArray[np.intp] | None = None,
+) -> list[list[Result]]:
+    """Return the results of every metric of items at every size, in-sample on the fitted data.
+
+    Parameters
+    ----------
+    task : Task
+        For the training data and the groups.
+    model : LowRank
+        At its largest size.
+    sizes : sequence of int
+        Ascending.
+    requests : sequence of Request
+        Metrics of lists are left out.
+    context : Context
+        ``task.context(zero_division)``.
+    items : ndarray of int, optional
+        Compute item AUC and item precision of these only; of all by default.
+    """
+    by_size: list[list[Result]] = [[] for _ in sizes]
+    wanted = [request for request in requests if request.metric.is_item_side]
+    if not wanted:
+        return by_size
+    weights = model.component_weights
+    sample = np.arange(task.n_items) if items is None else items
+    view = ItemView(
+        task.fitted,
+        model.prepare,
+        model.components.T,
+        None if np.all(weights == 1) else weights,
+        np.minimum(sizes, len(model.components)),
+        sample,
+    )
+    sampled = ItemGroups(task.groups.names, task.groups.codes[sample], task.groups.rule)
+    for request in wanted:
+        values = np.asarray(request.metric.measure(view, context, request.k, request.convention))
+        for rows, each in zip(by_size, values, strict=True):
+            among = task.groups if each.ndim and len(each) == task.n_items else sampled
+            rows += _item_rows(request, each, among, task.n_items)
+    return by_size
+
+
+def _item_rows(
+    request: Request, values: FloatArray, groups: ItemGroups, n_items: int
+) -> list[Result]:
+    name, k = request.metric.name, request.k
+    if not values.ndim:  # one number for all items
+        return [Result(name, float(values), request.convention, k, n=n_items)]
+    means = mean_by_group(values, groups, metric=name)
+    known = ~np.isnan(values)
+    members = {ALL: known, **{group: known[groups.items(group)] for group in groups.names}}
+    return [
+        Result(name, float(value), means.convention, k, group, int(members[group].sum()))
+        for group, value in {ALL: means.overall, **means.by_group}.items()
+    ]

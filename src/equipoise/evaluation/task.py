@@ -1,0 +1,134 @@
+"""A task: what models are fitted on, what users are scored from, what is to be found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.data.interactions import Interactions
+from equipoise.data.rows import RowBlock
+from equipoise.data.split import Split, holdout
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.metrics import POPULARITY_RULES, Context, ItemGroups, popularity_groups
+from equipoise.metrics.groups import POPULARITY_OF_RULE
+
+Part = Literal["test", "validation"]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One part of a split; the data are in memory, on disk or on a cluster.
+
+    Attributes
+    ----------
+    fitted : Interactions
+        What models learn from: train for the validation part, train + validation for the test.
+    seen, held_out : Interactions
+        What users are scored from, which is left out of their lists, and what is to be found.
+        Both have the same users in the same blocks.
+    groups : ItemGroups
+        The groups of the report.
+    everyone : bool
+        Whether users without held-out items get lists too. They do not if whole users are held
+        out: then these users belong to train.
+    """
+
+    fitted: Interactions
+    seen: Interactions
+    held_out: Interactions
+    groups: ItemGroups
+    everyone: bool = True
+
+    @classmethod
+    def of(cls, split: Split, part: Part, groups: str | ItemGroups) -> Self:
+        """Return one part of a split as a task."""
+        if part not in ("test", "validation"):
+            raise InvalidParameterError(f"part must be 'test' or 'validation', got {part!r}.")
+        testing = part == "test"
+        fitted = split.train_validation if testing else split.train
+        seen = split.seen_before_test if testing else split.seen_before_validation
+        held_out = split.test if testing else split.validation
+        if held_out.nnz == 0:
+            raise InvalidDataError(
+                f"the {part} part of the split is empty, so there is nothing to find. "
+                f"Hold out a larger share: holdout(interactions, {part}=0.2)."
+            )
+        grouped = group_items(fitted, groups)
+        return cls(fitted, seen, held_out, grouped, everyone=split.history is None)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return self.fitted.n_items
+
+    @cached_property
+    def popularity(self) -> NDArray[np.float64]:
+        """Number of training users of each item."""
+        return self.fitted.popularity("count")
+
+    def context(self, zero_division: float) -> Context:
+        """Return what all blocks of users share."""
+        seen_counts, n_users = self.seen.total(_count_seen, self.everyone, beside=(self.held_out,))
+        return Context(
+            self.n_items,
+            int(n_users),
+            self.popularity,
+            seen_counts,
+            self.groups,
+            popularity_groups(self.popularity, "head80"),
+            zero_division,
+        )
+
+    @cached_property
+    def fingerprint(self) -> dict[str, Any]:
+        """What a cache must agree on before its numbers are used for this task."""
+        return {
+            "fitted": self.fitted.fingerprint(),
+            "seen": self.seen.fingerprint(),
+            "held_out": self.held_out.fingerprint(),
+            "groups": [self.groups.rule, list(self.groups.names), self.groups.codes.tolist()],
+        }
+
+
+def scored_rows(held_out: RowBlock, everyone: bool) -> NDArray[np.intp] | slice:
+    """Return the rows of a block that get lists."""
+    return slice(None) if everyone else np.flatnonzero(np.diff(held_out.matrix.indptr))
+
+
+def _count_seen(
+    seen: RowBlock, held_out: RowBlock, everyone: bool
+) -> tuple[NDArray[np.float64], int]:
+    X = seen.matrix[scored_rows(held_out, everyone)]
+    return np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64), X.shape[0]
+
+
+def as_split(data: Interactions | Split) -> Split:
+    """Return the split, or the paper's hold-out of interactions."""
+    if isinstance(data, Split):
+        return data
+    if isinstance(data, Interactions):
+        return holdout(data)
+    raise InvalidDataError(
+        f"expected Interactions or a Split, got {type(data).__name__}. Build them with "
+        "Interactions.from_sparse(matrix), then holdout(interactions)."
+    )
+
+
+def group_items(fitted: Interactions, groups: str | ItemGroups) -> ItemGroups:
+    """Return the groups of a popularity rule, or the given ones if they match the items."""
+    if isinstance(groups, ItemGroups):
+        if len(groups) != fitted.n_items:
+            raise InvalidDataError(
+                f"groups has {len(groups)} items, the data have {fitted.n_items}."
+            )
+        return groups
+    if groups not in POPULARITY_RULES:
+        raise InvalidParameterError(
+            f"groups must be one of {list(POPULARITY_RULES)} or ItemGroups, got {groups!r}."
+        )
+    kind: Any = POPULARITY_OF_RULE[groups]
+    return popularity_groups(fitted.popularity(kind), groups)

@@ -1,0 +1,332 @@
+"""What a metric is: a name, a formula, and how it is computed block by block of users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.metrics._checks import NDArrayInt
+from equipoise.metrics.groups import ItemGroups
+from equipoise.metrics.results import FloatArray, GroupResult, IntArray, Result
+
+BoolArray = NDArray[np.bool_]
+Need = Literal["lists", "held_out", "seen", "factors", "popularity", "groups"]
+
+_Given = TypeVar("_Given")
+
+# A map of users × items for a block of users takes this many bytes, however many users there are.
+_MAP_BYTES = 2**24
+
+
+class Partial(NamedTuple):
+    """What one block of users contributes to a metric.
+
+    Attributes
+    ----------
+    totals : tuple of ndarray or float
+        The same shapes for every block; blocks are added, and the metric is computed from the sums.
+    per_user : ndarray or None
+        One value per user of the block, for metrics that are means over users.
+    """
+
+    totals: tuple[Any, ...]
+    per_user: FloatArray | None = None
+
+    @classmethod
+    def of_users(cls, values: ArrayLike) -> Partial:
+        """Return the contribution to a mean over users; users with nan are left out."""
+        per_user = np.asarray(values, dtype=np.float64)
+        known = ~np.isnan(per_user)
+        return cls((np.where(known, per_user, 0.0).sum(), int(known.sum())), per_user)
+
+
+class Pairs(NamedTuple):
+    """User-item pairs: one per place of a list, or per positive entry of a matrix."""
+
+    users: IntArray
+    items: IntArray
+    places: IntArray
+    n_users: int
+
+    @classmethod
+    def of_lists(cls, lists: NDArrayInt) -> Pairs:
+        """Return the pairs of recommended lists; padding is left out."""
+        users, places = np.nonzero(lists >= 0)
+        return cls(users, lists[users, places].astype(np.intp), places, len(lists))
+
+    @classmethod
+    def of_matrix(cls, X: sp.csr_array) -> Pairs:
+        """Return the stored entries of a users × items matrix."""
+        counts = np.diff(X.indptr)
+        users = np.repeat(np.arange(X.shape[0]), counts)
+        places = np.arange(X.nnz) - np.repeat(X.indptr[:-1], counts)
+        return cls(users, X.indices.astype(np.intp), places, X.shape[0])
+
+    def mean_by_user(self, values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+        """Mean value of each user's pairs; nan for a user without any."""
+        if weights is None:
+            weights = np.ones(len(values))
+        total = np.bincount(self.users, weights=weights, minlength=self.n_users)
+        summed = np.bincount(self.users, weights=weights * values, minlength=self.n_users)
+        mean = np.full(self.n_users, np.nan)
+        np.divide(summed, total, out=mean, where=total > 0)
+        return mean
+
+
+class UserBlock:
+    """Recommended lists of some users, and what is known about these users.
+
+    Parameters
+    ----------
+    lists : ndarray of int, shape (n, K)
+        Recommended items, best first, -1 where a list is shorter.
+    seen, held_out : csr_array of shape (n, n_items), optional
+        What the users were scored from, and what is to be found.
+    """
+
+    def __init__(
+        self,
+        lists: NDArrayInt,
+        seen: sp.csr_array | None = None,
+        held_out: sp.csr_array | None = None,
+    ) -> None:
+        self.lists = lists
+        self._seen, self._held_out = seen, held_out
+        self._pairs: dict[int, Pairs] = {}
+
+    @property
+    def seen(self) -> sp.csr_array:
+        """What the users were scored from."""
+        return required(self._seen, "seen")
+
+    @property
+    def held_out(self) -> sp.csr_array:
+        """What is to be found."""
+        return required(self._held_out, "held_out")
+
+    @cached_property
+    def hits(self) -> BoolArray:
+        """Whether the item at each place of each list was held out for that user."""
+        return find_hits(self.lists, self.held_out)
+
+    @cached_property
+    def relevant(self) -> IntArray:
+        """Number of held-out items of each user."""
+        counts: IntArray = np.diff(self.held_out.indptr).astype(np.intp)
+        return counts
+
+    @cached_property
+    def history(self) -> Pairs:
+        """Users and their seen items."""
+        return Pairs.of_matrix(self.seen)
+
+    def with_lists(self, lists: NDArrayInt) -> UserBlock:
+        """Return the same users with other lists."""
+        other = UserBlock(lists, self._seen, self._held_out)
+        other.__dict__ |= {k: v for k, v in self.__dict__.items() if k in ("relevant", "history")}
+        return other
+
+    def pairs(self, k: int) -> Pairs:
+        """Return users and their first k recommended items."""
+        if k not in self._pairs:
+            self._pairs[k] = Pairs.of_lists(self.lists[:, :k])
+        return self._pairs[k]
+
+
+def required(value: _Given | None, name: str) -> _Given:
+    """Return what a metric needs; refuse where it was not given."""
+    if value is None:
+        raise InvalidParameterError(f"the metric needs {name}, which was not given.")
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What all blocks share.
+
+    Attributes
+    ----------
+    n_items, n_users : int
+        Size of the catalog, and number of users with lists.
+    popularity : ndarray of shape (n_items,) or None
+        Number of training users of each item.
+    seen_counts : ndarray of shape (n_items,) or None
+        Number of users with lists who have seen each item.
+    groups, tail : ItemGroups or None
+        The groups of the report; head and tail for the metrics that are defined on these two.
+    zero_division : float
+        Value for users without held-out items: nan leaves them out of a mean.
+    """
+
+    n_items: int
+    n_users: int = 0
+    popularity: FloatArray | None = None
+    seen_counts: FloatArray | None = None
+    groups: ItemGroups | None = None
+    tail: ItemGroups | None = None
+    zero_division: float = np.nan
+
+
+Measure = Callable[[Any, Any, Any, str], Any]
+Totals = tuple[Any, ...]
+Finish = Callable[[Totals, Context, Any, str], Result | GroupResult[Any]]
+
+_ONE: Mapping[str, str] = {"standard": "the only one"}
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """A metric by name, for `evaluate`, `tune` and the audit.
+
+    Attributes
+    ----------
+    name : str
+        As in ``metrics=["name@k:convention"]``.
+    title : str
+        For tables and reports.
+    formula : str
+        One line.
+    measure : callable
+        ``measure(block, context, k, convention)``. For metrics of lists, `block` is a `UserBlock`
+        and the result a `Partial`, or an array of one value per user. For metrics of items
+        ("factors" in `needs`), it is an `ItemView` and the result has shape (sizes, items), or
+        (sizes,) for one number per size of the model.
+    finish : callable, optional
+        ``finish(totals, context, k, convention)`` turns the sums over all blocks into a
+        `Result` or a `GroupResult`; by default the mean over users without nan. For metrics of
+        items it is not used: they are averaged within groups.
+    needs : tuple of str
+        Some of "lists", "held_out", "seen", "factors", "popularity", "groups".
+    conventions : mapping of str to str
+        Name of each definition in use to what it computes; the first is the default.
+    direction : {"higher", "lower"} or None
+        Which values are better; None where neither is.
+    has_k : bool
+        Whether it has a cut-off.
+
+    Examples
+    --------
+    The share of users who are recommended item 0:
+
+    >>> shown = Metric("shown", "Shown item 0", "share of users with item 0",
+    ...                lambda block, context, k, convention: (block.lists[:, :k] == 0).any(axis=1))
+    >>> lists = np.array([[0, 1], [2, 1]])
+    >>> Request(shown, 2, "standard").of_block(UserBlock(lists), Context(n_items=3)).value
+    0.5
+    """
+
+    name: str
+    title: str
+    formula: str
+    measure: Measure
+    finish: Finish | None = None
+    needs: tuple[Need, ...] = ("lists",)
+    conventions: Mapping[str, str] = field(default_factory=lambda: _ONE)
+    direction: Literal["higher", "lower"] | None = None
+    has_k: bool = True
+
+    @property
+    def is_item_side(self) -> bool:
+        """Whether it is about the model and its training data, not about lists."""
+        return "factors" in self.needs
+
+    @property
+    def default_convention(self) -> str:
+        """The first convention."""
+        return next(iter(self.conventions))
+
+
+class Request(NamedTuple):
+    """One metric at one cut-off under one convention."""
+
+    metric: Metric
+    k: int | None
+    convention: str
+
+    @property
+    def label(self) -> str:
+        """``name[@k][:convention]``; the default convention is left out."""
+        cutoff = "" if self.k is None else f"@{self.k}"
+        default = self.convention == self.metric.default_convention
+        return self.metric.name + cutoff + ("" if default else f":{self.convention}")
+
+    def measure(self, block: UserBlock, context: Context) -> Partial:
+        """Return what one block of users contributes."""
+        found = self.metric.measure(block, context, self.k, self.convention)
+        return found if isinstance(found, Partial) else Partial.of_users(found)
+
+    def finish(self, partials: Sequence[Partial], context: Context) -> Result | GroupResult[Any]:
+        """Return the metric from what all blocks contribute."""
+        totals = tuple(sum(parts) for parts in zip(*(p.totals for p in partials), strict=True))
+        if self.metric.finish is not None:
+            return self.metric.finish(totals, context, self.k, self.convention)
+        return mean_of(totals, self.metric.name, self.convention, self.k)
+
+    def of_block(self, block: UserBlock, context: Context) -> Any:
+        """Return the metric where all users are one block, with its values per user."""
+        partial = self.measure(block, context)
+        result = self.finish([partial], context)
+        return (
+            result
+            if isinstance(result, GroupResult)
+            else replace(result, per_user=partial.per_user)
+        )
+
+
+def mean_of(totals: Totals, metric: str, convention: str, k: int | None = None) -> Result:
+    """Return the mean over users from its sum and the number of users."""
+    total, n = totals
+    return Result(metric, float(total / n) if n else float("nan"), convention, k, n=int(n))
+
+
+def user_mean(metric: str, per_user: FloatArray, convention: str) -> Result:
+    """Return the mean over the users that the metric is defined for."""
+    partial = Partial.of_users(per_user)
+    return replace(mean_of(partial.totals, metric, convention), per_user=partial.per_user)
+
+
+def find_hits(lists: NDArrayInt, held_out: sp.csr_array) -> BoolArray:
+    """Mark the places of each list that contain one of the user's held-out items.
+
+    A block of users shares one map of their held-out items. Only what was set is cleared for
+    the next block: the cost grows with entries and places, not with users × items.
+    """
+    n_users, n_items = held_out.shape
+    hits = np.zeros(lists.shape, dtype=bool)
+    step = max(1, _MAP_BYTES // max(1, n_items))
+    wanted = np.zeros(min(step, n_users) * n_items, dtype=bool)
+    for start in range(0, n_users, step):
+        rows = slice(start, min(start + step, n_users))
+        pointers = held_out.indptr[start : rows.stop + 1]
+        offsets = np.arange(rows.stop - start, dtype=np.int64) * n_items
+        indices = held_out.indices[pointers[0] : pointers[-1]]
+        entries = np.repeat(offsets, np.diff(pointers)) + indices
+        wanted[entries] = True
+        # padding points to the item before the row, and is masked
+        asked = offsets[:, None] + lists[rows]
+        found = wanted[asked] & (lists[rows] >= 0)
+        wanted[asked[found]] = False
+        # each hit has cleared one entry, unless an item was listed twice
+        if np.count_nonzero(found) != len(entries) - np.count_nonzero(wanted[entries]):
+            _refuse_double_hit(lists, rows, found)
+        wanted[entries] = False
+        hits[rows] = found
+    return hits
+
+
+def _refuse_double_hit(lists: NDArrayInt, rows: slice, found: BoolArray) -> None:
+    """Name the first list that contains a hit twice: it would count as two."""
+    for user, (row, hit) in enumerate(zip(lists[rows], found, strict=True), start=rows.start):
+        items, counts = np.unique(row[hit], return_counts=True)
+        if (counts > 1).any():
+            raise InvalidDataError(
+                f"top_items lists item {items[counts > 1][0]} more than once for the user in row "
+                f"{user}. Each item may appear once in a list."
+            )

@@ -1,0 +1,109 @@
+"""All metrics by name: those of this package, and those of others through entry points.
+
+A package registers a `Metric` under the entry point group ``equipoise.metrics``::
+
+    [project.entry-points."equipoise.metrics"]
+    my_metric = "my_package.metrics:my_metric"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.metadata import entry_points
+
+from equipoise.exceptions import InvalidParameterError
+from equipoise.metrics import collaboration, fairness, popularity, projection, ranking
+from equipoise.metrics.metric import Metric, Request
+
+ENTRY_POINTS = "equipoise.metrics"
+
+_MODULES = (ranking, popularity, fairness, projection, collaboration)
+_BUILT_IN: Mapping[str, Metric] = {
+    metric.name: metric for module in _MODULES for metric in module.METRICS
+}
+
+
+def available() -> dict[str, Metric]:
+    """Return every metric by name, built in first, then those of other packages.
+
+    Examples
+    --------
+    >>> available()["ndcg"].title, available()["gini"].direction
+    ('NDCG', 'lower')
+    """
+    return {**_BUILT_IN, **_of_other_packages()}
+
+
+@cache
+def _of_other_packages() -> dict[str, Metric]:
+    found: dict[str, Metric] = {}
+    for point in entry_points(group=ENTRY_POINTS):
+        metric = point.load()
+        if not isinstance(metric, Metric):
+            raise InvalidParameterError(
+                f"the entry point {point.name!r} ({point.value}) must be a Metric, "
+                f"got {type(metric).__name__}. Correct or uninstall its package."
+            )
+        if metric.name in _BUILT_IN or metric.name in found:
+            raise InvalidParameterError(
+                f"the entry point {point.name!r} ({point.value}) has the name of another metric, "
+                f"{metric.name!r}. Rename it or uninstall its package."
+            )
+        found[metric.name] = metric
+    return found
+
+
+def find_metric(name: str) -> Metric:
+    """Return the metric of this name."""
+    metric = _BUILT_IN.get(name) or _of_other_packages().get(name)
+    if metric is None:
+        raise InvalidParameterError(f"unknown metric {name!r}. Known: {', '.join(available())}.")
+    return metric
+
+
+def parse_metrics(
+    metrics: Sequence[str | Metric] | str | Metric, ks: Sequence[int]
+) -> tuple[Request, ...]:
+    """Read ``name[@k][:convention]``; a metric without its own k is taken at each of `ks`.
+
+    Examples
+    --------
+    >>> [one.label for one in parse_metrics(["recall", "mrr@5:lightgcn", "item_auc"], [10, 20])]
+    ['recall@10', 'recall@20', 'mrr@5:lightgcn', 'item_auc']
+    """
+    given = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+    if not given:
+        raise InvalidParameterError(f"metrics is empty. Name some of: {', '.join(available())}.")
+    requests = {one.label: one for each in given for one in _parse(each, ks)}
+    return tuple(requests.values())
+
+
+def _parse(given: str | Metric, ks: Iterable[int]) -> list[Request]:
+    text = given.name if isinstance(given, Metric) else given
+    head, _, convention = text.partition(":")
+    name, at, cutoff = head.partition("@")
+    metric = given if isinstance(given, Metric) else find_metric(name)
+    if convention and convention not in metric.conventions:
+        raise InvalidParameterError(
+            f"unknown convention {convention!r} in {text!r}. {name} has: "
+            f"{', '.join(metric.conventions)}."
+        )
+    chosen = convention or metric.default_convention
+    if not metric.has_k:
+        if at:
+            raise InvalidParameterError(f"{name} has no cut-off: write {name!r}, not {text!r}.")
+        return [Request(metric, None, chosen)]
+    return [Request(metric, _cutoff(k, text), chosen) for k in ([cutoff] if at else ks)]
+
+
+def _cutoff(k: str | int, text: str) -> int:
+    try:
+        number = int(k)
+    except (TypeError, ValueError):
+        number = 0
+    if number < 1 or number != (k if isinstance(k, int) else number):
+        raise InvalidParameterError(
+            f"the cut-off of {text!r} must be a whole number of at least 1, got {k!r}."
+        )
+    return number
