@@ -74,7 +74,7 @@ def kernel_clock() -> Iterator[dict[str, float]]:
     from equipoise.spectral import kernels
 
     spent = {"seconds": 0.0, "operations": 0.0}
-    sweep = kernels.sweep
+    sweep = kernels.gram_product
 
     def clocked(X: Any, V: Any, *rest: Any, **options: Any) -> Any:
         started = time.perf_counter()
@@ -83,11 +83,11 @@ def kernel_clock() -> Iterator[dict[str, float]]:
         spent["operations"] += _FLOPS * X.nnz * V.shape[1]
         return answer
 
-    kernels.sweep = clocked  # type: ignore[assignment]
+    kernels.gram_product = clocked  # type: ignore[assignment]
     try:
         yield spent
     finally:
-        kernels.sweep = sweep
+        kernels.gram_product = sweep
 
 
 def fit(X: Any, rank: int) -> Cell:
@@ -100,7 +100,7 @@ def fit(X: Any, rank: int) -> Cell:
         seconds = time.perf_counter() - started
     return {
         "nnz": int(X.nnz), "users": X.shape[0], "rank": rank, "seconds": seconds,
-        "sweeps": model.certificate_.sweeps, "residual": model.certificate_.max_residual,
+        "sweeps": model.certificate_.passes, "residual": model.certificate_.max_residual,
         "kernel_share": kernel["seconds"] / seconds,
         "gflops": kernel["operations"] / kernel["seconds"] / 1e9,
     }  # fmt: skip
@@ -124,11 +124,11 @@ def peak_gflops() -> float:
 
     X = sp.random_array((40_000, 64), density=0.4, format="csr", dtype=np.float32, random_state=0)
     V, weights = np.ones((64, 32), np.float32), np.ones(64, np.float32)
-    kernels.sweep(X, V, weights)
+    kernels.gram_product(X, V, weights)
     seconds = []
     for _ in range(9):
         started = time.perf_counter()
-        kernels.sweep(X, V, weights)
+        kernels.gram_product(X, V, weights)
         seconds.append(time.perf_counter() - started)
     return float(_FLOPS * X.nnz * 32 / min(seconds) / 1e9)
 

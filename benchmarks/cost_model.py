@@ -27,7 +27,7 @@ import numpy as np
 
 from equipoise.data.block_ops import block_product
 from equipoise.data.rows import RowBlock
-from equipoise.spectral.gram import Sweep
+from equipoise.spectral.gram import GramProduct
 
 
 class Job(NamedTuple):
@@ -153,5 +153,5 @@ def _nothing(_block: RowBlock) -> float:
 
 def _sweep(data: Any, width: int) -> Callable[[], Any]:
     V = np.random.default_rng(0).standard_normal((data.n_items, width)).astype(np.float32)
-    ask = Sweep(V, np.ones(data.n_items, np.float32), 1.0, True, 1)
+    ask = GramProduct(V, np.ones(data.n_items, np.float32), 1.0, True, 1)
     return lambda: data.total(block_product, ask)

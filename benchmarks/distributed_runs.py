@@ -136,7 +136,7 @@ def timed_sweeps() -> Iterator[list[float]]:
     from equipoise.spectral.gram import BlockGram
 
     seconds: list[float] = []
-    sweep = BlockGram._sweep
+    sweep = BlockGram._multiply
 
     def timed(self: Any, V: Any, weights: Any) -> Any:
         started = time.perf_counter()
@@ -144,11 +144,11 @@ def timed_sweeps() -> Iterator[list[float]]:
         seconds.append(time.perf_counter() - started)
         return answer
 
-    BlockGram._sweep = timed
+    BlockGram._multiply = timed
     try:
         yield seconds
     finally:
-        BlockGram._sweep = sweep
+        BlockGram._multiply = sweep
 
 
 def _peak_mb() -> float:
@@ -169,8 +169,8 @@ def _fit(way: str, threads: int, data: Any, load_s: float, rank: int, limit: flo
         threads=threads,
         load_s=load_s,
         fit_s=fit_s,
-        sweeps=certificate.sweeps,
-        sweep_s=float(np.median(sweeps)) if sweeps else fit_s / certificate.sweeps,
+        sweeps=certificate.passes,
+        sweep_s=float(np.median(sweeps)) if sweeps else fit_s / certificate.passes,
         caller_s=fit_s - sum(sweeps) if sweeps else 0.0,
         peak_mb=_peak_mb(),
         limit_mb=limit,
@@ -268,12 +268,12 @@ def warm_up() -> None:
     """Load the compiled loops: what a process does once is no part of a fit."""
     from equipoise.data.block_ops import block_product
     from equipoise.data.rows import RowBlock
-    from equipoise.spectral.gram import Sweep
+    from equipoise.spectral.gram import GramProduct
 
     X = sp.csr_array(np.eye(4))
     for dtype in (np.float32, np.float64):
         V, weights = np.ones((4, 32), dtype), np.ones(4, dtype)
-        ask = Sweep(V, weights, 1.0, True, 1)
+        ask = GramProduct(V, weights, 1.0, True, 1)
         block_product(RowBlock(X, np.arange(4), np.arange(4)), ask)
 
 

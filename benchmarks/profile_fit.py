@@ -60,7 +60,7 @@ def watched() -> Clock:
     from equipoise.spectral import gram, kernels, krylov, lanczos
 
     clock = Clock()
-    clock.watch(kernels, "sweep", "sweeps, compiled")
+    clock.watch(kernels, "gram_product", "passes, parallel")
     clock.watch(gram.SparseGram, "product", "products")
     clock.watch(krylov.KrylovBasis, "expand", "orthogonalise against the basis")
     clock.watch(krylov.KrylovBasis, "_follow", "make the next block orthonormal")

@@ -26,7 +26,6 @@ settings.load_profile("repeatable")
 MEDIUM_FOLDERS = {
     "backends",
     "docs",
-    "determinism",
     "examples",
     "faults",
     "fuzz",

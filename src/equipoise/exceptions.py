@@ -1,8 +1,8 @@
-"""One tree of errors: catch `EquipoiseError` to catch them all.
+"""All errors of the package derive from `EquipoiseError`.
 
-Each message says which input, what rule it broke, what came, and what to do next.
-Errors about values are `ValueError` too, and those about missing names `KeyError`, so that
-code written for NumPy, pandas or scikit-learn catches them without knowing this package.
+Each message names the input, what was wrong with it, what was expected and what to do. Errors also
+derive from the built-in class that NumPy, pandas or scikit-learn raise in such cases: `ValueError`
+for values, `KeyError` for unknown names.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from types import ModuleType
 
 
 class EquipoiseError(Exception):
-    """Anything that equipoise refuses or fails to do."""
+    """Base class of all errors of this package."""
 
 
 class InvalidDataError(EquipoiseError, ValueError):
-    """A table or matrix breaks a rule: NaN, negative, empty, unparsable, a missing column."""
+    """A table or matrix is invalid: NaN, negative, empty, unparsable, a missing column."""
 
 
 class InvalidParameterError(EquipoiseError, ValueError):
@@ -41,7 +41,7 @@ class InfeasibleError(InvalidParameterError):
 
 
 class UnknownIdError(EquipoiseError, KeyError):
-    """A user or item id that the model or the data has never seen."""
+    """A user or item id that is not in the model or the data."""
 
     def __str__(self) -> str:
         """Return the message itself: `KeyError` would print its `repr`."""
@@ -49,46 +49,46 @@ class UnknownIdError(EquipoiseError, KeyError):
 
 
 class ArtefactError(EquipoiseError, ValueError):
-    """A saved model is truncated, edited, newer than this version, or no model at all."""
+    """A file is not a valid saved model: damaged, changed, or of another version or kind."""
 
 
 class OutputError(EquipoiseError, OSError):
-    """A file could not be written; what was there before is untouched."""
+    """A file could not be written; an existing file is unchanged."""
 
 
 class MissingExtraError(EquipoiseError, ImportError):
-    """An optional dependency is needed and not installed."""
+    """An optional dependency is required and not installed."""
 
 
 class ForkedProcessError(EquipoiseError, RuntimeError):
-    """A table is read in a forked process, which lacks the threads that would do it."""
+    """A table is read in a forked process, which lacks the threads that polars needs."""
 
 
 class ClusterError(EquipoiseError, RuntimeError):
-    """A Dask cluster failed: workers died, the scheduler is gone, memory ran out."""
+    """A Dask cluster failed: workers died, the scheduler is unreachable, or memory ran out."""
 
 
 class SolverError(EquipoiseError, RuntimeError):
-    """The eigen-solver stopped before it reached its tolerance."""
+    """The eigensolver stopped before it reached its tolerance."""
 
 
 class PreparationWarning(UserWarning):
-    """Rows to recommend from are not prepared like those that the model was fitted on."""
+    """Rows to recommend for are not prepared like the rows that the model was fitted on."""
 
 
 class SolverWarning(UserWarning):
-    """The solution is right, but not the shape that was asked for."""
+    """The solution is correct but differs from the request, e.g. it has fewer components."""
 
 
 def require_extra(module: str, extra: str, purpose: str) -> ModuleType:
-    """Import an optional dependency, or say which extra to install.
+    """Import an optional dependency, or raise an error that names the extra to install.
 
     Parameters
     ----------
     module : str
         What to import, e.g. ``"cvxpy"``.
     extra : str
-        The extra of this package that brings it.
+        The extra of this package that installs it.
     purpose : str
         What the user was doing, e.g. ``"solving the paper's SDP"``.
     """
@@ -103,7 +103,7 @@ def require_extra(module: str, extra: str, purpose: str) -> ModuleType:
 
 
 def first_line(error: BaseException) -> str:
-    r"""The first line of what another library said, or the name of its error if it said nothing.
+    r"""Return the first line of an error message, or the name of the error if it has none.
 
     Examples
     --------

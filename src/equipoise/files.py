@@ -110,8 +110,8 @@ def scratch_folder(path: Path) -> Iterator[Path]:
     """
     with _explained(path):
         target = _target(path)
-        beside = None if _is_device(target) else target.parent
-        folder = tempfile.TemporaryDirectory(prefix=".equipoise-", dir=beside)
+        parent = None if _is_device(target) else target.parent
+        folder = tempfile.TemporaryDirectory(prefix=".equipoise-", dir=parent)
     with folder as name:
         yield Path(name)
 

@@ -114,7 +114,7 @@ def test_the_artefact_of_a_cluster_fit_is_a_model_like_any_other(spread, local, 
     fitted = ItemWeightedPCA(8, tol=1e-9).fit(spread)
     loaded = equipoise.load(fitted.save(tmp_path / "m.eqp"))
     assert loaded.certificate_ == fitted.certificate_
-    assert loaded.certificate_.sweeps < ItemWeightedPCA(8, tol=1e-9).fit(local).certificate_.sweeps
+    assert loaded.certificate_.passes < ItemWeightedPCA(8, tol=1e-9).fit(local).certificate_.passes
     np.testing.assert_array_equal(
         loaded.recommend(local, N=3).ids, fitted.recommend(local, N=3).ids
     )
@@ -192,7 +192,7 @@ def test_the_passes_of_the_certificate_and_the_progress_are_those_made(spread, m
     monkeypatch.setattr(spread.rows, "total", counted)
     model = ItemWeightedPCA(6, sweeps=sweeps).fit(spread, progress=seen)
     told = [int(note.split()[0]) for note in seen.notes()]
-    assert model.certificate_.sweeps == len(made)
+    assert model.certificate_.passes == len(made)
     assert told == sorted(told)
     assert told[-1] == len(made) - 1  # the last pass computes the certificate itself
     if sweeps == "few":

@@ -25,7 +25,7 @@ from equipoise.data.readers.encoder import Batch
 from equipoise.data.rows import RowBlock, driver_bytes, pairwise_sum, worker_bytes
 from equipoise.exceptions import InvalidDataError
 from equipoise.memory import format_bytes
-from equipoise.spectral.gram import SparseGram, Sweep
+from equipoise.spectral.gram import GramProduct, SparseGram
 
 
 def block_of(matrix) -> RowBlock:
@@ -33,18 +33,18 @@ def block_of(matrix) -> RowBlock:
     return RowBlock(X, np.arange(X.shape[0]), np.arange(X.shape[0]))
 
 
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_products_of_blocks_add_up_to_that_of_the_whole(compiled, weighted, dtype):
+def test_products_of_blocks_add_up_to_that_of_the_whole(parallel, weighted, dtype):
     rng = np.random.default_rng(1)
     dense = rng.integers(0, 3, (40, 12)) * (rng.random((40, 12)) < 0.5)
-    gram = SparseGram(sp.csr_array(dense.astype(np.float64)), compiled=False)
+    gram = SparseGram(sp.csr_array(dense.astype(np.float64)), parallel=False)
     V, w = rng.standard_normal((12, 5)), rng.random(12)
     expected = gram.weighted_product(w)(V) if weighted else gram.product(V)
     weights = w.astype(dtype) if weighted else None
-    ask = Sweep(V.astype(dtype), weights, gram.scale, compiled, 1)
-    parts = [block_product(block_of(dense[i : i + 10]), ask) for i in range(0, 40, 10)]
+    wanted = GramProduct(V.astype(dtype), weights, gram.scale, parallel, 1)
+    parts = [block_product(block_of(dense[i : i + 10]), wanted) for i in range(0, 40, 10)]
     assert parts[0].dtype == dtype
     within = 1e-6 if dtype == np.float32 else 1e-14
     np.testing.assert_allclose(pairwise_sum(*parts), expected, rtol=0, atol=10 * within)
@@ -52,8 +52,8 @@ def test_products_of_blocks_add_up_to_that_of_the_whole(compiled, weighted, dtyp
 
 def test_values_beyond_float32_are_multiplied_in_units():
     block = block_of([[1e30, 2e30], [0.0, 1e30]])
-    ask = Sweep(np.eye(2, dtype=np.float32), None, 5e60, False, None)
-    np.testing.assert_allclose(block_product(block, ask), [[0.2, 0.4], [0.4, 1.0]], rtol=1e-6)
+    wanted = GramProduct(np.eye(2, dtype=np.float32), None, 5e60, False, None)
+    np.testing.assert_allclose(block_product(block, wanted), [[0.2, 0.4], [0.4, 1.0]], rtol=1e-6)
 
 
 def test_a_scheduler_is_told_how_large_a_block_is():

@@ -96,16 +96,16 @@ def test_a_path_over_gamma_is_fitted_from_disk(streamed, local):
         assert_same_model(one, other)
 
 
-def test_data_in_blocks_take_fewer_sweeps(streamed):
-    few = ItemWeightedPCA(8).fit(streamed).certificate_.sweeps
-    many = ItemWeightedPCA(8, sweeps="many").fit(streamed).certificate_.sweeps
+def test_data_in_blocks_take_fewer_passes(streamed):
+    few = ItemWeightedPCA(8).fit(streamed).certificate_.passes
+    many = ItemWeightedPCA(8, sweeps="many").fit(streamed).certificate_.passes
     assert few < many
 
 
-def test_few_sweeps_can_be_asked_for_in_memory(local):
+def test_few_passes_can_be_asked_for_in_memory(local):
     few = ItemWeightedPCA(8, sweeps="few", solver="matrix_free", tol=1e-9).fit(local)
     many = ItemWeightedPCA(8, solver="matrix_free", tol=1e-9).fit(local)
-    assert few.certificate_.sweeps < many.certificate_.sweeps
+    assert few.certificate_.passes < many.certificate_.passes
     assert_same_model(few, many)
 
 

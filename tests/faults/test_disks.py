@@ -17,7 +17,7 @@ import equipoise
 from equipoise import Interactions, ItemWeightedPCA
 from equipoise.cli.app import run
 from equipoise.exceptions import EquipoiseError, InvalidDataError, OutputError
-from tests.edges.matrices import counts
+from tests.extreme_matrices import counts
 from tests.faults.killing import finish, start
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mounts a tmpfs")

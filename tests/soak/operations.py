@@ -1,4 +1,4 @@
-"""What one cycle of a soak does, each operation beside an independent answer.
+"""What one cycle of a soak does; each result is compared with an independent one.
 
 Every operation returns how far it was off (0 where it is right or wrong, nothing between), and
 `LIMITS` says how far it may be.
@@ -23,7 +23,7 @@ from equipoise.audit.report import render
 from equipoise.data.readers import Options, open_files
 from equipoise.data.synthetic import listening, scale
 from equipoise.exceptions import EquipoiseError, SolverWarning
-from tests.soak import oracle
+from tests import oracle
 
 # Eigenvalues err by the residuals at most, 1e-6 of the largest, and nearly always by their square;
 # lists and cosines are computed from the same components and err by rounding.
@@ -41,8 +41,10 @@ LIMITS = {
 # Components and scores of float32 data are float32 themselves.
 LIMITS_FLOAT32 = LIMITS | dict.fromkeys(("recommend", "similar", "explain", "audit"), 1e-5)
 SOLVERS = ("auto", "matrix_free", "gram", "dense")
-# From 300,000 interactions on a fit takes the compiled loops: one cycle in so many does.
+# From 300,000 interactions on a fit takes the parallel loops: one cycle in so many does.
 LARGE_EVERY, AUDIT_EVERY = 25, 4
+
+Operation = Callable[["Cycle"], float]
 
 
 @dataclass
@@ -61,10 +63,10 @@ class Cycle:
         return self.data.matrix.toarray().astype(np.float64)
 
 
-def begin(number: int, seed: int, folder: Path) -> Cycle:
+def begin(number: int, seed: int, folder: Path, large_every: int = LARGE_EVERY) -> Cycle:
     """Data that no other cycle has."""
     rng = np.random.default_rng([seed, number])
-    if number % LARGE_EVERY == LARGE_EVERY - 1:
+    if number % large_every == large_every - 1:
         return Cycle(number, folder, scale(6_000, 300, 310_000, seed=number), rng)
     users, items = int(rng.integers(40, 500)), int(rng.integers(60, 180))
     if number % 3 == 2:
@@ -210,7 +212,7 @@ def audit_all(cycle: Cycle) -> float:
     return max(errors)
 
 
-def operations(cycle: Cycle) -> Iterator[tuple[str, Callable[[Cycle], float]]]:
+def operations(cycle: Cycle, audit_every: int = AUDIT_EVERY) -> Iterator[tuple[str, Operation]]:
     """What this cycle does, in order."""
     yield "read", read
     yield "read partly", read_partly
@@ -220,7 +222,7 @@ def operations(cycle: Cycle) -> Iterator[tuple[str, Callable[[Cycle], float]]]:
     yield "explain", explain
     yield "save and load", save_and_load
     yield "refuse", refuse
-    if cycle.number % AUDIT_EVERY == AUDIT_EVERY - 1 and cycle.data.nnz < 100_000:
+    if cycle.number % audit_every == audit_every - 1 and cycle.data.nnz < 100_000:
         yield "audit", audit_all
 
 

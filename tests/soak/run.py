@@ -1,8 +1,8 @@
-"""Claim: hour after hour in one process, answers stay right and memory stays flat.
+"""Claim: in one process, for hours, results stay correct and memory does not grow.
 
 Cycles of reading, fitting, recommending, finding similar items, explaining, saving and loading,
 refusing bad input and auditing, on data that change from cycle to cycle. Each answer is compared
-with an independent one (`tests/soak/oracle.py`); memory, open files and threads are counted after
+with an independent one (`tests/oracle.py`); memory, open files and threads are counted after
 each cycle. Run ``python -m tests.soak.run --minutes 60 --out tests/soak/results.json``.
 """
 
@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,7 +42,7 @@ class Sample(NamedTuple):
 
 @dataclass
 class Record:
-    """What a soak did and saw."""
+    """Counts, errors and samples of a soak."""
 
     cycles: int = 0
     calls: Counter[str] = field(default_factory=Counter)
@@ -51,7 +51,7 @@ class Record:
     wrong: list[str] = field(default_factory=list)
 
     def note(self, name: str, error: float) -> None:
-        """One operation is done, and was off by so much."""
+        """Record one operation and its error."""
         self.calls[name] += 1
         self.worst[name] = max(self.worst.get(name, 0.0), error)
 
@@ -63,7 +63,7 @@ def resident() -> float:
 
 
 def sample(began: float) -> Sample:
-    """Count memory, files and threads now, after what is garbage has gone."""
+    """Count memory, files and threads after a garbage collection."""
     gc.collect()
     minutes = (time.monotonic() - began) / 60
     files = len(os.listdir("/proc/self/fd"))
@@ -71,24 +71,33 @@ def sample(began: float) -> Sample:
 
 
 def soak(
-    more: Callable[[Record], bool], *, seed: int = 0, say: Callable[[Record], None] | None = None
+    more: Callable[[Record], bool],
+    *,
+    seed: int = 0,
+    begin: Callable[..., ops.Cycle] = ops.begin,
+    operations: Callable[..., Iterable[tuple[str, ops.Operation]]] = ops.operations,
+    say: Callable[[Record], None] | None = None,
 ) -> Record:
-    """Go from cycle to cycle while `more` says so, and write down what is wrong."""
+    """Run cycles while `more` returns true, and record what is wrong."""
     record, began = Record(), time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         while more(record):
-            _cycle(record, seed, Path(name))
+            folder = Path(name)
+            cycle = begin(record.cycles, seed, folder)
+            _run(record, cycle, operations(cycle))
+            if left := sorted(path.name for path in folder.iterdir()):
+                record.wrong.append(f"cycle {record.cycles} left files behind: {left}")
+            record.cycles += 1
             record.samples.append(sample(began))
             if say is not None:
                 say(record)
     return record
 
 
-def _cycle(record: Record, seed: int, folder: Path) -> None:
-    cycle = ops.begin(record.cycles, seed, folder)
+def _run(record: Record, cycle: ops.Cycle, operations: Iterable[tuple[str, ops.Operation]]) -> None:
     single = cycle.data.matrix.dtype == np.float32
     limits = ops.LIMITS_FLOAT32 if single else ops.LIMITS
-    for name, operation in ops.operations(cycle):
+    for name, operation in operations:
         error = operation(cycle)
         if not error <= limits[name]:
             record.wrong.append(
@@ -96,9 +105,6 @@ def _cycle(record: Record, seed: int, folder: Path) -> None:
                 f"{limits[name]:.0e} ({type(cycle.model).__name__}, {cycle.data})"
             )
         record.note(f"{name}, float32" if single and limits[name] else name, error)
-    if left := sorted(path.name for path in folder.iterdir()):
-        record.wrong.append(f"cycle {record.cycles} left files behind: {left}")
-    record.cycles += 1
 
 
 def summary(record: Record) -> dict[str, Any]:
@@ -135,7 +141,7 @@ def _thinned(samples: list[Sample], points: int = 61) -> list[tuple[float, float
 
 
 def table(found: dict[str, Any]) -> str:
-    """The summary for people."""
+    """The summary as a table."""
     lines = [f"{'operation':24}{'times':>8}{'largest error':>16}"]
     for name, times in found["calls"].items():
         lines.append(f"{name:24}{times:8,}{found['largest_error'][name]:16.1e}")
@@ -145,14 +151,14 @@ def table(found: dict[str, Any]) -> str:
         f"\n{found['cycles']:,} cycles, {found['operations']:,} operations, {wrong} wrong, in "
         f"{found['minutes']:g} minutes\nmemory {found['rss_mb_after_warm_up']:g} MB after the "
         f"warm-up, {found['rss_mb_at_end']:g} MB at the end: {found['rss_slope_mb_per_hour']:+g} "
-        f"MB an hour ({low:+g} to {high:+g})\nopen files {found['files']}, threads "
+        f"MB per hour ({low:+g} to {high:+g})\nopen files {found['files']}, threads "
         f"{found['threads']}, lowest and highest after the warm-up"
     )
     return "\n".join(lines)
 
 
 def main() -> int:
-    """Soak for so many minutes; print the table, keep the JSON up to date; 1 if one was wrong."""
+    """Soak for some minutes; print the table, update the JSON; return 1 if a result was wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)

@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse as sp
 
 from equipoise.exceptions import InfeasibleError
-from equipoise.spectral.eigen import Eigenpairs
 from equipoise.spectral.families import (
     Combined,
     Deflated,
@@ -19,6 +18,7 @@ from equipoise.spectral.families import (
     RowFamily,
 )
 from equipoise.spectral.gram import DenseGram, SparseGram
+from equipoise.spectral.lapack import Eigenpairs
 from equipoise.spectral.minmax import EigenSolver, FairSolution, ky_fan_bound, maximize
 from equipoise.spectral.reduced import positive_sum
 from equipoise.spectral.welfare import Welfare
@@ -349,11 +349,11 @@ def test_one_group_of_rows_alone_has_its_own_eigenvalues(X):
     np.testing.assert_allclose(found.values, expected, rtol=1e-8)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_products_with_weighted_rows_of_any_sign(compiled, X):
+@pytest.mark.parametrize("parallel", [False, True])
+def test_products_with_weighted_rows_of_any_sign(parallel, X):
     d = np.random.default_rng(5).standard_normal(30)
     d[3] = 0
-    gram = SparseGram(sp.csr_array(X), compiled=compiled).row_weighted(d)
+    gram = SparseGram(sp.csr_array(X), parallel=parallel).row_weighted(d)
     V = np.random.default_rng(6).standard_normal((9, 3))
     expected = X.T @ (d[:, None] * (X @ V))
     np.testing.assert_allclose(gram.product(V) * gram.scale, expected, atol=1e-12)

@@ -195,6 +195,6 @@ def _facts(
             "upper bound": certificate.dual_bound,
             "relative gap": certificate.gap,
             "largest residual": certificate.max_residual,
-            "sweeps": certificate.sweeps,
+            "passes over the data": certificate.passes,
         }
     return facts | {"seconds": round(seconds, 3)}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from equipoise.data.assembly import CodedPairs, assemble
 from equipoise.data.rows import BlockSize, RowBlock
-from equipoise.spectral.gram import Sweep, gram_matrix, sweep_rows
+from equipoise.spectral.gram import GramProduct, gram_matrix, multiply_rows
 from equipoise.spectral.norms import column_norms, squared_column_norms
 
 Floats = NDArray[np.float64]
@@ -228,9 +228,9 @@ def row_digests(block: RowBlock) -> NDArray[np.void]:
     return np.frombuffer(b"".join(digests), dtype="V32") if digests else np.empty(0, "V32")
 
 
-def block_product(block: RowBlock, ask: Sweep) -> NDArray[Any]:
+def block_product(block: RowBlock, wanted: GramProduct) -> NDArray[Any]:
     """Return the block's part of the product XᵀXV."""
-    return sweep_rows(block.matrix, ask)
+    return multiply_rows(block.matrix, wanted)
 
 
 def block_gram(block: RowBlock) -> Floats:

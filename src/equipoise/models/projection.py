@@ -30,7 +30,6 @@ from equipoise.models.ranking import Scored
 from equipoise.models.recommender import Recommender
 from equipoise.models.similarity import cosines_to
 from equipoise.spectral.certificate import Certificate, certify, suboptimality
-from equipoise.spectral.eigen import BoundMethod, Eigenpairs
 from equipoise.spectral.gram import DenseGram, Gram
 from equipoise.spectral.lanczos import (
     LANCZOS_ZERO,
@@ -38,6 +37,7 @@ from equipoise.spectral.lanczos import (
     block_width,
     wide_block,
 )
+from equipoise.spectral.lapack import BoundMethod, Eigenpairs
 from equipoise.spectral.solve import (
     SOLVERS,
     Components,
@@ -214,13 +214,13 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
             vectors=self.components_[:n_components].T.astype(np.float64),
             residuals=self.residuals_[:n_components],
             next_value=self._first_left_out(n_components),
-            sweeps=self.certificate_.sweeps,
+            passes=self.certificate_.passes,
             method=self.certificate_.method,
         )
         objective = float(kept.values.sum())
         bound = objective + suboptimality(kept, n_components)
         shorter.certificate_ = certify(
-            kept, objective=objective, bound=bound, scale=1.0, sweeps=kept.sweeps
+            kept, objective=objective, bound=bound, scale=1.0, passes=kept.passes
         )
         shorter.components_ = self.components_[:n_components]
         shorter.eigenvalues_, shorter.residuals_ = kept.values, kept.residuals

@@ -1,4 +1,4 @@
-"""How good is a solution, provably: objective, upper bound from duality, and the gap between.
+"""The certificate of a solution: its objective, an upper bound from duality, and their gap.
 
 Over {0 ⪯ P ⪯ I, tr P ≤ r} the maximum of tr(MP) is at most r·t + Σ_i max(λ_i(M) − t, 0) for any
 t ≥ 0. For orthonormal U with Ritz values θ and residuals R = MU − UΘ, and μ the largest eigenvalue
@@ -17,20 +17,27 @@ import numpy as np
 import scipy.linalg as sl
 
 from equipoise.exceptions import SolverError
-from equipoise.spectral.eigen import BoundMethod, Eigenpairs
-from equipoise.spectral.tall import Floats
+from equipoise.spectral.lapack import BoundMethod, Eigenpairs
+from equipoise.spectral.matmul import Floats
+
+# The two are sums of the same eigenvalues, so they may differ by rounding only. A sum of thousands
+# of terms errs by less than this share of their total.
+_ROUNDING = 1e-9
+
+# Doublings of t before `bound_by_cholesky` gives up: 2^60 rounding errors exceed any eigenvalue.
+_ATTEMPTS = 60
 
 _HOW: dict[BoundMethod, str] = {
     "lapack": "the next eigenvalue, by LAPACK on the whole matrix",
     "lanczos": "the next Ritz value plus its residual: an estimate, not a proof "
     "(model.certify(X) gives one)",
-    "cholesky": "a Cholesky factorisation of tI − M on the complement: rigorous up to rounding",
+    "cholesky": "a Cholesky factorization of tI − M on the complement: rigorous up to rounding",
 }
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is known about the optimality of a fit, in the units of the data.
+    """How close a fit is to the optimum, in the units of the data.
 
     Attributes
     ----------
@@ -44,10 +51,10 @@ class Certificate:
         Largest ‖M u − θ u‖ relative to the largest eigenvalue, measured in float64.
     orthogonality : float
         Largest entry of |UᵀU − I|.
-    sweeps : int
-        Reads of the data that the fit took.
+    passes : int
+        Passes over the data that the fit took.
     method : {"lapack", "lanczos", "cholesky"}
-        How the bound was had; see `how`.
+        How the bound was obtained; see `how`.
     """
 
     objective: float
@@ -55,12 +62,12 @@ class Certificate:
     gap: float
     max_residual: float
     orthogonality: float
-    sweeps: int
+    passes: int
     method: BoundMethod
 
     @property
     def how(self) -> str:
-        """How the bound was had, in words."""
+        """How the bound was obtained, in words."""
         return _HOW[self.method]
 
     def __str__(self) -> str:
@@ -70,23 +77,23 @@ class Certificate:
             f"relative gap    {self.gap:.1e}\n"
             f"max residual    {self.max_residual:.1e}\n"
             f"orthogonality   {self.orthogonality:.1e}\n"
-            f"sweeps          {self.sweeps}\n"
-            f"bound had by    {self.how}"
+            f"passes          {self.passes}\n"
+            f"bound from      {self.how}"
         )
 
 
 def suboptimality(pairs: Eigenpairs, rank: int) -> float:
     """Largest amount by which Σθ can fall short of the optimum at this rank."""
-    unit = float(pairs.values[0])  # what follows is squared: in any other unit it may overflow
+    unit = float(pairs.values[0])  # squares below could overflow in other units
     theta, residuals = pairs.values / unit, pairs.residuals / unit
     missing = rank - len(theta)
-    # residuals below rounding are no smaller than it
+    # measured residuals are not more accurate than rounding
     squared = max(float(residuals @ residuals), np.finfo(np.float64).eps ** 2)
     mu = pairs.next_value / unit
-    if not np.isfinite(mu):  # nothing is left out
+    if not np.isfinite(mu):  # there is no other eigenvalue
         return 0.0
-    # the minimum over t lies where the count of θ below t balances the residual term, or at a
-    # kink; every t above μ is a valid bound, so a handful of candidates is enough
+    # every t above μ gives a valid bound. The minimum is where the number of θ below t balances the
+    # residual term, or at a kink (some θ, or 0)
     below = np.arange(1, rank + 1)
     candidates = np.concatenate([mu + np.sqrt(squared / below), theta, [0.0]])
     candidates = candidates[(candidates > mu) & (candidates >= 0)]
@@ -96,7 +103,7 @@ def suboptimality(pairs: Eigenpairs, rank: int) -> float:
 
 
 def certify(
-    pairs: Eigenpairs, *, objective: float, bound: float, scale: float, sweeps: int
+    pairs: Eigenpairs, *, objective: float, bound: float, scale: float, passes: int
 ) -> Certificate:
     """Certificate of a solution.
 
@@ -107,16 +114,15 @@ def certify(
     objective, bound : float
         tr(MP) and its upper bound, in the operator's units.
     scale : float
-        Values in the user's units are `scale` times those of the operator.
-    sweeps : int
-        Reads of the data in all.
+        Values in the units of the data are `scale` times those of the operator.
+    passes : int
+        Passes over the data in total.
     """
     overlap = pairs.vectors.T @ pairs.vectors
-    # the two are sums of the same eigenvalues: they may differ by rounding, not by more
-    if bound < objective - 1e-9 * float(np.abs(pairs.values).sum()):
+    if bound < objective - _ROUNDING * float(np.abs(pairs.values).sum()):
         raise SolverError(
             f"the solution ({objective:.12g}) exceeds its own upper bound ({bound:.12g}): the "
-            "eigen-solver missed a component. Refit with another random_state or solver='dense'."
+            "eigensolver missed a component. Refit with another random_state or solver='dense'."
         )
     bound = max(bound, objective)
     return Certificate(
@@ -125,16 +131,16 @@ def certify(
         gap=(bound - objective) / abs(objective),
         max_residual=pairs.max_residual,
         orthogonality=float(np.abs(overlap - np.eye(len(overlap))).max()),
-        sweeps=sweeps,
+        passes=passes,
         method=pairs.method,
     )
 
 
 def bound_by_cholesky(M: Floats, pairs: Eigenpairs) -> Eigenpairs:
-    """Replace the estimate of the next eigenvalue by one that a factorisation proves.
+    """Replace the estimate of the next eigenvalue by an upper bound that a factorization proves.
 
     tI − M on the complement of U is positive definite exactly if t exceeds the largest eigenvalue
-    there; t is raised from LAPACK's value for it until the factorisation succeeds.
+    there. t starts at LAPACK's value for it and is raised until the factorization succeeds.
     """
     U = pairs.vectors
     outside = M - U @ (U.T @ M)
@@ -144,7 +150,7 @@ def bound_by_cholesky(M: Floats, pairs: Eigenpairs) -> Eigenpairs:
     unit = float(pairs.values[0])
     step = max(pairs.max_residual, size * np.finfo(np.float64).eps) * unit
     start = float(sl.eigvalsh(outside, subset_by_index=[size - 1, size - 1])[0])
-    for attempt in range(60):
+    for attempt in range(_ATTEMPTS):
         t = start + step * 2.0**attempt
         try:
             sl.cholesky(t * np.eye(size) - outside, overwrite_a=True, check_finite=False)
@@ -152,6 +158,6 @@ def bound_by_cholesky(M: Floats, pairs: Eigenpairs) -> Eigenpairs:
             continue
         return replace(pairs, next_value=t, method="cholesky")
     raise SolverError(
-        f"no factorisation of tI − M succeeded up to t = {t:.3g}: the components are too far "
-        "from eigenvectors for a proof. Refit with a smaller tol."
+        f"no Cholesky factorization of tI − M succeeded up to t = {t:.3g}: the components are too "
+        "far from eigenvectors for a proof. Refit with a smaller tol."
     )

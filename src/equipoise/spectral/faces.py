@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg as sl
 
-from equipoise.spectral.tall import Floats
+from equipoise.spectral.matmul import Floats
 
 # An eigenvalue of W within this distance of 0 or 1 is 0 or 1: the last solution of the small
 # problem is accurate to about 1e-13, and what moves between is of order one.

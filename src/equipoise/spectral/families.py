@@ -12,10 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from equipoise.spectral import tall
-from equipoise.spectral.eigen import Operator
+from equipoise.spectral import matmul
 from equipoise.spectral.gram import DenseGram, Gram, SparseGram
-from equipoise.spectral.tall import Block, Floats
+from equipoise.spectral.lapack import Operator
+from equipoise.spectral.matmul import Block, Floats
 
 
 class Family(Protocol):
@@ -104,7 +104,7 @@ class ItemFamily:
 
     def compress(self, V: Floats, image: Floats) -> Floats:
         """Return VᵀA_gV."""
-        products = [tall.inner(V, self.S[:, g, None] * image) for g in range(self.k)]
+        products = [matmul.inner(V, self.S[:, g, None] * image) for g in range(self.k)]
         return _symmetric(np.stack(products))
 
 
@@ -320,11 +320,11 @@ class _MatrixOperator:
     working_dtype = np.dtype(np.float64)
 
     def __init__(self, M: Floats) -> None:
-        self.M, self.size, self.sweeps, self.scale = M, len(M), 0, 1.0
+        self.M, self.size, self.passes, self.scale = M, len(M), 0, 1.0
 
     def __call__(self, V: Block) -> Block:
         """Return MV."""
-        self.sweeps += 1
+        self.passes += 1
         product: Block = self.M @ V
         return product
 
@@ -337,7 +337,7 @@ class _WeightedOperator:
     """½(DG + GD) / scale for a Gram operator G and weights of any sign."""
 
     def __init__(self, gram: Gram, weights: Floats) -> None:
-        self.gram, self.size, self.sweeps = gram, gram.n_items, 0
+        self.gram, self.size, self.passes = gram, gram.n_items, 0
         self.largest = max(float(np.abs(weights).max()), np.finfo(np.float64).tiny)
         self.weights = weights / self.largest
         self.scale = self.largest * gram.scale
@@ -350,7 +350,7 @@ class _WeightedOperator:
 
     def __call__(self, V: Block) -> Block:
         """Return the product: one pass over the data."""
-        self.sweeps += 1
+        self.passes += 1
         product: Block = self._product(V)
         return product
 
@@ -369,9 +369,9 @@ class LowRankOperator:
         self.size, self.scale = operator.size, operator.scale
 
     @property
-    def sweeps(self) -> int:
+    def passes(self) -> int:
         """Passes over the data so far."""
-        return self.operator.sweeps
+        return self.operator.passes
 
     @property
     def working_dtype(self) -> np.dtype[Any]:
@@ -398,9 +398,9 @@ class DeflatedOperator:
         self.size, self.scale = operator.size, operator.scale
 
     @property
-    def sweeps(self) -> int:
+    def passes(self) -> int:
         """Passes over the data so far."""
-        return self.operator.sweeps
+        return self.operator.passes
 
     @property
     def working_dtype(self) -> np.dtype[Any]:

@@ -1,8 +1,8 @@
-"""G(V) = XᵀXV: the one question that the solver asks the data.
+"""Gram operators: the product XᵀXV is the only way in which the solver reads the data.
 
-Whoever answers it (a sparse matrix in memory, a dense Gram matrix, a file, a cluster) can be
-fitted. All answer in units of `scale`, the largest squared column norm of X, so that float32
-arithmetic neither overflows nor underflows whatever units the user counts in.
+Any data with this product can be fitted: a sparse matrix in memory, a dense Gram matrix, blocks on
+disk or on a cluster. Products are in units of `scale`, the largest squared column norm of X:
+float32 arithmetic then neither overflows nor underflows, whatever the units of the data.
 """
 
 from __future__ import annotations
@@ -10,47 +10,48 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from equipoise.memory import require
-from equipoise.spectral import tall
+from equipoise.spectral import matmul
+from equipoise.spectral.matmul import Block, Floats
 from equipoise.spectral.norms import squared_column_norms
-from equipoise.spectral.tall import Block, Floats
 
 Product = Callable[[Block], Block]
+GramMethod = Literal["blas", "scipy", "parallel"]
 
-# A compiled sweep wins from about this many interactions; below, loading the compiler costs
-# more than a whole fit with SciPy's products.
-COMPILED_FROM = 300_000
+# Interactions from which the parallel loops (numba) are used. Below, SciPy's products finish a
+# whole fit in less time than it takes to load numba (most of a second), so small data keep them.
+PARALLEL_FROM = 300_000
 
-# Rows densified at a time when BLAS accumulates the Gram matrix: at most this many bytes.
+# Rows are made dense in pieces of at most this many bytes when BLAS adds up the Gram matrix: large
+# enough for BLAS to be efficient, small compared with the memory of any machine.
 _DENSE_BLOCK_BYTES = 64 * 2**20
 
 # Dense items × items matrices of float64 held at once: XᵀX, the same in units of its scale, and M.
 # EASE holds XᵀX and a sparse product of up to 1.5 of them, later the inverse and its weights.
 _DENSE_MATRICES = 3
 
-# Multiply-adds a second when XᵀX is formed, as ratios that matter: one BLAS thread on dense
-# blocks of users, SciPy's sparse product, the compiled loop on two cores.
-_BLAS_RATE, _SCIPY_RATE, _LOOP_RATE = 2.9e10, 1.5e8, 5.0e8
+# Multiply-adds per second when XᵀX is formed, measured on two cores; only their ratios matter.
+_RATES: dict[GramMethod, float] = {"blas": 2.9e10, "scipy": 1.5e8, "parallel": 5.0e8}
 
 
 class Gram(ABC):
-    """Answers products with XᵀX / scale.
+    """Products with XᵀX / scale.
 
     Attributes
     ----------
     n_items : int
         Number of columns of X.
     squared_norms : ndarray of shape (n_items,)
-        The diagonal of XᵀX, in the user's units, float64.
+        The diagonal of XᵀX, in the units of the data, float64.
     scale : float
-        The largest of them: the unit in which products are answered.
+        The largest of them: the unit of the products.
     working_dtype : numpy.dtype
-        The precision in which the iteration is fast; the last sweep is always float64.
+        The precision in which the iteration is fast. The last pass is always in float64.
     """
 
     # Whether reading the data costs more than the arithmetic on them
@@ -65,67 +66,40 @@ class Gram(ABC):
     def product(self, V: Block) -> Block:
         """Return XᵀXV / scale in V's dtype."""
 
+    @abstractmethod
     def weighted_product(self, weights: Floats) -> Product:
-        """Return V ↦ ½(w∘XᵀXV + XᵀX(w∘V)) / scale, one read of the data per call."""
-
-        def product(V: Block) -> Block:
-            w = weights.astype(V.dtype)[:, None]
-            width = V.shape[1]
-            both = self.product(np.hstack([V, w * V]))
-            return (w * both[:, :width] + both[:, width:]) / 2
-
-        return product
+        """Return V ↦ ½(w∘XᵀXV + XᵀX(w∘V)) / scale, one pass over the data per call."""
 
 
 class SparseGram(Gram):
-    """XᵀX of a sparse matrix in memory, never formed.
+    """XᵀX of a sparse matrix in memory; the product is computed without forming XᵀX.
 
     Parameters
     ----------
     X : csr_array of shape (n_users, n_items)
         Non-negative, canonical.
-    compiled : bool, optional
-        Use the fused kernels instead of SciPy's products. By default from
-        `COMPILED_FROM` interactions on.
+    parallel : bool, optional
+        Use the parallel loops instead of SciPy's products. By default from
+        `PARALLEL_FROM` interactions on.
     """
 
-    def __init__(self, X: sp.csr_array, *, compiled: bool | None = None) -> None:
+    def __init__(self, X: sp.csr_array, *, parallel: bool | None = None) -> None:
         self.X = X
         self.n_items = X.shape[1]
         self.row_weights: Floats | None = None
         self.squared_norms = squared_column_norms(X)
         self.scale = self._unit = float(self.squared_norms.max())
-        self.compiled = X.nnz >= COMPILED_FROM if compiled is None else compiled
-        self.working_dtype = np.dtype(np.float32 if self.compiled else np.float64)
+        self.parallel = X.nnz >= PARALLEL_FROM if parallel is None else parallel
+        self.working_dtype = np.dtype(np.float32 if self.parallel else np.float64)
         self._single: sp.csr_array | None = None
 
     def product(self, V: Block) -> Block:
         """Return XᵀXV / scale in V's dtype."""
-        X, unit = self._matrix(V.dtype)
-        d = None if self.row_weights is None else self.row_weights.astype(V.dtype)
-        if self.compiled:
-            from equipoise.spectral import kernels
-
-            answer = kernels.sweep(X, np.ascontiguousarray(V), row_weights=d)
-        else:
-            answer = X.T @ _rows_weighted(X @ V, d)
-        answer /= unit
-        return answer
+        return self._multiply(V, None)
 
     def weighted_product(self, weights: Floats) -> Product:
-        """Return V ↦ ½(w∘XᵀXV + XᵀX(w∘V)) / scale; the compiled form reads X once."""
-        if not self.compiled or self.row_weights is not None:
-            return super().weighted_product(weights)
-        from equipoise.spectral import kernels
-
-        def product(V: Block) -> Block:
-            X, unit = self._matrix(V.dtype)
-            w = weights.astype(V.dtype)
-            answer = kernels.sweep(X, np.ascontiguousarray(V), w)
-            answer /= unit
-            return answer
-
-        return product
+        """Return V ↦ ½(w∘XᵀXV + XᵀX(w∘V)) / scale, one pass over the data per call."""
+        return lambda V: self._multiply(V, weights.astype(V.dtype))
 
     def row_weighted(self, d: Floats) -> SparseGram:
         """Return the products with Xᵀ diag(d) X, d of any sign; X is not copied.
@@ -138,10 +112,15 @@ class SparseGram(Gram):
         weighted.row_weights, weighted.scale = d / largest, self._unit * largest
         return weighted
 
-    def _matrix(self, dtype: np.dtype[Any]) -> tuple[sp.csr_array, float]:
-        """The matrix to multiply with, and what to divide its Gram products by.
+    def _multiply(self, V: Block, weights: Block | None) -> Block:
+        X, unit = self._matrix(V.dtype)
+        d = None if self.row_weights is None else self.row_weights.astype(V.dtype)
+        return _multiply(X, V, weights, unit, row_weights=d, parallel=self.parallel)
 
-        Float64 takes X as it is, without a copy; float32 a copy that is in units already.
+    def _matrix(self, dtype: np.dtype[Any]) -> tuple[sp.csr_array, float]:
+        """Return the matrix to multiply with, and the divisor of its Gram products.
+
+        Float64 uses X itself, without a copy; float32 a copy that is in units already.
         """
         if dtype == np.float64:
             return self.X, self._unit
@@ -153,12 +132,12 @@ class SparseGram(Gram):
 
 
 class DenseGram(Gram):
-    """XᵀX as a dense m × m matrix: for few items, or many fits on one X.
+    """XᵀX as a dense matrix: for few items, or many fits on one X.
 
     Parameters
     ----------
     C : ndarray of shape (n_items, n_items)
-        XᵀX in the user's units, float64.
+        XᵀX in the units of the data, float64.
     """
 
     def __init__(self, C: Floats) -> None:
@@ -175,7 +154,7 @@ class DenseGram(Gram):
 
     @staticmethod
     def require_memory(n_items: int, purpose: str, advice: str) -> None:
-        """Refuse dense matrices of items × items that this machine has no memory for."""
+        """Refuse dense items × items matrices that exceed the available memory."""
         require(
             _DENSE_MATRICES * 8 * n_items**2,
             f"{purpose} forms dense matrices of {n_items:,} × {n_items:,} items. That",
@@ -184,12 +163,12 @@ class DenseGram(Gram):
 
     @staticmethod
     def seconds(X: sp.csr_array) -> float:
-        """About how long `of` will take: for choosing whether to form XᵀX at all."""
-        return min(_gram_ways(X).values())
+        """Estimate how long `of` takes, to decide whether to form XᵀX at all."""
+        return min(_gram_seconds(X).values())
 
     def product(self, V: Block) -> Block:
         """Return XᵀXV / scale in V's dtype."""
-        return tall.times(self.C.astype(V.dtype, copy=False), V)
+        return matmul.times(self.C.astype(V.dtype, copy=False), V)
 
     def weighted_matrix(self, weights: Floats) -> Floats:
         """Return M / scale = C∘(w_i + w_j)/2."""
@@ -203,32 +182,28 @@ class DenseGram(Gram):
         def product(V: Block) -> Block:
             if V.dtype not in matrices:
                 matrices[V.dtype] = matrices[self.C.dtype].astype(V.dtype)
-            return tall.times(matrices[V.dtype], V)
+            return matmul.times(matrices[V.dtype], V)
 
         return product
 
 
-def _rows_weighted(Y: Block, d: Block | None) -> Block:
-    return Y if d is None else d[:, None] * Y
-
-
-class Sweep(NamedTuple):
-    """One product with XᵀX: the vectors, the weights of M if any, the unit, the loops."""
+class GramProduct(NamedTuple):
+    """One product with XᵀX as it is sent to the blocks: what `multiply_rows` needs besides X."""
 
     V: Block
     weights: Block | None
     scale: float
-    compiled: bool
+    parallel: bool
     threads: int | None
 
 
 class BlockGram(Gram):
-    """XᵀX of blocks of rows, never formed: each product is one sum over the blocks.
+    """XᵀX of blocks of rows: each product is one sum over the blocks, without forming XᵀX.
 
     Parameters
     ----------
     total : callable
-        From a `Sweep` to the sum of `sweep_rows` over all blocks, added in one fixed order.
+        From a `GramProduct` to the sum of `multiply_rows` over all blocks, in one fixed order.
     squared_norms : ndarray of shape (n_items,)
         Of the columns of X.
     nnz : int
@@ -242,7 +217,7 @@ class BlockGram(Gram):
 
     def __init__(
         self,
-        total: Callable[[Sweep], Block],
+        total: Callable[[GramProduct], Block],
         squared_norms: Floats,
         nnz: int,
         *,
@@ -253,104 +228,127 @@ class BlockGram(Gram):
         self.squared_norms = squared_norms
         self.scale = float(squared_norms.max())
         self.threads = threads
-        self.compiled = nnz >= COMPILED_FROM
-        self.working_dtype = np.dtype(np.float32 if self.compiled else np.float64)
+        self.parallel = nnz >= PARALLEL_FROM
+        self.working_dtype = np.dtype(np.float32 if self.parallel else np.float64)
 
     def product(self, V: Block) -> Block:
         """Return XᵀXV / scale in V's dtype: one pass over the data."""
-        return self._sweep(V, None)
+        return self._multiply(V, None)
 
     def weighted_product(self, weights: Floats) -> Product:
         """Return V ↦ ½(w∘XᵀXV + XᵀX(w∘V)) / scale, one pass over the data per call."""
-        return lambda V: self._sweep(V, weights)
+        return lambda V: self._multiply(V, weights.astype(V.dtype))
 
-    def _sweep(self, V: Block, weights: Floats | None) -> Block:
-        w = None if weights is None else weights.astype(V.dtype)
-        return self.total(
-            Sweep(np.ascontiguousarray(V), w, self.scale, self.compiled, self.threads)
-        )
+    def _multiply(self, V: Block, weights: Block | None) -> Block:
+        V = np.ascontiguousarray(V)
+        return self.total(GramProduct(V, weights, self.scale, self.parallel, self.threads))
 
 
-def sweep_rows(X: sp.csr_array, ask: Sweep, row_weights: Floats | None = None) -> Block:
+def multiply_rows(X: sp.csr_array, wanted: GramProduct, row_weights: Floats | None = None) -> Block:
     """Return XᵀXV / scale of some rows, or ½(w∘XᵀXV + XᵀX(w∘V)) / scale with weights.
 
-    With row weights d, of any sign, it is Xᵀ(d∘XV) / scale.
+    With row weights d, of any sign, XᵀX is Xᵀ diag(d) X.
     """
-    X = _in_units(X, ask.V.dtype, ask.scale)
-    if row_weights is not None:
-        if ask.weights is not None:
-            raise NotImplementedError("item weights and row weights in one pass")
-        return _sweep_weighted_rows(X, ask, row_weights.astype(ask.V.dtype))
-    if ask.compiled:
+    V = _read_only(np.ascontiguousarray(wanted.V))
+    X = _in_units(X, V.dtype, wanted.scale)
+    parallel, threads = wanted.parallel, wanted.threads
+    d = None if row_weights is None else _read_only(row_weights.astype(V.dtype))
+    return _multiply(X, V, wanted.weights, 1.0, row_weights=d, parallel=parallel, threads=threads)
+
+
+def _multiply(
+    X: sp.csr_array,
+    V: Block,
+    weights: Block | None,
+    unit: float,
+    *,
+    row_weights: Block | None = None,
+    parallel: bool,
+    threads: int | None = None,
+) -> Block:
+    """Return XᵀXV / unit, or ½(w∘XᵀXV + XᵀX(w∘V)) / unit with weights, in V's dtype.
+
+    With row weights d, XᵀX is Xᵀ diag(d) X.
+    """
+    # the parallel loops take item weights or row weights; both together need twice the columns
+    fused = parallel and row_weights is None
+    if weights is not None and not fused:
+        w, width = weights[:, None], V.shape[1]
+        columns = np.hstack([V, w * V])
+        both = _multiply(
+            X, columns, None, unit, row_weights=row_weights, parallel=parallel, threads=threads
+        )
+        weighted: Block = (w * both[:, :width] + both[:, width:]) / 2
+        return weighted
+    product: Block
+    if parallel:
         from equipoise.spectral import kernels
 
-        V = _read_only(np.ascontiguousarray(ask.V))
-        return kernels.sweep(X, V, ask.weights, threads=ask.threads)
-    if ask.weights is None:
-        plain: Block = X.T @ (X @ ask.V)
-        return plain
-    w, width = ask.weights[:, None], ask.V.shape[1]
-    both = X.T @ (X @ np.hstack([ask.V, w * ask.V]))
-    weighted: Block = (w * both[:, :width] + both[:, width:]) / 2
-    return weighted
-
-
-def _sweep_weighted_rows(X: sp.csr_array, ask: Sweep, d: Block) -> Block:
-    if ask.compiled:
-        from equipoise.spectral import kernels
-
-        V = _read_only(np.ascontiguousarray(ask.V))
-        return kernels.sweep(X, V, row_weights=_read_only(d), threads=ask.threads)
-    product: Block = X.T @ (d[:, None] * (X @ ask.V))
+        V = np.ascontiguousarray(V)
+        product = kernels.gram_product(X, V, weights, row_weights=row_weights, threads=threads)
+    else:
+        scores = X @ V
+        product = X.T @ (scores if row_weights is None else row_weights[:, None] * scores)
+    product /= unit
     return product
 
 
 def _in_units(X: sp.csr_array, dtype: np.dtype[Any], scale: float) -> sp.csr_array:
-    """Divide by √scale: float32 then neither overflows nor underflows. Nothing of it is kept."""
+    """Return X / √scale for one product; the copy is not kept."""
     values = (X.data / np.sqrt(scale)).astype(dtype)
     parts = (_read_only(values), _read_only(X.indices), _read_only(X.indptr))
     return sp.csr_array(parts, shape=X.shape, copy=False)
 
 
 def _read_only(array: Any) -> Any:
-    """Return a read-only view: arrays from the network are, and loops compile for one kind."""
+    """Return a read-only view.
+
+    Arrays from the network are read-only, which is another type for numba. One kind of array for
+    all blocks avoids compiling the loops twice.
+    """
     view = array.view()
     view.flags.writeable = False
     return view
 
 
-def gram_matrix(X: sp.csr_array) -> Floats:
-    """Form XᵀX by the fastest of three methods: BLAS on dense blocks, SciPy, the compiled loop."""
-    ways = _gram_ways(X)
-    return min(ways, key=ways.__getitem__)(X)
+def gram_matrix(X: sp.csr_array, method: GramMethod | None = None) -> Floats:
+    """Form XᵀX, dense, in float64.
 
-
-def _gram_ways(X: sp.csr_array) -> dict[Callable[[sp.csr_array], Floats], float]:
-    """The ways to form XᵀX, and about how many seconds each takes."""
-    entries = np.diff(X.indptr).astype(np.float64)
-    pairs = float(entries @ entries)  # entries of a user, two by two: what sparse products touch
-    ways: dict[Callable[[sp.csr_array], Floats], float] = {
-        _gram_by_blocks: X.shape[0] * float(X.shape[1]) ** 2 / _BLAS_RATE,
-        _gram_by_scipy: pairs / _SCIPY_RATE,
-    }
-    if X.nnz >= COMPILED_FROM:
-        ways[_gram_by_loop] = pairs / _LOOP_RATE
-    return ways
-
-
-def _gram_by_scipy(X: sp.csr_array) -> Floats:
-    wide = X.astype(np.float64, copy=False)
-    C: Floats = (wide.T @ wide).toarray()
-    return C
-
-
-def _gram_by_loop(X: sp.csr_array) -> Floats:
+    Parameters
+    ----------
+    X : csr_array of shape (n_users, n_items)
+        With sorted indices.
+    method : {"blas", "scipy", "parallel"}, optional
+        BLAS on dense pieces of X is fastest for few items, SciPy's sparse product for few
+        interactions, the parallel loop for many. By default the one estimated to be fastest.
+    """
+    seconds = _gram_seconds(X)
+    chosen = min(seconds, key=seconds.__getitem__) if method is None else method
+    if chosen == "blas":
+        return _gram_by_blas(X)
+    if chosen == "scipy":
+        wide = X.astype(np.float64, copy=False)
+        C: Floats = (wide.T @ wide).toarray()
+        return C
     from equipoise.spectral import kernels
 
-    return kernels.gram(X)
+    return kernels.gram_matrix(X)
 
 
-def _gram_by_blocks(X: sp.csr_array) -> Floats:
+def _gram_seconds(X: sp.csr_array) -> dict[GramMethod, float]:
+    """Estimate the seconds that each method takes to form XᵀX."""
+    entries = np.diff(X.indptr).astype(np.float64)
+    pairs = float(entries @ entries)  # pairs of entries in a row: the work of a sparse product
+    work: dict[GramMethod, float] = {
+        "blas": X.shape[0] * float(X.shape[1]) ** 2,
+        "scipy": pairs,
+    }
+    if X.nnz >= PARALLEL_FROM:
+        work["parallel"] = pairs
+    return {method: operations / _RATES[method] for method, operations in work.items()}
+
+
+def _gram_by_blas(X: sp.csr_array) -> Floats:
     n_users, n_items = X.shape
     C = np.zeros((n_items, n_items))
     rows = max(1, _DENSE_BLOCK_BYTES // (8 * n_items))

@@ -1,8 +1,8 @@
-"""The compiled inner loops, for problems large enough to repay the compiler.
+"""Parallel loops over a sparse matrix, compiled by numba on first use.
 
-All read a CSR matrix row by row, once per call, on all threads. Each thread owns a range of
-users with about the same number of interactions and adds into an array of its own, so the
-sum has one fixed order for a given number of threads: same input, same bits.
+Each call reads a CSR matrix once, row by row, in all threads. A thread gets a range of users with
+about the same number of interactions and adds into its own array. The arrays are then added in one
+fixed order: same input, same number of threads, same bits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from equipoise.parallel import compile_loop, in_threads, thread_count
 def _add_gram(
     indptr: Any, indices: Any, data: Any, V: Any, start: int, stop: int, out: Any
 ) -> None:
-    """Add X_tᵀ(X_t V) to out, X_t being the users from start to stop."""
+    """Add X_tᵀ(X_t V) to out, where X_t are the rows of users start to stop."""
     width = V.shape[1]
     y = np.empty(width, V.dtype)
     for user in range(start, stop):
@@ -42,7 +42,7 @@ def _add_gram(
 def _add_row_weighted_gram(
     indptr: Any, indices: Any, data: Any, d: Any, V: Any, start: int, stop: int, out: Any
 ) -> None:
-    """Add X_tᵀ(d_t∘(X_t V)) to out, X_t being the users from start to stop."""
+    """Add X_tᵀ(d_t∘(X_t V)) to out; X_t: rows start to stop."""
     width = V.shape[1]
     y = np.empty(width, V.dtype)
     for user in range(start, stop):
@@ -64,7 +64,7 @@ def _add_row_weighted_gram(
 def _add_weighted_gram(
     indptr: Any, indices: Any, data: Any, half_w: Any, V: Any, start: int, stop: int, out: Any
 ) -> None:
-    """Add ½(w∘X_tᵀ(X_t V) + X_tᵀ(X_t (w∘V))) to out, X_t being the users from start to stop."""
+    """Add ½(w∘X_tᵀ(X_t V) + X_tᵀ(X_t (w∘V))) to out; X_t: rows start to stop."""
     width = V.shape[1]
     y = np.empty(width, V.dtype)
     y_weighted = np.empty(width, V.dtype)
@@ -91,11 +91,11 @@ def _add_weighted_gram(
 def _add_gram_rows(
     indptr: Any, indices: Any, data: Any, starts: Any, users: Any, values: Any, items: Any, C: Any
 ) -> None:
-    """Add the upper triangle's rows j of XᵀX to C, from j's users and their items ≥ j."""
+    """Add rows j of the upper triangle of XᵀX to C: the users of item j, and their items ≥ j."""
     for j in items:
         row = C[j]
         for s in range(starts[j], starts[j + 1]):
-            x = values[s]
+            x = np.float64(values[s])  # products of float32 values are exact in float64
             p = indptr[users[s] + 1] - 1
             while p >= indptr[users[s]] and indices[p] >= j:
                 row[indices[p]] += x * data[p]
@@ -108,14 +108,14 @@ def _compiled(loop: Callable[..., None], *, fastmath: bool = True) -> Callable[.
 
 
 def user_ranges(indptr: NDArray[Any], parts: int) -> list[tuple[int, int]]:
-    """Cut the users into `parts` ranges with about the same number of interactions."""
+    """Divide the users into `parts` ranges with about the same number of interactions."""
     targets = np.linspace(0, indptr[-1], parts + 1)
     edges = np.searchsorted(indptr, targets).tolist()
     edges[0], edges[-1] = 0, len(indptr) - 1
     return list(pairwise(edges))
 
 
-def sweep(
+def gram_product(
     X: sp.csr_array,
     V: NDArray[Any],
     weights: NDArray[Any] | None = None,
@@ -123,20 +123,20 @@ def sweep(
     row_weights: NDArray[Any] | None = None,
     threads: int | None = None,
 ) -> NDArray[Any]:
-    """One read of X: XᵀXV, ½(w∘XᵀXV + XᵀX(w∘V)) with weights, Xᵀ(d∘XV) with row weights.
+    """Return XᵀXV, ½(w∘XᵀXV + XᵀX(w∘V)) with weights, or Xᵀ(d∘XV) with row weights, in one pass.
 
     Parameters
     ----------
     X : csr_array of shape (n_users, n_items)
         The data.
     V : ndarray of shape (n_items, width)
-        C order; the arithmetic is done in its dtype.
+        In C order; its dtype is that of the arithmetic.
     weights : ndarray of shape (n_items,), optional
         w, in V's dtype; not together with row weights.
     row_weights : ndarray of shape (n_users,), optional
         d, of any sign, in V's dtype.
     threads : int, optional
-        All cores by default. The order of the sum, and so its last bits, depends on it.
+        All cores by default. The last bits of the result depend on it.
     """
     if row_weights is not None:
         loop, operands = _compiled(_add_row_weighted_gram), [row_weights, V]
@@ -154,15 +154,15 @@ def sweep(
     total, *others = in_threads(run, len(ranges))
     for other in others:
         total += other
-    answer: NDArray[Any] = total
-    return answer
+    product: NDArray[Any] = total
+    return product
 
 
-def gram(X: sp.csr_array) -> NDArray[np.float64]:
-    """Return the dense C = XᵀX of a CSR matrix with sorted indices, accumulated in float64."""
+def gram_matrix(X: sp.csr_array) -> NDArray[np.float64]:
+    """Return XᵀX of a CSR matrix with sorted indices, dense, accumulated in float64."""
     by_item = X.tocsc()
     n_items, threads = X.shape[1], thread_count()
-    # heavy items first, dealt out in turn, so that the threads end together
+    # every thread gets items of all sizes, popular ones first, to balance the work
     order = np.argsort(-np.diff(by_item.indptr), kind="stable")
     C = np.zeros((n_items, n_items))
     loop = _compiled(_add_gram_rows, fastmath=False)

@@ -1,7 +1,7 @@
 """A block Krylov basis with thick restart: M Q = Q T + N B Eᵀ.
 
-Q is orthonormal, T = QᵀMQ the projected matrix (float64 whatever the precision of Q), N the block
-that comes next and B its coupling to the last block of Q (E picks that block's columns).
+Q is orthonormal, T = QᵀMQ is the projected matrix (always float64), N is the next block and B its
+coupling to the last block of Q (E selects the columns of that block).
 """
 
 from __future__ import annotations
@@ -10,9 +10,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from equipoise.spectral import tall
+from equipoise.spectral import matmul
 from equipoise.spectral.lapack import largest_eigenpairs, orthonormalize
-from equipoise.spectral.tall import Block, Floats
+from equipoise.spectral.matmul import Block, Floats
+
+# Largest overlap of a new block with the basis: about 100 rounding errors of float32, and 5,000 of
+# float64. The final Rayleigh–Ritz step accounts for what remains.
+_OVERLAP_FLOAT32, _OVERLAP_FLOAT64 = 1e-5, 1e-12
+
+# A direction shorter than this many rounding errors of the operator's scale is rounding, not
+# signal.
+_ALIVE = 10
 
 
 class KrylovBasis:
@@ -21,9 +29,9 @@ class KrylovBasis:
     Parameters
     ----------
     start : ndarray of shape (size, width)
-        Spans the first block; its dtype is that of the run.
+        Spans the first block; all computations use its dtype.
     capacity : int
-        Columns at which the basis must be restarted.
+        Columns at which the basis is restarted.
     rng : numpy.random.Generator
         Draws new directions where the Krylov space is exhausted (low-rank data).
     """
@@ -40,21 +48,21 @@ class KrylovBasis:
         self.k = 0
         self.last_width = 0
         self.scale = 0.0
-        # how far from orthogonal a new block may be to the basis
-        self._tolerated = 1e-5 if start.dtype == np.float32 else 1e-12
+        single = start.dtype == np.float32
+        self._tolerated = _OVERLAP_FLOAT32 if single else _OVERLAP_FLOAT64
 
     @property
     def full(self) -> bool:
-        """No room for another block: restart."""
+        """Whether the next block does not fit, so that a restart is due."""
         return self.k + int(self.next.shape[1]) > self.capacity
 
     @property
     def complete(self) -> bool:
-        """The basis spans the whole space."""
+        """Whether the basis spans the whole space."""
         return self.k >= self.size
 
     def expand(self, apply: Callable[[Block], Block]) -> None:
-        """Take the next block in: one product, one local and one full orthogonalisation."""
+        """Add the next block: one product, one local and one full orthogonalization."""
         start, stop = self.k, self.k + self.next.shape[1]
         self.Q[:, start:stop] = self.next
         W = apply(self.next)
@@ -62,8 +70,8 @@ class KrylovBasis:
         H = np.zeros((stop, stop - start))
         local = max(0, start - self.last_width) if self.last_width else 0
         for low in (local, 0):
-            h = tall.inner(Q[:, low:], W)
-            tall.subtract(W, Q[:, low:], h)
+            h = matmul.inner(Q[:, low:], W)
+            matmul.subtract(W, Q[:, low:], h)
             H[low:] += h
         self._project(H, start, stop)
         self.last_width, self.k = stop - start, stop
@@ -77,35 +85,35 @@ class KrylovBasis:
         self.scale = max(self.scale, float(np.abs(H).max()))
 
     def _follow(self, W: Block, removed: float) -> None:
-        """Make the next block and its coupling from what is left of the product.
+        """Compute the next block and its coupling from the orthogonalized product W.
 
-        Taking parts of size `removed` out of W leaves rounding errors of their size and of W's own
-        in it, which grow as W's shortest direction is stretched to unit length; only where they
-        could matter is the next block compared with the whole basis once more.
+        Subtracting parts of size `removed` leaves rounding errors in W. They grow when the
+        shortest direction of W is scaled to unit length. Only where they could exceed the
+        tolerated overlap is the next block orthogonalized once more.
         """
         Q = self.Q[:, : self.k]
-        spread, Y = np.linalg.eigh(tall.inner(W, W).astype(np.float64))
+        spread, Y = np.linalg.eigh(matmul.inner(W, W).astype(np.float64))
         norms = np.sqrt(np.maximum(spread, 0.0))
-        alive = norms > 10 * np.finfo(W.dtype).eps * self.scale
+        alive = norms > _ALIVE * np.finfo(W.dtype).eps * self.scale
         if not alive.all():
             self._refill(W, Y[:, alive] / norms[alive])
             return
         N, B = orthonormalize(W)
         rounding = np.finfo(W.dtype).eps * max(removed, float(norms.max()))
         if rounding > self._tolerated / 10 * norms.min():
-            overlap = tall.inner(Q, N)
+            overlap = matmul.inner(Q, N)
             if np.abs(overlap).max() > self._tolerated:
-                tall.subtract(N, Q, overlap)
+                matmul.subtract(N, Q, overlap)
                 N, R = orthonormalize(N)
                 B = R @ B
         room = self.size - self.k
-        if N.shape[1] > room:  # the last block of a small space
+        if N.shape[1] > room:  # the last block of a small space is narrower
             self._refill(W, Y[:, -room:] / norms[-room:])
             return
         self.next, self.coupling = N, B
 
     def _refill(self, W: Block, alive: Floats) -> None:
-        """The Krylov space broke down: keep the living directions, go on with random ones."""
+        """Replace vanished directions of the next block by random ones (Krylov breakdown)."""
         Q = self.Q[:, : self.k]
         kept = W @ alive.astype(W.dtype)
         count = min(self.width, self.size - self.k)
@@ -126,7 +134,7 @@ class KrylovBasis:
         return values, S
 
     def residuals(self, S: Floats) -> Floats:
-        """‖M v − θ v‖ of the Ritz vectors v = Q s, from the coupling alone."""
+        """‖M v − θ v‖ of the Ritz vectors v = Q s, computed from the coupling."""
         if self.complete:
             return np.zeros(S.shape[1])
         last: Floats = np.linalg.norm(self.coupling @ S[self.k - self.last_width :], axis=0)
@@ -134,12 +142,12 @@ class KrylovBasis:
 
     def vectors(self, S: Floats) -> Block:
         """The Ritz vectors Q S."""
-        return tall.times(self.Q[:, : self.k], S)
+        return matmul.times(self.Q[:, : self.k], S)
 
     def restart(self, values: Floats, S: Floats, keep: int) -> None:
-        """Shrink the basis to its best `keep` Ritz vectors.
+        """Reduce the basis to its `keep` best Ritz vectors.
 
-        The next block stays; its coupling to all of them comes from the projection in `expand`.
+        The next block stays; `expand` computes its coupling to all of them.
         """
         keep = min(keep, S.shape[1], max(1, self.capacity - 2 * self.width))
         self.Q[:, :keep] = self.vectors(S[:, :keep])

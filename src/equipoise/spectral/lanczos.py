@@ -1,8 +1,7 @@
-"""Thick-restart block Lanczos with a probe for copies of repeated eigenvalues it may have missed.
+"""Thick-restart block Lanczos with a check for missed copies of repeated eigenvalues.
 
-The iteration runs in the operator's working precision, float32 for large data where the tolerance
-allows it; a Rayleigh–Ritz step in float64 always ends it, so that the values and residuals returned
-are true ones.
+The iteration uses the operator's working precision: float32 for large data if the tolerance allows
+it. The last step is always Rayleigh–Ritz in float64, which gives true values and residuals.
 """
 
 from __future__ import annotations
@@ -14,20 +13,25 @@ import numpy as np
 
 from equipoise.exceptions import SolverError
 from equipoise.progress import Progress
-from equipoise.spectral.eigen import Eigenpairs, Operator, keep_positive, rayleigh_ritz
 from equipoise.spectral.krylov import KrylovBasis
-from equipoise.spectral.tall import Block, Floats
+from equipoise.spectral.lapack import Eigenpairs, Operator, keep_positive, rayleigh_ritz
+from equipoise.spectral.matmul import Block, Floats
 
-# Relative to the largest, an eigenvalue below this is rounding, not signal: float32 vectors carry
-# about 1e-6 of the leading directions, whose Rayleigh quotient is the square of that.
+# An eigenvalue below this share of the largest is rounding, not signal: float32 vectors contain
+# about 1e-6 of the leading directions, which adds the square of that, 1e-12, to their Rayleigh
+# quotients.
 LANCZOS_ZERO = 1e-10
 
-# Float32 products leave residuals of about this size; for a smaller tolerance the iteration is in
-# float64 from its start: to begin it with what float32 has found would take blocks of full rank.
-_FLOAT32_FLOOR = 8e-7
+# Float32 products leave residuals of about this size. For a smaller tolerance the whole iteration
+# is in float64: starting it from float32 vectors would need blocks as wide as the rank.
+_FLOAT32_RESIDUAL = 8e-7
 
-# The probe for missed copies of a repeated eigenvalue: a block of this width, so many sweeps.
-_PROBE_WIDTH, _PROBE_SWEEPS = 8, 6
+# The check for missed copies of a repeated eigenvalue: block width and passes. A missed copy of a
+# leading eigenvalue dominates the rest of the spectrum, so a few passes are enough to see it.
+_PROBE_WIDTH, _PROBE_PASSES = 8, 6
+
+# Ritz values within this many tolerances of each other may be copies of one eigenvalue.
+_COPIES_WITHIN = 10
 
 
 def lanczos_eigenpairs(
@@ -38,7 +42,7 @@ def lanczos_eigenpairs(
     rng: np.random.Generator,
     start: Block | None = None,
     block: int | None = None,
-    max_sweeps: int = 500,
+    max_passes: int = 500,
     progress: Progress | None = None,
 ) -> Eigenpairs:
     """Leading eigenpairs by thick-restart block Lanczos.
@@ -46,7 +50,7 @@ def lanczos_eigenpairs(
     Parameters
     ----------
     operator : Operator
-        M, by its products.
+        Products with M.
     rank : int
         How many eigenpairs, at most the operator's size.
     tol : float
@@ -54,23 +58,23 @@ def lanczos_eigenpairs(
     rng : numpy.random.Generator
         Draws the first block.
     start : ndarray of shape (size, any), optional
-        Vectors near the wanted ones, e.g. the solution for a near-by γ.
+        Vectors near the solution, e.g. the solution for a similar γ.
     block : int, optional
-        Vectors a sweep; wider blocks need fewer sweeps and more arithmetic.
-    max_sweeps : int
-        After so many reads of the data, give up.
+        Vectors per pass; wider blocks need fewer passes and more arithmetic.
+    max_passes : int
+        Stop after this many passes over the data.
     progress : Progress, optional
         Gets a note after each convergence check.
 
     Raises
     ------
     SolverError
-        If `tol` is not reached within `max_sweeps`.
+        If `tol` is not reached within `max_passes`.
     """
-    first = operator.sweeps
+    first = operator.passes
     width = block or block_width(rank)
-    dtype = operator.working_dtype if tol >= _FLOAT32_FLOOR else np.dtype(np.float64)
-    search = _Search(operator, rank, rng, width, first + max_sweeps, progress)
+    dtype = operator.working_dtype if tol >= _FLOAT32_RESIDUAL else np.dtype(np.float64)
+    search = _Search(operator, rank, rng, width, first + max_passes, progress)
     ritz = search.run(dtype, tol, start)
     ritz = search.complete(ritz, dtype, tol, always=start is not None)
     found = rayleigh_ritz(operator, ritz.vectors, ritz.next_value)
@@ -79,34 +83,33 @@ def lanczos_eigenpairs(
         found = rayleigh_ritz(operator, ritz.vectors, ritz.next_value)
     if (left := _relative(found, ritz.scale)) > tol:
         raise SolverError(
-            f"the eigen-solver stopped at residual {left:.1e} after "
-            f"{operator.sweeps - first} sweeps, above tol={tol:.1e}. "
-            "Raise tol, or lower n_components."
+            f"the eigensolver stopped at residual {left:.1e} after {operator.passes - first} "
+            f"passes over the data, above tol={tol:.1e}. Raise tol, or lower n_components."
         )
-    return keep_positive(replace(found, sweeps=operator.sweeps - first), LANCZOS_ZERO)
+    return keep_positive(replace(found, passes=operator.passes - first), LANCZOS_ZERO)
 
 
 def block_width(rank: int) -> int:
-    """Vectors a sweep: wider blocks need fewer sweeps and more arithmetic.
+    """Vectors per pass: wider blocks need fewer passes and more arithmetic.
 
-    A power of two, for which the compiled loops have no remainders: with 12 or 24 vectors a sweep
-    takes longer than with 16 or 32.
+    Powers of two suit the vector instructions of the parallel loops: a pass with 12 or 24 vectors
+    takes longer than one with 16 or 32.
     """
     return 8 if rank < 64 else 16 if rank < 256 else 32
 
 
 def wide_block(rank: int) -> int:
-    """Vectors a sweep where reading the data is what costs: as many as are wanted, at least 32.
+    """Vectors per pass where reading the data dominates: the rank, and at least 32.
 
-    A third to a half of the sweeps of `block_width`, for twice its arithmetic. Still wider blocks
-    save few sweeps more: they widen what is sent round, and the basis, in proportion.
+    This takes a third to a half of the passes of `block_width`, for twice the arithmetic. Wider
+    blocks save few more passes, and the vectors sent and the basis grow in proportion.
     """
     return max(32, rank)
 
 
 @dataclass(frozen=True)
 class _Ritz:
-    """What one Lanczos run found, in working precision."""
+    """Ritz pairs of one Lanczos run, in working precision."""
 
     values: Floats
     vectors: Block
@@ -115,7 +118,7 @@ class _Ritz:
 
 
 class _Search:
-    """One search: the operator, what is wanted, and what it may cost."""
+    """One search for the leading eigenpairs, up to a last pass over the data."""
 
     def __init__(
         self,
@@ -123,18 +126,18 @@ class _Search:
         rank: int,
         rng: np.random.Generator,
         width: int,
-        last_sweep: int,
+        last_pass: int,
         progress: Progress | None,
     ) -> None:
         self.operator = operator
         self.rank = rank
         self.rng = rng
         self.width = width
-        self.last_sweep = last_sweep
+        self.last_pass = last_pass
         self.progress = progress
 
     def run(self, dtype: np.dtype[Any], tol: float, start: Block | None) -> _Ritz:
-        """Expand, look, restart, until the wanted pairs have converged or sweeps run out."""
+        """Expand, check and restart until the wanted pairs converge or no passes are left."""
         rank = self.rank
         first = self._first_block(dtype, start)
         width = first.shape[1]
@@ -144,7 +147,7 @@ class _Search:
         while True:
             basis.expand(self.operator)
             columns += basis.last_width
-            exhausted = self.operator.sweeps >= self.last_sweep
+            exhausted = self.operator.passes >= self.last_pass
             if not (basis.full or basis.complete or exhausted or pace.due(columns)):
                 continue
             values, S = basis.ritz(rank + width)
@@ -152,7 +155,7 @@ class _Search:
             wanted = residuals[: min(rank, len(values))]
             relative = float(wanted.max() / basis.scale)
             if self.progress is not None:
-                passes = self.operator.sweeps
+                passes = self.operator.passes
                 self.progress.note(
                     f"{passes} passes over the data, residual {relative:.1e} (target {tol:.0e})"
                 )
@@ -164,10 +167,10 @@ class _Search:
                 basis.restart(values, S, rank + max(width, rank // 4))
 
     def _first_block(self, dtype: np.dtype[Any], start: Block | None) -> Block:
-        """Random vectors, beside those given.
+        """Return the given vectors, if any, and random ones.
 
-        Given ones alone may span an invariant subspace that is not the leading one (two audiences
-        with nothing in common): only random vectors have a part in every eigenvector.
+        The given ones alone may span an invariant subspace that is not the leading one (two
+        audiences without common items). Random vectors overlap with every eigenvector.
         """
         size = self.operator.size
         fresh = self.rng.standard_normal((size, min(self.width, size))).astype(dtype)
@@ -176,19 +179,19 @@ class _Search:
         return np.hstack([start.astype(dtype), fresh])[:, :size]
 
     def complete(self, ritz: _Ritz, dtype: np.dtype[Any], tol: float, *, always: bool) -> _Ritz:
-        """Find the copies of a repeated eigenvalue that a block narrower than it can miss.
+        """Find copies of a repeated eigenvalue that a narrow block can miss.
 
-        A random block of width b holds b copies of each eigenvalue, so only runs of b equal
-        Ritz values can hide more. Where there is one, or `always`, the operator with what was
-        found taken out is probed, and whatever beats the smallest found is merged in.
+        A random block of width b finds up to b copies of each eigenvalue, so copies can be missing
+        only where b Ritz values are equal. In that case, or `always`, the deflated operator is
+        searched for larger eigenvalues than the smallest found.
         """
-        suspicious = always or _has_run(ritz.values, self.width, 10 * tol * ritz.scale)
+        suspicious = always or _has_run(ritz.values, self.width, _COPIES_WITHIN * tol * ritz.scale)
         room = self.operator.size - len(ritz.values)
         while suspicious and room > 0:
-            if self.operator.sweeps >= self.last_sweep:
+            if self.operator.passes >= self.last_pass:
                 raise SolverError(
-                    "the eigen-solver ran out of sweeps before it could rule out missed copies of "
-                    "a repeated eigenvalue. Lower n_components."
+                    f"the eigensolver used all {self.last_pass} passes over the data before it "
+                    "could rule out missed copies of a repeated eigenvalue. Lower n_components."
                 )
             deflated = _Deflated(self.operator, ritz.vectors)
             best, error = self._probe(deflated, self._random(deflated, room, dtype))
@@ -197,15 +200,15 @@ class _Search:
                 return replace(ritz, next_value=max(ritz.next_value, known))
             missed = min(max(_PROBE_WIDTH, self.rank // 2), room)
             hidden = _Search(
-                deflated, missed, self.rng, _PROBE_WIDTH, self.last_sweep, self.progress
+                deflated, missed, self.rng, _PROBE_WIDTH, self.last_pass, self.progress
             ).run(dtype, tol, self._random(deflated, room, dtype))
             ritz = self._merge(ritz, hidden)
         return ritz
 
     def _probe(self, deflated: _Deflated, start: Block) -> tuple[float, float]:
-        """The largest Ritz value of a few sweeps, and its residual."""
-        basis = KrylovBasis(start, (_PROBE_SWEEPS + 1) * start.shape[1], self.rng)
-        for _ in range(_PROBE_SWEEPS):
+        """The largest Ritz value after a few passes, and its residual."""
+        basis = KrylovBasis(start, (_PROBE_PASSES + 1) * start.shape[1], self.rng)
+        for _ in range(_PROBE_PASSES):
             basis.expand(deflated)
             if basis.complete or basis.full:
                 break
@@ -228,9 +231,9 @@ class _Search:
 
 
 def _beyond(values: Floats, residuals: Floats, rank: int) -> float:
-    """An estimate of the next eigenvalue, rather too large: its Ritz value plus the residual.
+    """Estimate the next eigenvalue from above: its Ritz value plus the residual.
 
-    It is no larger than the smallest eigenvalue found, as long as none was missed.
+    It is at most the smallest eigenvalue found, unless one was missed.
     """
     if len(values) <= rank:
         return -np.inf
@@ -238,12 +241,16 @@ def _beyond(values: Floats, residuals: Floats, rank: int) -> float:
 
 
 def basis_columns(rank: int, width: int) -> int:
-    """Columns of the basis before a restart: less often, where a restart keeps many."""
+    """Columns of the basis before a restart.
+
+    At high ranks the basis is smaller relative to the rank: its memory and the small eigenproblem,
+    which grows with the cube of its size, dominate there.
+    """
     return 2 * rank + 6 * width if rank >= 64 else 3 * rank + 8 * width
 
 
 class _Deflated:
-    """The operator on the complement of vectors that were found already."""
+    """The operator restricted to the complement of the vectors already found."""
 
     def __init__(self, operator: Operator, found: Block) -> None:
         self.operator = operator
@@ -252,8 +259,8 @@ class _Deflated:
         self.working_dtype = operator.working_dtype
 
     @property
-    def sweeps(self) -> int:
-        return self.operator.sweeps
+    def passes(self) -> int:
+        return self.operator.passes
 
     def project(self, V: Block) -> Block:
         U = self.found.astype(V.dtype, copy=False)
@@ -265,40 +272,41 @@ class _Deflated:
 
 
 class _Pace:
-    """When to look whether the pairs have converged: looking costs a small eigenproblem.
+    """When to check convergence. Each check solves a small dense eigenproblem.
 
-    That problem is a quarter of the time of a small fit and dominates at larger ranks, so the
-    next look is put where the residuals, extrapolated log-linearly over the vectors multiplied,
-    should have come near the tolerance; they fall faster towards the end. Blocks as wide as the
-    rank are taken where a sweep costs more than a look: then every sweep is followed by one.
+    Checks after every pass would take a quarter of the time of a small fit, and most of the time at
+    high ranks. The next check is due where the residuals, extrapolated log-linearly, come near the
+    tolerance. Wide blocks are used where a pass costs more than a check: there every pass is
+    checked.
     """
 
     def __init__(self, rank: int, width: int) -> None:
         self.width = width
-        self.every_sweep = width >= max(rank, 32)
-        self.next_look = max(2 * rank, rank + 2 * width)
+        self.every_pass = width >= max(rank, 32)
+        self.next_check = max(2 * rank, rank + 2 * width)
         self.last: tuple[int, float] | None = None
 
     def due(self, columns: int) -> bool:
-        return self.every_sweep or columns >= self.next_look
+        return self.every_pass or columns >= self.next_check
 
     def saw(self, columns: int, relative: float, tol: float) -> None:
         step = 2 * self.width
         if self.last is not None and relative < self.last[1]:
             slope = np.log(self.last[1] / relative) / (columns - self.last[0])
+            # residuals fall faster towards the end: check at three quarters of the way
             step = int(0.75 * np.log(relative / tol) / slope)
-            step = min(max(self.width, step), 16 * self.width)
-        self.next_look = columns + step
+            step = min(max(self.width, step), 16 * self.width)  # the slope may be an outlier
+        self.next_check = columns + step
         self.last = (columns, relative)
 
 
 def _relative(found: Eigenpairs, scale: float) -> float:
-    """The largest residual, by the scale that the iteration measures its own with."""
+    """The largest residual, relative to the scale that the iteration uses."""
     return float(found.residuals.max()) / scale
 
 
 def _has_run(values: Floats, length: int, spread: float) -> bool:
-    """Whether some `length` consecutive values (sorted, largest first) lie within `spread`."""
+    """Whether `length` consecutive values (sorted, largest first) lie within `spread`."""
     positive = values[values > spread]
     if len(positive) < length:
         return False

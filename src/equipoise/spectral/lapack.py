@@ -1,27 +1,155 @@
-"""Small dense factorisations, with the care that tied and nearly dependent vectors need."""
+"""Eigenpairs by LAPACK: of a dense matrix, and of an operator within a small subspace.
+
+All solvers share the rules set here. They return the largest *algebraic* eigenvalues of a
+symmetric, indefinite matrix, only positive ones, and choose the signs of the vectors in one way.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg as sl
 
-from equipoise.spectral import tall
-from equipoise.spectral.tall import Block, Floats
+from equipoise.spectral import matmul
+from equipoise.spectral.matmul import Block, Floats
+
+# `rayleigh_ritz` accepts V without a new basis if no entry of VᵀV − I exceeds this. The condition
+# number of VᵀV is then near 1, and the generalized eigenproblem loses no digits.
+_NEARLY_ORTHONORMAL = 1e-3
+
+# Cholesky QR squares the condition of W. These relative pivots square to 1e-6 and 1e-14, some tens
+# of rounding errors of float32 (1e-7) and float64 (2e-16): smaller ones would be mostly rounding.
+_SAFE_PIVOT_FLOAT32, _SAFE_PIVOT_FLOAT64 = 1e-3, 1e-7
+
+# The sum of a unit vector is at most √size. Below this share of it, the error of the solver (about
+# 1e-6) can change the sign of the sum.
+_NO_CLEAR_SUM = 1e-6
+
+BoundMethod = Literal["lapack", "lanczos", "cholesky"]
+
+
+class Operator(Protocol):
+    """A symmetric matrix M, available only through its products."""
+
+    size: int
+
+    @property
+    def passes(self) -> int:
+        """Passes over the data so far."""
+
+    @property
+    def working_dtype(self) -> np.dtype[Any]:
+        """The precision in which products are fast."""
+
+    def __call__(self, V: Block) -> Block:
+        """Return MV in V's dtype."""
+
+
+@dataclass(frozen=True)
+class Eigenpairs:
+    """The leading eigenpairs of an operator, largest first.
+
+    Attributes
+    ----------
+    values : ndarray of shape (k,)
+        Positive eigenvalues θ; fewer than asked for if there are no more.
+    vectors : ndarray of shape (size, k)
+        Orthonormal U, float64.
+    residuals : ndarray of shape (k,)
+        ‖M u − θ u‖ of each pair, measured in float64.
+    next_value : float
+        An estimate from above of the largest eigenvalue left out (−inf if none is left): the next
+        Ritz value plus its residual.
+    passes : int
+        Passes over the data.
+    method : {"lapack", "lanczos", "cholesky"}
+        How `next_value` was obtained.
+    """
+
+    values: Floats
+    vectors: Floats
+    residuals: Floats
+    next_value: float
+    passes: int
+    method: BoundMethod
+
+    @property
+    def max_residual(self) -> float:
+        """The largest residual relative to the largest eigenvalue."""
+        return float(self.residuals.max() / self.values[0]) if len(self.values) else 0.0
+
+
+def dense_eigenpairs(M: Floats, rank: int) -> Eigenpairs:
+    """Leading eigenpairs of a dense symmetric matrix."""
+    size = M.shape[0]
+    values, vectors = largest_eigenpairs(M, rank + 1)
+    next_value = float(values[rank]) if rank < size else -np.inf
+    values, vectors = values[:rank], vectors[:, :rank]
+    residuals = np.linalg.norm(M @ vectors - vectors * values, axis=0)
+    found = Eigenpairs(values, vectors, residuals, next_value, passes=1, method="lapack")
+    return keep_positive(found, size * np.finfo(np.float64).eps)
+
+
+def rayleigh_ritz(operator: Operator, V: Block, next_value: float = -np.inf) -> Eigenpairs:
+    """The best eigenpairs within the column space of V, in float64, with true residuals.
+
+    V may be only nearly orthonormal, as after an iteration in float32: the small generalized
+    eigenproblem VᵀMV z = θ VᵀV z corrects for that without a new basis.
+    """
+    V = V.astype(np.float64, copy=False)
+    G = matmul.inner(V, V)
+    if np.abs(G - np.eye(len(G))).max() > _NEARLY_ORTHONORMAL:
+        V = orthonormalize(V).Q
+        G = matmul.inner(V, V)
+    W = operator(V).astype(np.float64, copy=False)
+    H = matmul.inner(V, W)
+    values, Z = sl.eigh((H + H.T) / 2, (G + G.T) / 2, check_finite=False)
+    values, Z = values[::-1], np.ascontiguousarray(Z[:, ::-1])
+    U = matmul.times(V, Z)
+    residuals = matmul.residual_norms(W, Z, U, values)
+    return Eigenpairs(values, U, residuals, next_value, operator.passes, "lanczos")
+
+
+def keep_positive(found: Eigenpairs, zero: float) -> Eigenpairs:
+    """Drop eigenvalues of at most `zero` times the largest, and fix the signs."""
+    largest = float(np.abs(found.values).max())
+    count = int(np.count_nonzero(found.values > zero * largest))
+    next_value = found.next_value
+    if count < len(found.values):
+        next_value = max(0.0, float(found.values[count] + found.residuals[count]))
+    return replace(
+        found,
+        values=found.values[:count].copy(),
+        vectors=fix_signs(found.vectors[:, :count]),
+        residuals=found.residuals[:count].copy(),
+        next_value=next_value,
+    )
+
+
+def fix_signs(U: Floats) -> Floats:
+    """Make the sum of every column positive, or its largest entry where the sum vanishes.
+
+    On real data the sum is far from 0; the largest entry alone has near-ties.
+    """
+    sums = U.sum(axis=0)
+    negligible = np.abs(sums) <= _NO_CLEAR_SUM * np.sqrt(U.shape[0])
+    largest = np.take_along_axis(U, np.abs(U).argmax(axis=0)[None, :], axis=0)[0]
+    signs = np.where(np.where(negligible, largest, sums) < 0, -1.0, 1.0)
+    return np.ascontiguousarray(U * signs)
 
 
 def largest_eigenpairs(A: Floats, count: int) -> tuple[Floats, Floats]:
     """The `count` largest eigenvalues of a symmetric matrix, largest first, and their vectors."""
     size = len(A)
     count = min(count, size)
-    if 3 * count < size:
+    if 3 * count < size:  # else computing all pairs (evd) is faster than picking some (evr)
         subset = [size - count, size - 1]
         values, vectors = sl.eigh(A, subset_by_index=subset, driver="evr", check_finite=False)
-        # where nearly all eigenvalues are one, LAPACK may return fewer than it was asked for
+        # LAPACK may return fewer than asked for where nearly all eigenvalues are equal
         if len(values) == count:
             return values[::-1], vectors[:, ::-1]
-    # for many pairs divide and conquer is faster than picking them
     values, vectors = sl.eigh(A, driver="evd", check_finite=False)
     return values[::-1][:count], vectors[:, ::-1][:, :count]
 
@@ -35,11 +163,10 @@ class Orthonormal(NamedTuple):
 
 def orthonormalize(W: Block) -> Orthonormal:
     """Orthonormal basis of W's columns: Cholesky QR twice, Householder where that is unsafe."""
-    # a relative pivot below this squares to less than the Gram matrix can carry
-    safe = 1e-3 if W.dtype == np.float32 else 1e-7
+    safe = _SAFE_PIVOT_FLOAT32 if W.dtype == np.float32 else _SAFE_PIVOT_FLOAT64
     Q, R = W, np.eye(W.shape[1])
     for _ in range(2):
-        G = tall.inner(Q, Q).astype(np.float64)
+        G = matmul.inner(Q, Q).astype(np.float64)
         norms = np.sqrt(np.maximum(G.diagonal(), np.finfo(np.float64).tiny))
         try:
             L = np.linalg.cholesky(G / np.outer(norms, norms)).T * norms
@@ -48,7 +175,7 @@ def orthonormalize(W: Block) -> Orthonormal:
         if np.min(L.diagonal() / norms) < safe:
             return _householder(W)
         inverse = sl.solve_triangular(L, np.eye(len(L)), check_finite=False)
-        Q = tall.times(Q, inverse)
+        Q = matmul.times(Q, inverse)
         R = L @ R
     return Orthonormal(Q, R)
 

@@ -19,12 +19,12 @@ import scipy.linalg as sl
 from equipoise.exceptions import InfeasibleError
 from equipoise.parallel import one_blas_thread
 from equipoise.progress import Progress
-from equipoise.spectral.eigen import BoundMethod, Eigenpairs, dense_eigenpairs, fix_signs
 from equipoise.spectral.faces import Face, ascend, purify
 from equipoise.spectral.families import Combined, Family, FamilyOperator
 from equipoise.spectral.lanczos import lanczos_eigenpairs
+from equipoise.spectral.lapack import BoundMethod, Eigenpairs, dense_eigenpairs, fix_signs
+from equipoise.spectral.matmul import Floats
 from equipoise.spectral.reduced import Reduced, positive_sum, solve_reduced, utilities
-from equipoise.spectral.tall import Floats
 from equipoise.spectral.welfare import Welfare
 
 Outcome = Literal["projector", "map", "rounded"]
@@ -95,7 +95,7 @@ class EigenSolver:
                 block=self.block,
                 progress=self.progress,
             )
-        self.passes += found.sweeps
+        self.passes += found.passes
         return replace(
             found,
             values=found.values * operator.scale,
@@ -106,7 +106,7 @@ class EigenSolver:
 
 def _no_eigenpairs(size: int) -> Eigenpairs:
     empty = np.zeros(0)
-    return Eigenpairs(empty, np.zeros((size, 0)), empty, 0.0, sweeps=0, method="lapack")
+    return Eigenpairs(empty, np.zeros((size, 0)), empty, 0.0, passes=0, method="lapack")
 
 
 def ky_fan_bound(pairs: Eigenpairs, rank: int) -> float:

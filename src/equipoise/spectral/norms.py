@@ -1,4 +1,4 @@
-"""Norms of the columns of a sparse matrix: the one definition that data, models and metrics use."""
+"""Norms of the columns of a sparse matrix, as data, models and metrics use them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from equipoise.spectral.matmul import Floats
 
 # A sum of squares below this may contain subnormal numbers, which have fewer digits.
 _FULL_PRECISION = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)
 
 
 def squared_column_norms(X: sp.csr_array) -> Floats:
-    """‖X_·j‖² for every column j, accumulated in float64; inf or 0 beyond its range."""
+    """‖X_·j‖² for every column j, accumulated in float64; inf or 0 outside its range."""
     with np.errstate(over="ignore", under="ignore"):
         squares = np.square(X.data, dtype=np.float64)
         return np.bincount(X.indices, weights=squares, minlength=X.shape[1]).astype(np.float64)
@@ -36,7 +36,7 @@ def column_norms(X: sp.csr_array) -> Floats:
 
 
 def squares_are_inexact(squares: Floats) -> NDArray[np.bool_]:
-    """Return where a sum of squares has overflowed or lost digits; true for empty columns too."""
+    """Return where a sum of squares has overflowed or lost digits; also true for empty columns."""
     return ~(squares >= _FULL_PRECISION) | np.isinf(squares)
 
 

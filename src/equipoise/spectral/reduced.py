@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.spectral.tall import Floats
+from equipoise.spectral.matmul import Floats
 from equipoise.spectral.welfare import Welfare
 
 # Newton steps in all. Some 15–30 are usual; more than this means rounding.

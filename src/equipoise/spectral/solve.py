@@ -1,4 +1,4 @@
-"""From a matrix and weights to certified components: which path, which threads, which proof."""
+"""From a Gram operator and weights to components with a certificate."""
 
 from __future__ import annotations
 
@@ -18,35 +18,38 @@ from equipoise.spectral.certificate import (
     certify,
     suboptimality,
 )
-from equipoise.spectral.eigen import Eigenpairs, dense_eigenpairs, rayleigh_ritz
-from equipoise.spectral.gram import COMPILED_FROM, DenseGram, Gram, SparseGram
+from equipoise.spectral.gram import PARALLEL_FROM, DenseGram, Gram, SparseGram
 from equipoise.spectral.lanczos import block_width, lanczos_eigenpairs
-from equipoise.spectral.tall import Floats
+from equipoise.spectral.lapack import Eigenpairs, dense_eigenpairs, rayleigh_ritz
+from equipoise.spectral.matmul import Floats
 from equipoise.spectral.weighted import WeightedGram
 
 Solver = Literal["auto", "matrix_free", "gram", "dense"]
 SOLVERS: tuple[Solver, ...] = get_args(Solver)
 
-# A dense Gram matrix and its working copies may take this much memory, no more.
+# `solver="auto"` forms a dense Gram matrix only if it and its copies take at most this much memory,
+# which any machine has.
 _DENSE_BYTES = 2 * 2**30
 
-# Residuals within which eigenproblems under an error budget are solved.
+# Residuals of the eigenproblems under an error budget. tr(CP), which the budget bounds, has an
+# error of the size of the residual, not of its square as the eigenvalues have.
 _BUDGET_TOL = 1e-9
 
-# The iteration has threads of its own (`tall`, `kernels`), from which those of BLAS, spinning
-# between small products, would take the cores. LAPACK's tridiagonal reduction gains little from
-# threads and, where another process wants the cores too, loses a factor of twenty to their
-# waiting for each other: only large ones are worth it.
+# Items from which LAPACK may use BLAS threads. Its tridiagonal reduction gains little from them,
+# and if another process needs the cores, threads that wait for each other make it twenty times
+# slower. Only large matrices are worth the risk. The iteration has its own threads (`matmul`,
+# `kernels`).
 _LAPACK_THREADS_FROM = 4_000
 
-# Multiply-adds a second of a sweep, by block width, on two cores of 2023: what matters are ratios.
-_COMPILED_RATES = {8: 4e9, 16: 6e9, 32: 8e9}
+# Multiply-adds per second of a pass over the data, on two cores of 2023: of the parallel loops by
+# block width, and of SciPy. Only their ratios matter.
+_PARALLEL_RATES = {8: 4e9, 16: 6e9, 32: 8e9}
 _SCIPY_RATE = 1e9
 
 
 @dataclass(frozen=True)
 class Components:
-    """Certified leading components.
+    """The leading components and their certificate.
 
     Attributes
     ----------
@@ -57,9 +60,9 @@ class Components:
     residuals : ndarray of shape (k,)
         ‖M u − θ u‖ of each, in the units of the data.
     multiplier : float
-        μ of the error budget: 0 without one, inf where only PCA is left.
+        μ of the error budget: 0 without one, inf if only PCA meets it.
     certificate : Certificate
-        How good the solution is.
+        How close the solution is to the optimum.
     """
 
     eigenvalues: Floats
@@ -70,24 +73,25 @@ class Components:
 
 
 def choose_solver(X: sp.csr_array, rank: int, *, fits: int = 1) -> Solver:
-    """The path with the smallest estimated time, within the memory a dense matrix may take."""
+    """Return the solver with the smallest estimated time."""
     seconds = estimate_seconds(X, rank, fits=fits)
     return min(seconds, key=seconds.__getitem__)
 
 
 def estimate_seconds(X: sp.csr_array, rank: int, *, fits: int = 1) -> dict[Solver, float]:
-    """About how long a fit takes on each path that memory allows.
+    """Estimate how long a fit takes with each solver whose memory is acceptable.
 
-    Matrix-free reads X for about five columns per component, and orthogonalises them; the dense
-    path pays for the Gram matrix and for a tridiagonal reduction of m³, slower where the matrix
-    no longer fits the caches, whatever the rank. Several fits on one X share its Gram matrix.
+    The constants were fitted to timings on two cores; only their ratios matter. `matrix_free`
+    multiplies X with about five columns per component and orthogonalizes them. `dense` needs the
+    Gram matrix and, at any rank, a tridiagonal reduction of order m³, which is slower if the matrix
+    exceeds the caches (1,700 items). Several fits on one X share its Gram matrix.
     """
     n_items, width = X.shape[1], block_width(rank)
     columns = min(5.0 * rank + 6 * width, 2.0 * n_items)
-    looks = 6e-10 * min(2.0 * rank + 6 * width, n_items) ** 3
-    iterate = n_items * columns**2 / 1.5e10 + looks
-    sweep_rate = _COMPILED_RATES[width] if X.nnz >= COMPILED_FROM else _SCIPY_RATE
-    matrix_free = 4 * X.nnz * columns / sweep_rate + iterate
+    checks = 6e-10 * min(2.0 * rank + 6 * width, n_items) ** 3
+    iterate = n_items * columns**2 / 1.5e10 + checks
+    pass_rate = _PARALLEL_RATES[width] if X.nnz >= PARALLEL_FROM else _SCIPY_RATE
+    matrix_free = 4 * X.nnz * columns / pass_rate + iterate
     if 3 * 8 * n_items**2 > _DENSE_BYTES:
         return {"matrix_free": matrix_free}
     gram = DenseGram.seconds(X) / fits
@@ -100,7 +104,7 @@ def estimate_seconds(X: sp.csr_array, rank: int, *, fits: int = 1) -> dict[Solve
 
 
 def build_gram(X: sp.csr_array, solver: Solver) -> Gram:
-    """Who answers the solver's question: the sparse matrix itself, or its Gram matrix."""
+    """Build the Gram operator for a solver: the sparse matrix itself, or its Gram matrix."""
     if solver == "matrix_free":
         return SparseGram(X)
     with one_blas_thread():
@@ -120,28 +124,28 @@ def solve(
     block: int | None = None,
     progress: Progress | None = None,
 ) -> Components:
-    """Maximise Σ_j w_j ⟨X_·j, X̂_·j⟩ over projections of rank ≤ r, exactly.
+    """Maximize Σ_j w_j ⟨X_·j, X̂_·j⟩ over projections of rank ≤ r, exactly.
 
     Parameters
     ----------
     gram : Gram
-        Who answers XᵀXV; see `build_gram`.
+        Products XᵀXV; see `build_gram`.
     weights : ndarray of shape (n_items,)
         w ≥ 0, not all zero.
     rank : int
         r.
     solver : {"matrix_free", "gram", "dense"}
-        What `gram` was built for.
+        The solver that `gram` was built for.
     error_budget : float, optional
-        The paper's ε; None leaves the reconstruction error free.
+        The paper's ε; None does not bound the reconstruction error.
     rounding : float
-        Machine epsilon of the type in which the vectors will be stored; see `solve_within_budget`.
+        Machine epsilon of the dtype in which the vectors are stored; see `solve_within_budget`.
     tol : float
         Largest residual relative to the largest eigenvalue.
     rng : numpy.random.Generator
         Draws the first Krylov block.
     block : int, optional
-        Vectors a sweep; `wide_block` where reading the data is what costs.
+        Vectors per pass; `wide_block` where reading the data dominates.
     progress : Progress, optional
         Gets notes on passes over the data and the residual.
     """
@@ -157,18 +161,17 @@ def solve(
             )
         return _in_units(found, operator.scale / gram.scale)
 
-    with _tamed_blas(gram, solver):
+    with _blas_threads(gram, solver):
         if error_budget is not None:
-            # what the budget weighs, tr(CP), errs by the residual itself and not by its square
             tol = min(tol, _BUDGET_TOL)
             budgeted = solve_within_budget(gram, weights, rank, error_budget, eigenpairs, rounding)
             pairs, multiplier = budgeted.pairs, budgeted.multiplier
-            objective, bound, sweeps = budgeted.objective, budgeted.bound, budgeted.sweeps
+            objective, bound, passes = budgeted.objective, budgeted.bound, budgeted.passes
         else:
             pairs, multiplier = eigenpairs(weights, None), 0.0
             objective = float(pairs.values.sum())
-            bound, sweeps = objective + suboptimality(pairs, rank), pairs.sweeps
-    certificate = certify(pairs, objective=objective, bound=bound, scale=gram.scale, sweeps=sweeps)
+            bound, passes = objective + suboptimality(pairs, rank), pairs.passes
+    certificate = certify(pairs, objective=objective, bound=bound, scale=gram.scale, passes=passes)
     return Components(
         pairs.values * gram.scale,
         pairs.vectors,
@@ -179,13 +182,13 @@ def solve(
 
 
 def certify_rigorously(gram: DenseGram, weights: Floats, vectors: Floats, rank: int) -> Certificate:
-    """Certificate whose bound a Cholesky factorisation proves, for components from anywhere."""
+    """Return a certificate for any components, its bound proved by a Cholesky factorization."""
     operator = WeightedGram(gram, weights)
     M = gram.weighted_matrix(operator.weights)
     pairs = bound_by_cholesky(M, rayleigh_ritz(operator, vectors))
     objective = float(pairs.values.sum())
     bound = objective + suboptimality(pairs, rank)
-    return certify(pairs, objective=objective, bound=bound, scale=operator.scale, sweeps=1)
+    return certify(pairs, objective=objective, bound=bound, scale=operator.scale, passes=1)
 
 
 def _in_units(pairs: Eigenpairs, unit: float) -> Eigenpairs:
@@ -197,8 +200,8 @@ def _in_units(pairs: Eigenpairs, unit: float) -> Eigenpairs:
     )
 
 
-def _tamed_blas(gram: Gram, solver: Solver) -> AbstractContextManager[None]:
-    """One BLAS thread, but for large dense problems; restored on the way out."""
+def _blas_threads(gram: Gram, solver: Solver) -> AbstractContextManager[None]:
+    """Limit BLAS to one thread, except for large dense problems."""
     if solver == "dense" and gram.n_items >= _LAPACK_THREADS_FROM:
         return nullcontext()
     return one_blas_thread()

@@ -1,7 +1,7 @@
-"""M = ½(DC + CD) as an operator with a name: the matrix whose leading eigenvectors we want.
+"""The matrix M = ½(DC + CD) as an operator; its leading eigenvectors are the components.
 
-Here C = XᵀX and D = diag(w). The matrix is symmetric and *indefinite*, and it is never formed
-unless the catalogue is small: `WeightedGram` answers products MV and counts what they cost.
+Here C = XᵀX and D = diag(w). M is symmetric and *indefinite*. It is formed only for small catalogs;
+otherwise `WeightedGram` computes products MV and counts the passes over the data.
 """
 
 from __future__ import annotations
@@ -12,29 +12,30 @@ from typing import Any
 import numpy as np
 
 from equipoise.spectral.gram import DenseGram, Gram, Product
-from equipoise.spectral.tall import Block, Floats
+from equipoise.spectral.matmul import Block, Floats
 
-# Where no entry of M / scale exceeds this, float32 (least: 1e-38) keeps less than its own digits.
+# The smallest normal float32 is 1e-38. Sums over entries of M / scale that are all below this value
+# would involve subnormal numbers, which have fewer digits.
 _FLOAT32_LEAST = 1e-28
 
 
 class WeightedGram:
-    """Products with M / scale, and how often the data were read for them.
+    """Products with M / scale, and the number of passes over the data they took.
 
     Parameters
     ----------
     gram : Gram
-        Who answers XᵀXV.
+        Products XᵀXV.
     weights : ndarray of shape (n_items,)
-        w ≥ 0, one weight an item; all equal makes M a multiple of C and takes the cheaper
-        one-product form.
+        w ≥ 0, one weight per item. If all are equal, M is a multiple of C and the cheaper
+        unweighted product is used.
 
     Attributes
     ----------
     scale : float
-        Eigenvalues of M in the user's units are `scale` times those of the operator.
-    sweeps, columns : int
-        Reads of the data so far, and vectors multiplied in them.
+        Eigenvalues of M in the units of the data are `scale` times those of the operator.
+    passes, columns : int
+        Passes over the data so far, and vectors multiplied in them.
     """
 
     def __init__(self, gram: Gram, weights: Floats) -> None:
@@ -43,30 +44,30 @@ class WeightedGram:
         largest = float(weights.max())
         self.weights = weights / largest
         self.scale = gram.scale * largest
-        self.sweeps = 0
+        self.passes = 0
         self.columns = 0
 
     @cached_property
     def _product(self) -> Product:
-        """Made when first asked for: a dense Gram matrix forms M for it, LAPACK needs none."""
+        """Built on first use: a dense Gram matrix forms M for it, and LAPACK needs no products."""
         uniform = bool(np.all(self.weights == 1.0))
         return self.gram.product if uniform else self.gram.weighted_product(self.weights)
 
     @cached_property
     def working_dtype(self) -> np.dtype[Any]:
-        """The precision in which the iteration is fast, if it can hold M at all."""
+        """The precision in which the iteration is fast; float64 if float32 cannot represent M."""
         relative = np.sqrt(self.gram.squared_norms / self.gram.scale)
         largest = float((self.weights * relative).max())  # no entry of M / scale is larger
         return self.gram.working_dtype if largest > _FLOAT32_LEAST else np.dtype(np.float64)
 
     def __call__(self, V: Block) -> Block:
-        """Return MV / scale in V's dtype: one sweep."""
-        self.sweeps += 1
+        """Return MV / scale in V's dtype: one pass over the data."""
+        self.passes += 1
         self.columns += V.shape[1]
         return self._product(V)
 
     def dense(self) -> Floats:
-        """Return M / scale as a matrix; only a dense Gram matrix has one."""
+        """Return M / scale as a matrix; this requires a `DenseGram`."""
         if not isinstance(self.gram, DenseGram):
-            raise TypeError(f"{type(self.gram).__name__} is never made dense; build a DenseGram")
+            raise TypeError(f"{type(self.gram).__name__} has no dense matrix; build a DenseGram")
         return self.gram.weighted_matrix(self.weights)

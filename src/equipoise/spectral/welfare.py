@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.spectral.tall import Floats
+from equipoise.spectral.matmul import Floats
 
 Kind = Literal["min", "alpha", "constrained"]
 

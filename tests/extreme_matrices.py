@@ -1,7 +1,7 @@
-"""Matrices at the edge of floating point and of shape, and what LAPACK says of them.
+"""Matrices with extreme values or shapes, and their eigenvalues by LAPACK.
 
-The oracle never squares what the user counts in: X is divided by a power of two near its largest
-value and weights by their largest, both exactly or to rounding, and the factors are kept apart.
+The oracle cannot overflow: X is divided by a power of two near its largest value, and weights by
+their largest. The factors are kept as logarithms.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 def counts(n_users: int = 60, n_items: int = 25, seed: int = 0) -> Floats:
-    """Small counts with an empty cell in two of three; every item is touched."""
+    """Small counts; two of three cells are empty, and every item has a user."""
     rng = np.random.default_rng(seed)
     X = np.where(rng.random((n_users, n_items)) < 0.3, rng.integers(1, 6, (n_users, n_items)), 0)
     X[0] = 1
@@ -66,15 +66,12 @@ IN_FLOAT32: dict[str, Floats] = {
     "one column times 1e-30": one_column_times(1e-30),
 }
 REFUSED: dict[str, tuple[Floats, str]] = {
-    "times 1e-160": (counts() * 1e-160, "values as large as 5e-160 have squares beyond floating"),
-    "subnormal": (
-        counts() * 1e-320,
-        "values as large as 5e-320 have squares beyond floating point",
-    ),
-    "times 1e160": (counts() * 1e160, r"values as large as 5e\+160 have squares beyond floating"),
+    "times 1e-160": (counts() * 1e-160, "5e-160 have squares beyond"),
+    "subnormal": (counts() * 1e-320, "5e-320 have squares beyond"),
+    "times 1e160": (counts() * 1e160, r"5e\+160 have squares beyond"),
     "one column times 1e-200": (
         one_column_times(1e-200),
-        r"the values of 1 item\(s\), the first in column 3, are so small that their squares vanish",
+        "column 3.* squares vanish",
     ),
 }
 

@@ -1,7 +1,8 @@
-"""What is promised of two runs on the same input, and that it holds.
+"""Two runs on the same input give the same files.
 
 The same number of threads gives the same bytes, in any process. Another number of threads adds
-floating-point numbers in another order: then eigenvalues, spaces and lists agree to rounding.
+floating-point numbers in another order: eigenvalues, subspaces and lists then agree to rounding.
+Run as a program (``python -m tests.test_determinism FOLDER``) it writes the files of one run.
 """
 
 from __future__ import annotations
@@ -16,13 +17,39 @@ import polars as pl
 import pytest
 
 import equipoise
-from tests.determinism.program import SOLVERS
+from equipoise import ItemWeightedPCA, NormalizedPCA, VanillaPCA
+from equipoise.cli.app import run
+from equipoise.data.synthetic import listening
+from equipoise.spectral import gram
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.medium, pytest.mark.slow]
 
-ROOT = Path(__file__).parents[2]
+SOLVERS = ("matrix_free", "gram", "dense")
+ROOT = Path(__file__).parents[1]
 FILES = {f"{solver}.eqp" for solver in SOLVERS} | {"pca.eqp", "normalized.eqp", "fit.eqp"}
 FILES |= {"lists.parquet", "lists.csv", "lists.jsonl", "report.html", "audit.json", "plays.csv"}
+
+
+def main(folder: Path) -> None:
+    """Fit by every path, recommend and audit, into this folder."""
+    gram.PARALLEL_FROM = 0  # use the parallel loops
+    plays = listening(n_users=400, n_items=120, seed=8)
+    entries = plays.matrix.tocoo()
+    table = {"user": plays.user_ids[entries.row], "item": plays.item_ids[entries.col]}
+    data = folder / "plays.csv"
+    pl.DataFrame({**table, "plays": entries.data}).write_csv(data)
+    for solver in SOLVERS:
+        ItemWeightedPCA(12, solver=solver).fit(plays).save(folder / f"{solver}.eqp")
+    VanillaPCA(12, random_state=3).fit(plays).save(folder / "pca.eqp")
+    NormalizedPCA(12, random_state=3).fit(plays).save(folder / "normalized.eqp")
+    commands = [["fit", str(data), "--rank", "6", "--out", str(folder / "fit.eqp")]]
+    for ending in ("parquet", "csv", "jsonl"):
+        out = ["--explain", "--out", str(folder / f"lists.{ending}")]
+        commands.append(["recommend", str(folder / "fit.eqp"), str(data), "-N", "20", *out])
+    commands.append(["audit", str(data), "--rank", "4", "--json", "--out", "report.html"])
+    for words in commands:
+        if run(["--quiet", *words]) != 0:
+            raise SystemExit(f"failed: {words}")
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +59,14 @@ def runs(tmp_path_factory):
     kinds["one thread"] = ("0", "1")
     started = {}
     for name, (hashing, threads) in kinds.items():
-        # the same name in another place: results may not tell where they were made
+        # the same name in another place: results may not contain the path
         folder = tmp_path_factory.mktemp(name.replace(" ", "-")) / "run"
         folder.mkdir()
         started[name] = folder, _start(folder, hashing, threads)
     for name, (folder, process) in started.items():
         shown, errors = process.communicate(timeout=1800)
         assert process.returncode == 0, (name, errors)
-        record = shown[shown.index("\n{\n") + 1 :]  # behind what the other commands said
+        record = shown[shown.index("\n{\n") + 1 :]  # after the output of the other commands
         (folder / "audit.json").write_text(record)
     return {name: folder for name, (folder, _) in started.items()}
 
@@ -48,7 +75,7 @@ def _start(folder: Path, hashing: str, threads: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONHASHSEED": hashing, "PYTHONPATH": _path()}
     environment |= {"NUMBA_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.determinism.program", str(folder)],
+        [sys.executable, "-m", "tests.test_determinism", str(folder)],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
@@ -66,7 +93,7 @@ def _path() -> str:
 def test_the_same_threads_give_the_same_bytes(name, other, runs):
     assert {path.name for path in runs["first"].iterdir()} == FILES
     one, two = ((runs[run] / name).read_bytes() for run in ("first", other))
-    if name in ("audit.json", "report.html"):  # they tell which file was read
+    if name in ("audit.json", "report.html"):  # they name the file that was read
         one, two = (
             text.replace(str(runs[run]).encode(), b"run")
             for text, run in ((one, "first"), (two, other))
@@ -95,3 +122,7 @@ def test_other_threads_give_the_same_lists_but_for_near_ties(runs):
     apart = np.abs(two["score"].to_numpy() - one["score"].to_numpy())[moved]
     assert np.all(apart <= 1e-4 * one["score"].max())
     assert moved.mean() < 0.01
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

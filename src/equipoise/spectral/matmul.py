@@ -1,9 +1,9 @@
-"""Products of tall matrices, their rows shared among threads.
+"""Products of matrices with many rows and few columns, in threads.
 
-A Krylov basis has a row an item and far fewer columns. BLAS's own threads wait for each other
-by spinning, which takes the cores from the compiled sweeps between two products; ranges of rows in
-threads of ours, with BLAS at one thread each, need no waiting but at the end. Sums over the ranges
-have one fixed order for a given number of threads: same input, same bits.
+A Krylov basis has one row per item and far fewer columns. BLAS threads spin while they wait for
+each other, which takes the cores from the parallel loops between two products. Here each Python
+thread multiplies a range of rows, with BLAS limited to one thread. Partial sums are added in one
+fixed order: same input, same number of threads, same bits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from equipoise.parallel import in_threads, thread_count
 Block = NDArray[Any]
 Floats = NDArray[np.float64]
 
-# Multiply-adds from which a second thread repays its start, about a millisecond of them.
+# Multiply-adds from which threads pay off: about a millisecond of work, more than a thread takes to
+# start.
 _THREADS_FROM = 2e7
 
 
@@ -34,7 +35,7 @@ def inner(A: Block, B: Block) -> Block:
 
 
 def times(A: Block, S: Block) -> Block:
-    """Return A S in A's precision."""
+    """Return A S in the dtype of A."""
     S = S.astype(A.dtype, copy=False)
     product: Block = np.empty((len(A), S.shape[1]), A.dtype)
 
@@ -46,17 +47,17 @@ def times(A: Block, S: Block) -> Block:
 
 
 def subtract(W: Block, A: Block, S: Block) -> None:
-    """Take A S from W, in place."""
+    """Subtract A S from W in place."""
 
-    def take(rows: slice) -> None:
+    def update(rows: slice) -> None:
         # BLAS multiplies a wide matrix by a narrow one twice as fast when both are transposed
         W[rows] -= (S.T @ A[rows].T).T
 
-    _by_rows(take, len(A), S.size)
+    _by_rows(update, len(A), S.size)
 
 
 def residual_norms(W: Block, Z: Block, U: Block, values: Floats) -> Floats:
-    """‖W z_i − θ_i u_i‖ of every column i."""
+    """Return ‖W z_i − θ_i u_i‖ for every column i."""
 
     def squares(rows: slice) -> Floats:
         left: Floats = W[rows] @ Z - U[rows] * values
@@ -68,7 +69,7 @@ def residual_norms(W: Block, Z: Block, U: Block, values: Floats) -> Floats:
 
 
 def _by_rows(work: Callable[[slice], Any], n_rows: int, per_row: int) -> list[Any]:
-    """Do `work` on all rows: at once, or cut into as many ranges as there are threads."""
+    """Call `work` on all rows at once, or on one range of rows per thread if that pays off."""
     if float(n_rows) * per_row < _THREADS_FROM:
         return [work(slice(0, n_rows))]
     edges = np.linspace(0, n_rows, thread_count() + 1).astype(int).tolist()

@@ -1,4 +1,4 @@
-"""Fits at the edge of floating point: right by LAPACK, with a certificate, or refused."""
+"""Fits on extreme values: equal to LAPACK with every solver, or refused."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import scipy.sparse as sp
 from equipoise import ItemWeightedPCA, NormalizedPCA, VanillaPCA
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
 from equipoise.spectral import gram
-from tests.edges.matrices import FITTED, IN_FLOAT32, REFUSED, Answer, answer, counts
+from tests.extreme_matrices import FITTED, IN_FLOAT32, REFUSED, Answer, answer, counts
 
-PATHS = ("SciPy", "compiled", "gram", "dense")
+PATHS = ("SciPy", "parallel", "gram", "dense")
 RANK = 5
 
 
 @pytest.fixture(params=PATHS)
 def solver(request, monkeypatch) -> str:
-    """Each path through the solver; small data take the compiled loops where they must."""
-    monkeypatch.setattr(gram, "COMPILED_FROM", 0 if request.param == "compiled" else 10**9)
-    return {"SciPy": "matrix_free", "compiled": "matrix_free"}.get(request.param, request.param)
+    """Each solver; the matrix-free one with SciPy's products and with the parallel loops."""
+    monkeypatch.setattr(gram, "PARALLEL_FROM", 0 if request.param == "parallel" else 10**9)
+    return {"SciPy": "matrix_free", "parallel": "matrix_free"}.get(request.param, request.param)
 
 
 def fitted(model, X):
@@ -38,7 +38,7 @@ def check(model, exact: Answer, *, loose: float = 1.0) -> None:
     relative = found / found[0]
     np.testing.assert_allclose(relative, exact.values[:kept] / largest, rtol=0, atol=1e-8 * loose)
     assert abs(np.log(found[0]) - np.log(largest) - exact.log_unit) < 1e-7
-    # what was left out is nothing to the solver's precision
+    # eigenvalues left out are zero to the precision of the solver
     assert np.all(exact.values[kept : model.n_components] < 1e-8 * largest)
     U = model.components_.astype(np.float64).T
     residuals = np.linalg.norm(exact.M @ U - U * (relative * largest), axis=0)
@@ -55,19 +55,19 @@ def rank_for(X) -> int:
 
 
 @pytest.mark.parametrize("name", FITTED)
-def test_item_weighted_pca_is_right(name, solver):
+def test_item_weighted_pca_equals_lapack(name, solver):
     X = FITTED[name]
     check(fitted(ItemWeightedPCA(rank_for(X), solver=solver), X), answer(X, -1.0))
 
 
 @pytest.mark.parametrize("name", FITTED)
-def test_pca_is_right(name, solver):
+def test_pca_equals_lapack(name, solver):
     X = FITTED[name]
     check(fitted(VanillaPCA(rank_for(X), solver=solver), X), answer(X, 0.0))
 
 
 @pytest.mark.parametrize("name", FITTED)
-def test_normalized_pca_is_right(name, solver):
+def test_normalized_pca_equals_lapack(name, solver):
     X = FITTED[name]
     tops = np.where(X.any(axis=0), X.max(axis=0), 1.0)
     lengths = tops * np.linalg.norm(X / tops, axis=0)
@@ -78,7 +78,7 @@ def test_normalized_pca_is_right(name, solver):
 
 
 @pytest.mark.parametrize("name", IN_FLOAT32)
-def test_float32_input_is_right(name, solver):
+def test_float32_input_equals_lapack(name, solver):
     X = IN_FLOAT32[name].astype(np.float32)
     assert np.isfinite(X).all()
     model = fitted(ItemWeightedPCA(rank_for(X), solver=solver), X)
@@ -88,7 +88,7 @@ def test_float32_input_is_right(name, solver):
 
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("kind", [ItemWeightedPCA, VanillaPCA, NormalizedPCA])
-def test_what_floating_point_cannot_hold_is_refused(name, kind, solver):
+def test_values_beyond_floating_point_are_refused(name, kind, solver):
     X, reason = REFUSED[name]
     with pytest.raises(InvalidDataError, match=reason):
         kind(RANK, solver=solver).fit(sp.csr_array(X))
@@ -96,16 +96,16 @@ def test_what_floating_point_cannot_hold_is_refused(name, kind, solver):
 
 @pytest.mark.parametrize("gamma", [-10.0, -5.0, -2.0, -0.5, 0.5, 2.0, 5.0, 10.0])
 @pytest.mark.parametrize("ratio", [1.0, 1e8])
-def test_every_gamma_is_right_whatever_the_popularities(gamma, ratio, solver):
+def test_every_gamma_equals_lapack(gamma, ratio, solver):
     X = counts() * np.geomspace(1.0, ratio, 25)
     check(fitted(ItemWeightedPCA(RANK, gamma=gamma, solver=solver), X), answer(X, gamma))
 
 
 @pytest.mark.parametrize("gamma", [-10.0, 10.0])
 @pytest.mark.parametrize("factor", [1e-60, 1e60])
-def test_weights_that_floating_point_cannot_hold_are_refused(gamma, factor, solver):
+def test_weights_beyond_floating_point_are_refused(gamma, factor, solver):
     X = counts() * factor
-    with pytest.raises(InvalidParameterError, match=f"gamma={gamma} gives weights beyond floating"):
+    with pytest.raises(InvalidParameterError, match=f"gamma={gamma} gives weights beyond"):
         ItemWeightedPCA(RANK, gamma=gamma, solver=solver).fit(sp.csr_array(X))
 
 
@@ -130,7 +130,7 @@ def test_an_error_budget_holds_in_any_unit(factor, solver):
 
 
 @pytest.mark.parametrize("name", ["times 1e-30", "times 1e30", "popularity ratio 1e8", "identity"])
-def test_a_proof_is_had_at_the_edge(name):
+def test_certify_proves_fits_on_extreme_values(name):
     X = FITTED[name]
     model = fitted(ItemWeightedPCA(RANK), X)
     proof = model.certify(sp.csr_array(X))

@@ -9,9 +9,8 @@ import scipy.linalg as sl
 
 from equipoise.exceptions import SolverError
 from equipoise.progress import task
-from equipoise.spectral.eigen import dense_eigenpairs, fix_signs
 from equipoise.spectral.lanczos import lanczos_eigenpairs
-from equipoise.spectral.lapack import orthonormalize
+from equipoise.spectral.lapack import dense_eigenpairs, fix_signs, orthonormalize
 from tests.recorded_progress import Recorded
 
 
@@ -21,14 +20,14 @@ class Matrix:
 
     M: np.ndarray
     working_dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float64))
-    sweeps: int = 0
+    passes: int = 0
 
     @property
     def size(self) -> int:
         return len(self.M)
 
     def __call__(self, V: np.ndarray) -> np.ndarray:
-        self.sweeps += 1
+        self.passes += 1
         return self.M.astype(V.dtype) @ V
 
 
@@ -134,12 +133,12 @@ def test_same_seed_gives_the_same_bits_and_another_seed_the_same_subspace():
     assert np.all(np.sum(first.vectors * other.vectors, axis=0) > 0.99)
 
 
-def test_warm_start_takes_fewer_sweeps():
+def test_warm_start_takes_fewer_passes():
     M = planted(np.concatenate([np.linspace(2, 1.5, 10), np.linspace(1.2, -1, 390)]))
     cold = solve(M, 10)
     nearby = M + 1e-4 * planted(np.ones(400), seed=2)
     warm = solve(nearby, 10, start=cold.vectors)
-    assert warm.sweeps < cold.sweeps
+    assert warm.passes < cold.passes
     np.testing.assert_allclose(warm.values, np.linalg.eigvalsh(nearby)[::-1][:10], atol=1e-9)
 
 
@@ -150,10 +149,10 @@ def test_next_value_bounds_the_first_eigenvalue_left_out():
         assert truth[rank] - 1e-9 <= solve(M, rank).next_value <= truth[rank] + 1e-3
 
 
-def test_giving_up_says_how_far_it_got_and_what_to_do():
+def test_a_solver_that_stops_early_reports_its_residual_and_what_to_do():
     M = planted(np.linspace(1, 0.9, 500))
-    with pytest.raises(SolverError, match=r"stopped at residual .* above tol=1.0e-09. Raise tol"):
-        solve(M, 5, tol=1e-9, max_sweeps=3)
+    with pytest.raises(SolverError, match=r"stopped at residual .* Raise tol"):
+        solve(M, 5, tol=1e-9, max_passes=3)
 
 
 def test_progress_has_a_note_after_every_convergence_check():
@@ -162,7 +161,7 @@ def test_progress_has_a_note_after_every_convergence_check():
         found = solve(planted(DECAY), 8, progress=seen)
     residuals = [float(re.search(r"residual (\S+)", note)[1]) for note in seen.notes()]
     assert residuals[-1] <= 1e-6
-    assert len(residuals) <= found.sweeps
+    assert len(residuals) <= found.passes
 
 
 def test_signs_make_every_sum_positive_or_the_largest_entry_where_the_sum_vanishes():
@@ -172,11 +171,14 @@ def test_signs_make_every_sum_positive_or_the_largest_entry_where_the_sum_vanish
     np.testing.assert_allclose(fixed[:, 1], [0.5, -0.5, 0.0])
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_nearly_dependent_columns_are_orthonormalized_by_householder(dtype):
+# at 3e-4 a Cholesky factor exists in float32, but is mostly rounding
+@pytest.mark.parametrize(
+    ("dtype", "apart"), [(np.float32, 1e-9), (np.float64, 1e-9), (np.float32, 3e-4)]
+)
+def test_nearly_dependent_columns_are_orthonormalized_by_householder(dtype, apart):
     rng = np.random.default_rng(0)
     column = rng.standard_normal((200, 1))
-    W = np.hstack([column, column + 1e-9 * rng.standard_normal((200, 1))]).astype(dtype)
+    W = np.hstack([column, column + apart * rng.standard_normal((200, 1))]).astype(dtype)
     Q, R = orthonormalize(W)
     np.testing.assert_allclose(Q.T @ Q, np.eye(2), atol=1e-5 if dtype == np.float32 else 1e-12)
     np.testing.assert_allclose(Q @ R, W, atol=1e-5)
@@ -220,11 +222,11 @@ def test_probing_for_missed_copies_needs_no_square_array():
     class Copies:
         """A diagonal matrix with 40 copies of its largest eigenvalue."""
 
-        size, working_dtype, sweeps = m, np.dtype(np.float64), 0
+        size, working_dtype, passes = m, np.dtype(np.float64), 0
         diagonal = np.concatenate([np.full(40, 2.0), np.linspace(1, 0, m - 40)])
 
         def __call__(self, V):
-            self.sweeps += 1
+            self.passes += 1
             return self.diagonal[:, None] * V
 
     tracemalloc.start()
@@ -233,12 +235,3 @@ def test_probing_for_missed_copies_needs_no_square_array():
     tracemalloc.stop()
     np.testing.assert_allclose(found.values, np.full(20, 2.0), rtol=1e-9)
     assert peak < m * m * 8 / 4
-
-
-def test_columns_whose_cholesky_factor_exists_but_is_useless_are_still_orthonormalized():
-    rng = np.random.default_rng(0)
-    column = rng.standard_normal((200, 1))
-    W = np.hstack([column, column + 3e-4 * rng.standard_normal((200, 1))]).astype(np.float32)
-    Q, R = orthonormalize(W)
-    np.testing.assert_allclose(Q.T @ Q, np.eye(2), atol=1e-5)
-    np.testing.assert_allclose(Q @ R, W, atol=1e-5)

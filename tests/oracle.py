@@ -1,6 +1,6 @@
-"""The same answers by other means: LAPACK on a dense matrix, every score, one full sort.
+"""The same results by other means: LAPACK on a dense matrix, every score, one full sort.
 
-Nothing here calls the package: matrices are dense, lists are sorted whole.
+Nothing here calls the package.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def objective_shortfall(components: Floats, X: Floats, weights: Floats, exact: S
 
 
 def scores(X: Floats, components: Floats) -> Floats:
-    """X U Uᵀ, whole and in float64."""
+    """X U Uᵀ, in float64."""
     U = components.astype(np.float64).T
     everything: Floats = (X @ U) @ U.T
     return everything
