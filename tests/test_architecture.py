@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import equipoise
 
 ROOT = Path(equipoise.__file__).parent
 
-# Each layer may import the layers before it. Layers on one line are strangers to each other.
+# Each layer may import the layers before it. Names on one line do not import each other.
 LAYERS = [
     {"exceptions", "progress"},
     {"array_files", "parallel", "files", "memory"},
@@ -94,6 +95,33 @@ def test_every_folder_has_its_place():
     folders = {path.name for path in ROOT.iterdir() if (path / "__init__.py").is_file()}
     modules = {path.stem for path in ROOT.glob("*.py")} - {"__init__", "__main__"}
     assert folders | modules <= set(HEIGHT)
+
+
+REPOSITORY = Path(__file__).parents[1]
+PAGE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def section(title: str) -> str:
+    """The text of one section of the architecture page."""
+    return PAGE.split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+def test_the_page_lists_every_folder_and_no_other():
+    kept = (path for path in ROOT.rglob("*") if path.is_dir() and path.name != "__pycache__")
+    folders = {path.relative_to(ROOT).as_posix() for path in kept} - {"audit/report/sources"}
+    assert set(re.findall(r"^\| `(.+?)/` \|", section("Folders"), re.MULTILINE)) == folders
+
+
+def test_the_page_lists_the_layers():
+    lines = re.findall(r"^\d+\. (.+)$", section("Layers"), re.MULTILINE)
+    assert [set(re.findall(r"`(\w+)`", line)) for line in lines] == LAYERS
+
+
+def test_every_path_on_the_page_exists():
+    paths = re.findall(r"`([\w./-]+(?:/|\.py|\.md))`", PAGE)
+    missing = [p for p in paths if not ((ROOT / p).exists() or (REPOSITORY / p).exists())]
+    assert paths
+    assert not missing
 
 
 def output_of(code: str) -> str:
