@@ -38,7 +38,7 @@ SWEEP_RANKS = (
 )  # fmt: skip
 SWEEP_METRICS = (
     "recall", "precision", "ndcg", "mrr:lightgcn", "item_auc", "item_precision", "specialization",
-    "diagonal", "item_error",
+    "self_reconstruction", "item_error",
 )  # fmt: skip
 _SAMPLED_ITEMS = 40
 _GIGABYTE = 1024.0
@@ -63,15 +63,13 @@ class Inputs(NamedTuple):
     test: Any
     users: Any  # E = XU
     items: Any  # U
-    prefixes: Any
+    low_rank: Any
     single: Any  # both in float32, for implicit
     matrices: Any  # train and test as implicit wants them: writable, int32
 
 
 def load_inputs(data: DataSet) -> Inputs:
     """Split as the paper does, and fit once."""
-    from equipoise.evaluation.prefixes import Prefixes
-
     from equipoise import ItemWeightedPCA
     from equipoise.data import holdout
 
@@ -84,10 +82,16 @@ def load_inputs(data: DataSet) -> Inputs:
         split.test.matrix,
         E,
         U,
-        Prefixes.of(model, np.float32),
+        _in_single_precision(model.low_rank()),
         (E.astype(np.float32), np.ascontiguousarray(U, dtype=np.float32)),
         tuple(_for_implicit(matrix) for matrix in (train, split.test.matrix)),
     )
+
+
+def _in_single_precision(model: Any) -> Any:
+    weights = model.component_weights.astype(np.float32)
+    components = model.components.astype(np.float32)
+    return model._replace(components=components, component_weights=weights)
 
 
 def _for_implicit(matrix: Any) -> Any:
@@ -99,11 +103,10 @@ def _for_implicit(matrix: Any) -> Any:
 
 def ours(inputs: Inputs) -> dict[str, float]:
     """Top 20 of everybody, then recall, precision, NDCG, MRR, MAP and hit rate."""
-    from equipoise.evaluation.prefixes import top_items_by_rank
-
+    from equipoise.evaluation.nested import nested_lists
     from equipoise.metrics import ranking_metrics
 
-    lists = top_items_by_rank(inputs.prefixes, inputs.train, [RANK], K)[0]
+    lists = nested_lists(inputs.low_rank, inputs.train, [RANK], K)[0]
     return {result.metric: result.value for result in ranking_metrics(lists, inputs.test, (K,))}
 
 
@@ -208,7 +211,8 @@ def sweep(sets: Sequence[DataSet]) -> dict[str, float]:
         started = time.perf_counter()
         interactions = data.load()
         ranks = [rank for rank in SWEEP_RANKS if rank <= interactions.n_items]
-        results = evaluate(interactions, ranks=ranks, metrics=SWEEP_METRICS, k=K, empty="zero")
+        grid = {"n_components": ranks}
+        results = evaluate(interactions, grid=grid, metrics=SWEEP_METRICS, k=K, zero_division=0)
         seconds[f"{data.name}: {len(results)} numbers"] = time.perf_counter() - started
     return seconds
 
@@ -228,7 +232,7 @@ def large(shape: tuple[int, int, int], _: Any) -> dict[str, float]:
     evaluate(
         split,
         {"Item-Weighted PCA": ItemWeightedPCA(tol=1e-4)},
-        ranks=[8, 16, 32],
+        grid={"n_components": [8, 16, 32]},
         metrics=["recall", "ndcg", "aplt", "coverage", "item_auc", "specialization"],
         item_sample=100,
     )

@@ -83,7 +83,7 @@ def measure(entry: ModelEntry, split: Any, cache: Path) -> Cell:
         entry.key,
         maximize=f"ndcg@{K}",
         k=K,
-        empty="zero",
+        zero_division=0,
         test_metrics=[*LISTS, *own],
         cache=cache,
     )
@@ -94,7 +94,7 @@ def measure(entry: ModelEntry, split: Any, cache: Path) -> Cell:
         "model": entry.key,
         "title": entry.title,
         "chosen": tuning.constructor(),
-        "rank": cost.rank,
+        "rank": cost.settings.get("n_components"),
         "n_trials": len(tuning.trials),
         "validation_ndcg": tuning.choice.scores[f"ndcg@{K}"],
         "frontier": _frontier(tuning),

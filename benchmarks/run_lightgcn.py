@@ -102,7 +102,7 @@ def measure(split: Split, model: LightGCN) -> dict[str, float]:
     from equipoise.evaluation import evaluate
 
     lists = model.recommend(split.train_validation.matrix, N=K).ids
-    found = evaluate(split, {"LightGCN": lists}, metrics=METRICS, empty="zero")
+    found = evaluate(split, {"LightGCN": lists}, metrics=METRICS, zero_division=0)
     return {metric: found.value(metric) for metric in METRICS}
 
 

@@ -66,7 +66,8 @@ _FILES = (
 _VALUES = (
     "2", "-0.5", "item-weighted-pca,pca", "pca", "ease", "popularity", "tol=1e-3", "hard",
     "power:1",
-    "item 1", "item 1,item 2", "user 3", "json", "user", "item", "value", "mass", "1,2", "auto",
+    "item 1", "item 1,item 2", "user 3", "json", "user", "item", "value", "1,2", "auto",
+    "interactions",
     "csv",
     "1GB", "select 1", ",", "0.2", "plays", "2020",
 )  # fmt: skip

@@ -8,9 +8,11 @@ import json
 import pytest
 import typer
 
+from equipoise.cli.app import run
 from equipoise.cli.evaluate import evaluate
 from equipoise.data.synthetic import scale
 from equipoise.exceptions import InvalidParameterError, MissingExtraError
+from equipoise.metrics import available
 
 
 @pytest.fixture(scope="module")
@@ -170,3 +172,13 @@ def test_an_interrupted_run_prints_what_it_has_and_says_how_to_go_on(
 def test_what_cannot_be_understood_is_refused(table, options, message):
     with pytest.raises(InvalidParameterError, match=message):
         call(table, *options)
+
+
+def test_every_metric_is_listed_with_its_formula(capsys):
+    assert run(["metrics", "--json"]) == 0
+    listed = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    assert list(listed) == list(available())
+    assert listed["ndcg"]["direction"] == "higher"
+    assert "rectools" in listed["ndcg"]["conventions"]
+    assert run(["metrics"]) == 0
+    assert "hits / |R|" in capsys.readouterr().out

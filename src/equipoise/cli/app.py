@@ -17,6 +17,7 @@ from equipoise.cli.demo import demo
 from equipoise.cli.evaluate import evaluate
 from equipoise.cli.explain import explain
 from equipoise.cli.fit import fit
+from equipoise.cli.metrics import metrics
 from equipoise.cli.models import models
 from equipoise.cli.options import INTERRUPTED
 from equipoise.cli.recommend import recommend
@@ -69,7 +70,7 @@ def _options(
 _PANELS = {
     "Audit": (audit, demo),
     "Train and serve": (fit, recommend, similar, explain),
-    "Evaluate": (evaluate, tune, models),
+    "Evaluate": (evaluate, tune, models, metrics),
     "Data and paper": (reproduce,),
 }
 for panel, commands in _PANELS.items():

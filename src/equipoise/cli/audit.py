@@ -46,7 +46,7 @@ Groups = Annotated[
     str,
     typer.Option(
         "--groups",
-        help="Cut popularity groups at shares of all interactions (mass) or of the items (items).",
+        help="Cut popularity groups at shares of interactions (interactions) or of items (items).",
     ),
 ]
 Factors = Annotated[
