@@ -53,7 +53,7 @@ class KrylovBasis:
 
     @property
     def full(self) -> bool:
-        """Whether the next block does not fit, so that a restart is due."""
+        """Whether the next block does not fit and a restart is due."""
         return self.k + int(self.next.shape[1]) > self.capacity
 
     @property
