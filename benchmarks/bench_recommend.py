@@ -81,7 +81,7 @@ def load_inputs(shape: Shape) -> Inputs:
     model = ItemWeightedPCA(FACTORS, tol=1e-3, random_state=0).fit(X)
     with threadpool_limits(1, "blas"):  # it warns otherwise
         peer = AlternatingLeastSquares(factors=FACTORS, num_threads=harness.THREADS)
-    peer.user_factors = np.ascontiguousarray(model.transform(X) * model.strengths())
+    peer.user_factors = np.ascontiguousarray(model.transform(X) * model.filter_factors())
     peer.item_factors = np.ascontiguousarray(model.components_.T)
     parts = (X.data.copy(), X.indices.astype(np.int32), X.indptr.astype(np.int32))
     return Inputs(model, peer, X, csr_matrix(parts, shape=X.shape))

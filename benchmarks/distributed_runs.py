@@ -161,7 +161,7 @@ def _fit(way: str, threads: int, data: Any, load_s: float, rank: int, limit: flo
     warm_up()
     with timed_sweeps() as sweeps:
         strangers, started = _Strangers(), time.perf_counter()
-        model = ItemWeightedPCA(rank, sweeps="few", solver="matrix_free").fit(data)
+        model = ItemWeightedPCA(rank, passes="few", solver="matrix_free").fit(data)
         fit_s, others = time.perf_counter() - started, strangers.cores()
     certificate = model.certificate_
     return Run(

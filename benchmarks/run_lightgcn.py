@@ -25,7 +25,7 @@ from harness import RESULTS, THREADS, Table, machine
 
 if TYPE_CHECKING:
     from equipoise.data.split import Split
-    from equipoise.models.lightgcn import Epoch, LightGCN
+    from equipoise.models.peers.lightgcn import Epoch, LightGCN
 
 # The ranks of the paper, those first that a reader asks for first.
 RANKS = (64, 32, 128, 16, 8, 4, 256, 512, 1024)
@@ -80,7 +80,7 @@ class Clock:
 
 def fit(split: Split, rank: int, folder: Path, deadline: float) -> tuple[LightGCN, float]:
     """Fit one rank, from its checkpoint if there is one; also the seconds it took in all."""
-    from equipoise.models.lightgcn import LightGCN
+    from equipoise.models.peers.lightgcn import LightGCN
 
     checkpoint = folder / f"rank-{rank}.npz"
     clock = Clock(folder / f"rank-{rank}.json")
@@ -101,7 +101,7 @@ def measure(split: Split, model: LightGCN) -> dict[str, float]:
     """Metric -> value on the test part."""
     from equipoise.evaluation import evaluate
 
-    lists = model.recommend(split.train_validation.matrix, N=K).ids
+    lists = model.recommend(split.train_validation.matrix, k=K).ids
     found = evaluate(split, {"LightGCN": lists}, metrics=METRICS, zero_division=0)
     return {metric: found.value(metric) for metric in METRICS}
 

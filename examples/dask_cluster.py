@@ -17,7 +17,7 @@ from scipy.linalg import subspace_angles
 
 from equipoise import Interactions, ItemWeightedPCA
 from equipoise.data.synthetic import listening
-from equipoise.models import write_lists
+from equipoise.serving import write_lists
 
 CLUSTER = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
 
@@ -34,7 +34,7 @@ def main() -> None:
     with LocalCluster(**CLUSTER) as cluster, Client(cluster) as client:
         plays = Interactions.read(folder, client=client).normalize_rows()
         together = ItemWeightedPCA(n_components=16, tol=1e-8).fit(plays)
-        written = write_lists(together, plays, folder.parent / "lists", N=10)
+        written = write_lists(together, plays, folder.parent / "lists", k=10)
 
     angle = subspace_angles(alone.components_.T, together.components_.T).max()
     table = {

@@ -1,6 +1,6 @@
 """Serve through an index of nearest neighbours: usearch and faiss, beside exact search.
 
-`model.to_ann()` gives item vectors whose inner products with a user's vector are the model's
+`to_ann(model)` gives item vectors whose inner products with a user's vector are the model's
 scores. An index finds the best of them without looking at all. It may miss some: how many is
 measured here, for each index, against the exact lists.
 
@@ -13,6 +13,7 @@ import polars as pl
 
 from equipoise import ItemWeightedPCA
 from equipoise.data.synthetic import listening
+from equipoise.serving import to_ann
 
 N = 10
 
@@ -22,7 +23,7 @@ def main() -> None:
     model = ItemWeightedPCA(n_components=32).fit(plays.normalize_rows())
     visitors = listening(n_users=300, n_items=3000, seed=7).normalize_rows()  # all new
 
-    vectors = model.to_ann()
+    vectors = to_ann(model)
     indexes = {
         "usearch": vectors.usearch(),
         "usearch, searching longer": vectors.usearch(expansion_search=256),
@@ -32,8 +33,8 @@ def main() -> None:
     lines = [
         {
             "index": name,
-            f"recall@{N}": vectors.recall_of(index, visitors, N=N),
-            "recall@100": vectors.recall_of(index, visitors, N=100),
+            f"recall@{N}": vectors.recall_of(index, visitors, k=N),
+            "recall@100": vectors.recall_of(index, visitors, k=100),
         }
         for name, index in indexes.items()
     ]
@@ -43,8 +44,8 @@ def main() -> None:
     print(pl.DataFrame(lines))
 
     one = visitors.select_users(visitors.user_ids[:1])
-    found = vectors.search(indexes["usearch"], one, N=3)
-    exact = model.recommend(one, N=3)
+    found = vectors.search(indexes["usearch"], one, k=3)
+    exact = model.recommend(one, k=3)
     print("\nThe list of one visitor, without what the visitor knows:")
     columns = {"from the index": found.ids[0], "score": found.scores[0]}
     print(pl.DataFrame(columns | {"exactly": exact.ids[0], "its score": exact.scores[0]}))

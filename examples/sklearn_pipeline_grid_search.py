@@ -46,7 +46,7 @@ def recall_of_hidden(pipeline: Pipeline, plays: sp.csr_array) -> float:
     left.data[np.random.default_rng(0).random(plays.nnz) < 0.2] = 0.0
     left.eliminate_zeros()
     hidden = plays - left
-    lists = pipeline["model"].recommend(pipeline["rows"].transform(left), N=10).ids
+    lists = pipeline["model"].recommend(pipeline["rows"].transform(left), k=10).ids
     return recall_at_k(lists, hidden, k=10).value
 
 

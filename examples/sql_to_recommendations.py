@@ -32,7 +32,7 @@ def main() -> None:
         [
             {"listener": user, "rank": rank, "artist": artist, "score": float(score)}
             for user, ids, scores in zip(
-                people.user_ids, *model.recommend(people, N=3), strict=True
+                people.user_ids, *model.recommend(people, k=3), strict=True
             )
             for rank, (artist, score) in enumerate(zip(ids, scores, strict=True), start=1)
         ]

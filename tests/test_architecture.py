@@ -17,13 +17,13 @@ ROOT = Path(equipoise.__file__).parent
 # Each layer may import the layers before it. Names on one line do not import each other.
 LAYERS = [
     {"exceptions", "progress"},
-    {"array_files", "parallel", "files", "memory"},
+    {"array_files", "checks", "parallel", "files", "memory"},
     {"spectral"},
     {"metrics"},
     {"data"},
     {"models"},
-    {"evaluation", "adapters"},
-    {"audit", "paper"},
+    {"evaluation"},
+    {"audit", "paper", "serving", "testing"},
     {"cli"},
 ]
 HEIGHT = {name: height for height, layer in enumerate(LAYERS) for name in layer}

@@ -36,7 +36,7 @@ def test_lists_are_those_of_a_full_sort(name):
     scores = (X / unit) @ model.components_.T @ model.components_
     scores[X > 0] = -np.inf
     best = -np.sort(-scores, axis=1)[:, :3]
-    ids, given = model.recommend(sp.csr_array(X), N=3)
+    ids, given = model.recommend(sp.csr_array(X), k=3)
     left = np.isfinite(best)
     np.testing.assert_array_equal(ids[:, : best.shape[1]] >= 0, left)
     np.testing.assert_allclose(given[:, : best.shape[1]][left] / unit, best[left], atol=1e-12)
@@ -48,10 +48,10 @@ def test_results_do_not_depend_on_the_unit(kind, factor):
     X = counts()
     one, other = fitted(X, kind), fitted(X * factor, kind)
     np.testing.assert_allclose(one.components_, other.components_, atol=1e-9)
-    lists = one.recommend(X, N=4).ids, other.recommend(X * factor, N=4).ids
+    lists = one.recommend(X, k=4).ids, other.recommend(X * factor, k=4).ids
     np.testing.assert_array_equal(*lists)
     np.testing.assert_array_equal(one.similar_items(2).ids, other.similar_items(2).ids)
-    told, scaled = one.explain(X[5], 3, N=None), other.explain(X[5] * factor, 3, N=None)
+    told, scaled = one.explain(X[5], 3, k=None), other.explain(X[5] * factor, 3, k=None)
     np.testing.assert_array_equal(told.ids, scaled.ids)
     assert scaled.contributions.sum() == pytest.approx(scaled.score, rel=1e-9)
 
@@ -106,8 +106,8 @@ def test_scores_beyond_float32_are_refused_and_not_ranked_as_ties(kind):
     X = np.where(counts() > 0, np.float32(3e38), np.float32(0))
     model = kind().fit(X)
     with pytest.raises(InvalidDataError, match="beyond float32"):
-        model.recommend(X, N=3)
-    lists = model.recommend(X.astype(np.float64), N=3)
+        model.recommend(X, k=3)
+    lists = model.recommend(X.astype(np.float64), k=3)
     assert np.isfinite(lists.scores[lists.ids >= 0]).all()
 
 
@@ -133,4 +133,4 @@ def test_scores_of_a_projection_beyond_float32_are_refused():
     X = np.where(counts() > 0, np.float32(3e38), np.float32(0))
     model = fitted(X)
     with pytest.raises(InvalidDataError, match=r"beyond float32|is NaN"):
-        model.recommend(X, N=3)
+        model.recommend(X, k=3)

@@ -175,8 +175,8 @@ def _use(model: Any) -> None:
     names = range(model.n_features_in_) if model.item_ids_ is None else model.item_ids_
     row = np.zeros(model.n_features_in_)
     row[:1] = 1.0
-    model.recommend(row, N=3)
-    model.similar_items(names[0], N=2)
+    model.recommend(row, k=3)
+    model.similar_items(names[0], k=2)
     model.explain(row, names[0])
     repr(model)
 
@@ -184,7 +184,7 @@ def _use(model: Any) -> None:
 def _answers(model: Any) -> Any:
     rows = np.eye(min(model.n_features_in_, 16), model.n_features_in_)
     with np.errstate(all="ignore"):
-        return np.asarray(model.recommend(rows, N=3).scores)
+        return np.asarray(model.recommend(rows, k=3).scores)
 
 
 TARGET = Target("model", call, seeds, mutate=mutate)

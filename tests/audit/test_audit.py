@@ -95,7 +95,7 @@ def test_numbers_equal_direct_calls_of_the_metrics(found, split):
         at = got.ranks.index(RANK)
         together = m.item_collaboration(X, U, k=K, inputs=signal)
         error = m.item_error(signal, U)[-1]
-        diagonal = model.projection_diagonal()
+        diagonal = model.self_reconstruction()
         np.testing.assert_allclose(got.diagonal_by_item[at], diagonal, atol=1e-7)
         np.testing.assert_allclose(got.error_by_item[at], error, atol=1e-7)
         np.testing.assert_allclose(got.auc_by_item, together.auc, atol=1e-7)
@@ -114,7 +114,7 @@ def test_numbers_equal_direct_calls_of_the_metrics(found, split):
 def test_accuracy_is_that_of_recommended_lists_on_the_held_out_items(found, split):
     X, held_out = split.train_validation.matrix, split.test.matrix
     there = np.flatnonzero(np.diff(held_out.indptr))
-    top = ItemWeightedPCA(RANK).fit(X).recommend(X[there], N=K).ids
+    top = ItemWeightedPCA(RANK).fit(X).recommend(X[there], k=K).ids
     got = variant(found, "item-weighted:-1")
     at = got.ranks.index(RANK)
     table = m.ranking_metrics(top, held_out[there], [K])
@@ -132,15 +132,15 @@ def test_neighbours_and_users_views_are_what_the_models_say(found, plays, split)
     model = ItemWeightedPCA(RANK).fit(fitted.matrix)
     got = variant(found, "item-weighted:-1")
     for item in (0, 7, 31):
-        assert got.neighbours[item].tolist() == model.similar_items(item, N=10).ids.tolist()
+        assert got.neighbours[item].tolist() == model.similar_items(item, k=10).ids.tolist()
     view = found.users[0]
     row = fitted.matrix[[plays.user_ids.tolist().index(view.user)]]
     assert set(view.history) == set(row.indices.tolist())
     recommended = view.recommended["item-weighted:-1"]
-    ranking = model.recommend(row, N=K)
+    ranking = model.recommend(row, k=K)
     assert [one.item for one in recommended] == ranking.ids[0].tolist()
     np.testing.assert_allclose([one.score for one in recommended], ranking.scores[0], atol=1e-9)
-    explained = model.explain(row, recommended[0].item, N=None)
+    explained = model.explain(row, recommended[0].item, k=None)
     strongest = explained.ids[np.argsort(-explained.contributions, kind="stable")][:3]
     assert recommended[0].because == tuple(strongest.tolist())
     assert set(view.recommended) == {"pca", "normalized", "item-weighted:-1"}
@@ -208,7 +208,7 @@ def test_advice_is_the_best_ndcg_on_validation(found, split):
     for gamma in (0, -0.5, -1, -1.5, -2):
         deep = ItemWeightedPCA(32, gamma=gamma).fit(X)
         for rank in (1, 2, 4, 8, 16, 32):
-            top = deep.truncate(rank).recommend(X, N=K).ids
+            top = deep.truncate(rank).recommend(X, k=K).ids
             best[gamma, rank] = m.ndcg_at_k(top, held_out, K).value
     advice = found.verdict.advice
     assert best[advice.gamma, advice.rank] == max(best.values())

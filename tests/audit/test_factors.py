@@ -97,7 +97,7 @@ def test_implicit_factors_are_read_from_what_its_save_writes(plays, fitted, tmp_
         Q = np.linalg.qr(model.item_factors.astype(float))[0]
         np.testing.assert_allclose(subject.diagonal([8])[0], (Q**2).sum(axis=1), atol=1e-6)
         nearest = subject.similar(np.arange(M), 4, 3)[0]
-        ids, _ = model.similar_items(0, N=4)
+        ids, _ = model.similar_items(0, k=4)
         assert nearest.tolist() == [j for j in ids if j != 0][:3]
 
 
@@ -154,19 +154,19 @@ def test_saved_models_are_aligned_by_their_item_ids(plays, tmp_path):
         subject = read_subjects([path], plays)[0]
         twin = type(model)(**model.get_params()).fit(plays)
         np.testing.assert_allclose(
-            subject.diagonal([RANK])[0], twin.projection_diagonal(), atol=1e-6
+            subject.diagonal([RANK])[0], twin.self_reconstruction(), atol=1e-6
         )
         lists = subject.lists(plays.matrix, [RANK], 5)[0]
-        np.testing.assert_array_equal(plays.item_ids[lists], twin.recommend(plays, N=5).ids)
+        np.testing.assert_array_equal(plays.item_ids[lists], twin.recommend(plays, k=5).ids)
         parts = subject.contributions(plays.matrix[[3]], 7, RANK)
-        explained = twin.explain(plays.select_users([plays.user_ids[3]]), plays.item_ids[7], N=None)
+        explained = twin.explain(plays.select_users([plays.user_ids[3]]), plays.item_ids[7], k=None)
         assert parts.sum() == pytest.approx(explained.score, abs=1e-7)
 
 
 def test_graded_models_keep_their_grades(plays):
     model = ItemWeightedPCA(RANK, spectral_filter="ridge", filter_strength=0.5).fit(plays)
     subject = read_subjects([model], plays)[0]
-    f, U = model.strengths(), model.components_.T
+    f, U = model.filter_factors(), model.components_.T
     np.testing.assert_allclose(subject.diagonal([RANK])[0], (U * U * f).sum(axis=1))
 
 
@@ -314,7 +314,7 @@ def test_our_item_item_and_factor_models_are_looked_into(plays):
     subject = read_subjects([ease], plays)[0]
     assert subject.kind == "scores"
     top = subject.lists(plays.matrix, [M], 5)[0]
-    np.testing.assert_array_equal(plays.item_ids[top], ease.recommend(plays, N=5).ids)
+    np.testing.assert_array_equal(plays.item_ids[top], ease.recommend(plays, k=5).ids)
     mf = WeightedMF(4).fit(plays)
     factors = read_subjects([mf], plays)[0]
     Q = np.linalg.qr(np.asarray(mf.item_factors_, dtype=float))[0]

@@ -61,10 +61,10 @@ class GatedModel:
         self.model, self.gate = model, gate
         self.item_ids_, self.n_features_in_ = model.item_ids_, model.n_features_in_
 
-    def recommend(self, user_items, N=10, **options):
+    def recommend(self, user_items, k=10, **options):
         if not self.gate.first():
             self.gate.wait()
-        return self.model.recommend(user_items, N, **options)
+        return self.model.recommend(user_items, k, **options)
 
 
 def gated(X, gate: Gate, prepare=None):

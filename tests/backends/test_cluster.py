@@ -13,7 +13,7 @@ from equipoise.data.block_ops import block_product
 from equipoise.data.catalog import load_dataset
 from equipoise.exceptions import ClusterError, InvalidDataError, InvalidParameterError
 from equipoise.metrics import item_auc, item_error
-from equipoise.models.lists import write_lists
+from equipoise.serving.lists import write_lists
 from tests.backends.conftest import shuffled_rows
 from tests.backends.measuring import user_metrics
 from tests.backends.object_store import object_store
@@ -84,7 +84,7 @@ def test_an_object_store_gives_the_table_and_takes_the_lists(client, table_folde
         )
         assert spread.collect() == local
         model = ItemWeightedPCA(4).fit(spread)
-        rows = write_lists(model, spread, "s3://bucket/lists/today", N=3, storage_options=options)
+        rows = write_lists(model, spread, "s3://bucket/lists/today", k=3, storage_options=options)
         written = {name for name in objects if name.startswith("bucket/lists/")}
         assert written == {
             *(f"bucket/lists/today/part-{number:05}.parquet" for number in range(3)),
@@ -116,7 +116,7 @@ def test_the_artefact_of_a_cluster_fit_is_a_model_like_any_other(spread, local, 
     assert loaded.certificate_ == fitted.certificate_
     assert loaded.certificate_.passes < ItemWeightedPCA(8, tol=1e-9).fit(local).certificate_.passes
     np.testing.assert_array_equal(
-        loaded.recommend(local, N=3).ids, fitted.recommend(local, N=3).ids
+        loaded.recommend(local, k=3).ids, fitted.recommend(local, k=3).ids
     )
 
 
@@ -145,7 +145,7 @@ def test_everything_measured_on_the_papers_data_is_what_the_local_path_measures(
     model = ItemWeightedPCA(16, tol=1e-8).fit(ours.train)
     reference = ItemWeightedPCA(16, tol=1e-8).fit(theirs.train)
     np.testing.assert_allclose(
-        model.projection_diagonal(), reference.projection_diagonal(), atol=1e-8
+        model.self_reconstruction(), reference.self_reconstruction(), atol=1e-8
     )
     U, X = model.components_.T, theirs.train.matrix
     np.testing.assert_allclose(
@@ -158,7 +158,7 @@ def test_everything_measured_on_the_papers_data_is_what_the_local_path_measures(
         atol=1e-5,
     )
     found = user_metrics(ours.train, ours.test, model, ks=[10], metrics=["recall", "ndcg", "map"])
-    lists = model.recommend(theirs.train, N=10).ids
+    lists = model.recommend(theirs.train, k=10).ids
     columns = theirs.train.item_index(lists.ravel()).reshape(lists.shape)
     table = equipoise.metrics.ranking_metrics(
         columns, theirs.test.matrix, ks=[10], metrics=["recall", "ndcg", "map"]
@@ -190,7 +190,7 @@ def test_the_passes_of_the_certificate_and_the_progress_are_those_made(spread, m
         return total(function, *shared, **options)
 
     monkeypatch.setattr(spread.rows, "total", counted)
-    model = ItemWeightedPCA(6, sweeps=sweeps).fit(spread, progress=seen)
+    model = ItemWeightedPCA(6, passes=sweeps).fit(spread, progress=seen)
     told = [int(note.split()[0]) for note in seen.notes()]
     assert model.certificate_.passes == len(made)
     assert told == sorted(told)
@@ -233,7 +233,7 @@ def test_a_cluster_prepares_splits_and_measures_like_the_local_path(spread, loca
     assert split.test.collect() == expected.test
     model = ItemWeightedPCA(6, tol=1e-9).fit(split.train)
     recall = user_metrics(split.train, split.test, model, ks=[10], metrics=["recall"])
-    lists = model.recommend(expected.train, N=10).ids
+    lists = model.recommend(expected.train, k=10).ids
     columns = expected.train.item_index(lists.ravel()).reshape(lists.shape)
     assert recall["recall@10"].value == pytest.approx(
         equipoise.metrics.recall_at_k(columns, expected.test.matrix, k=10).value
@@ -244,7 +244,7 @@ def test_a_cluster_prepares_splits_and_measures_like_the_local_path(spread, loca
         equipoise.metrics.item_auc(expected.train.matrix, U, items=[0, 5]),
         atol=1e-4,
     )
-    rows = write_lists(model, split.train, tmp_path / "lists", N=10)
+    rows = write_lists(model, split.train, tmp_path / "lists", k=10)
     table = pl.read_parquet(tmp_path / "lists").sort("user", "rank")
     assert len(table) == rows
     order = np.argsort(expected.train.user_ids.astype(str))

@@ -16,7 +16,7 @@ import pytest
 
 from equipoise import Interactions, ItemWeightedPCA, memory
 from equipoise.exceptions import ClusterError, EquipoiseError
-from equipoise.models.lists import write_lists
+from equipoise.serving.lists import write_lists
 from tests.backends.slow_models import (
     Gate,
     GatedModel,
@@ -115,7 +115,7 @@ def test_a_worker_killed_while_lists_are_written_leaves_them_whole(
 
     killer = threading.Thread(target=kill_after_the_first_file, daemon=True)
     killer.start()
-    rows = write_lists(GatedModel(model, gate), spread, tmp_path / "lists", N=5)
+    rows = write_lists(GatedModel(model, gate), spread, tmp_path / "lists", k=5)
     assert set(pids(client)) != set(workers)
     assert [path.name for path in tmp_path.iterdir()] == ["lists"]
     names = sorted(path.name for path in (tmp_path / "lists").iterdir())

@@ -167,8 +167,8 @@ def test_ease_learns_the_same_from_blocks(blocks, local):
 
 @pytest.mark.parametrize("model", [Popularity(), ItemKNN(5)], ids=lambda m: type(m).__name__)
 def test_other_models_learn_the_same_from_blocks(blocks, local, model):
-    ours = model.fit(blocks).recommend(blocks, N=4)
-    theirs = model.fit(local).recommend(local, N=4)
+    ours = model.fit(blocks).recommend(blocks, k=4)
+    theirs = model.fit(local).recommend(local, k=4)
     np.testing.assert_array_equal(ours.ids, theirs.ids)
 
 
@@ -180,7 +180,7 @@ def test_a_model_that_needs_the_whole_matrix_refuses_one_that_does_not_fit(table
     with pytest.raises(InvalidDataError, match="write_lists"):
         model.recommend(small)
     some = small.select_users(some_users(small))
-    assert model.recommend(some, N=3).ids.shape == (5, 3)
+    assert model.recommend(some, k=3).ids.shape == (5, 3)
 
 
 def test_a_model_fitted_on_other_items_ranks_users_in_blocks(blocks, local):

@@ -21,7 +21,7 @@ from equipoise.exceptions import (
     OutputError,
 )
 from equipoise.metrics import item_auc, item_error
-from equipoise.models.lists import write_lists
+from equipoise.serving.lists import write_lists
 from tests.backends.measuring import user_metrics
 from tests.backends.subspaces import assert_same_model
 
@@ -98,12 +98,12 @@ def test_a_path_over_gamma_is_fitted_from_disk(streamed, local):
 
 def test_data_in_blocks_take_fewer_passes(streamed):
     few = ItemWeightedPCA(8).fit(streamed).certificate_.passes
-    many = ItemWeightedPCA(8, sweeps="many").fit(streamed).certificate_.passes
+    many = ItemWeightedPCA(8, passes="many").fit(streamed).certificate_.passes
     assert few < many
 
 
 def test_few_passes_can_be_asked_for_in_memory(local):
-    few = ItemWeightedPCA(8, sweeps="few", solver="matrix_free", tol=1e-9).fit(local)
+    few = ItemWeightedPCA(8, passes="few", solver="matrix_free", tol=1e-9).fit(local)
     many = ItemWeightedPCA(8, solver="matrix_free", tol=1e-9).fit(local)
     assert few.certificate_.passes < many.certificate_.passes
     assert_same_model(few, many)
@@ -111,8 +111,8 @@ def test_few_passes_can_be_asked_for_in_memory(local):
 
 def test_the_saved_model_serves_like_a_local_one(streamed, local, tmp_path):
     ItemWeightedPCA(8, tol=1e-9).fit(streamed).save(tmp_path / "m.eqp")
-    ours = equipoise.load(tmp_path / "m.eqp").recommend(local, N=3)
-    theirs = ItemWeightedPCA(8, tol=1e-9).fit(local).recommend(local, N=3)
+    ours = equipoise.load(tmp_path / "m.eqp").recommend(local, k=3)
+    theirs = ItemWeightedPCA(8, tol=1e-9).fit(local).recommend(local, k=3)
     np.testing.assert_allclose(ours.scores, theirs.scores, atol=1e-6)
 
 
@@ -157,7 +157,7 @@ def test_user_metrics_are_those_of_the_local_path(streamed, local):
     ours, theirs = streamed.holdout(), local.holdout()
     model = ItemWeightedPCA(8, tol=1e-9).fit(ours.train)
     table = user_metrics(ours.train, ours.test, model, ks=[5, 20])
-    lists = model.recommend(theirs.train.matrix, N=20).ids
+    lists = model.recommend(theirs.train.matrix, k=20).ids
     columns = theirs.train.item_index(lists.ravel()).reshape(lists.shape)
     expected = ranking_metrics(columns, theirs.test.matrix, ks=[5, 20])
     for result in expected:
@@ -207,10 +207,10 @@ def test_item_auc_of_a_hand_made_case_counts_ties_half(tmp_path):
 
 def test_lists_of_all_users_are_those_of_recommend(streamed, local, tmp_path):
     model = ItemWeightedPCA(8, tol=1e-9).fit(streamed)
-    rows = write_lists(model, streamed, tmp_path / "lists", N=4)
+    rows = write_lists(model, streamed, tmp_path / "lists", k=4)
     table = pl.read_parquet(tmp_path / "lists").sort("user", "rank")
     assert len(table) == rows == 4 * local.n_users
-    expected = model.recommend(local, N=4)
+    expected = model.recommend(local, k=4)
     order = np.argsort(local.user_ids.astype(str))
     assert table["item"].to_list() == expected.ids[order].ravel().tolist()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lists"]
@@ -219,21 +219,21 @@ def test_lists_of_all_users_are_those_of_recommend(streamed, local, tmp_path):
 def test_lists_align_items_of_a_model_fitted_elsewhere(streamed, local, tmp_path):
     reordered = local.select_items(local.item_ids[::-1])
     model = ItemWeightedPCA(8, tol=1e-9).fit(reordered)
-    write_lists(model, streamed, tmp_path / "lists", N=3)
+    write_lists(model, streamed, tmp_path / "lists", k=3)
     table = pl.read_parquet(tmp_path / "lists").filter(pl.col("user") == local.user_ids[5])
-    expected = model.recommend(local.select_users(local.user_ids[5:6]), N=3)
+    expected = model.recommend(local.select_users(local.user_ids[5:6]), k=3)
     assert table["item"].to_list() == expected.ids[0].tolist()
 
 
 def test_lists_can_be_written_to_a_store_and_end_with_a_mark(streamed):
     fsspec = pytest.importorskip("fsspec")
     model = ItemWeightedPCA(4).fit(streamed)
-    write_lists(model, streamed, "memory://lists/today", N=2)
+    write_lists(model, streamed, "memory://lists/today", k=2)
     store = fsspec.filesystem("memory")
     names = {path.rsplit("/", 1)[1] for path in store.ls("/lists/today", detail=False)}
     assert names == {f"part-{number:05}.parquet" for number in range(5)} | {"_SUCCESS"}
     with pytest.raises(OutputError, match="exists already"):
-        write_lists(model, streamed, "memory://lists/today", N=2)
+        write_lists(model, streamed, "memory://lists/today", k=2)
 
 
 def test_a_table_at_a_url_is_streamed_as_well(table_folder, local):

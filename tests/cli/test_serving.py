@@ -31,7 +31,7 @@ def model(world):
 @pytest.fixture(scope="module")
 def expected(model, data):
     """The lists by the Python API, as rows."""
-    found = model.recommend(data, N=5)
+    found = model.recommend(data, k=5)
     return [
         (user, rank + 1, item, score)
         for user, items, scores in zip(data.user_ids, found.ids, found.scores, strict=True)
@@ -81,7 +81,7 @@ def test_lists_on_a_terminal_are_a_table(world, expected, monkeypatch, capsys):
 
 @pytest.mark.parametrize("ending", READERS)
 def test_blocks_of_any_size_give_the_same_file(ending, model, data, tmp_path, expected):
-    aligned, request = ids.aligned(data, model, False), lists.Request(N=5)
+    aligned, request = ids.aligned(data, model, False), lists.Request(k=5)
     for rows_at_a_time in (1, 7, 35, 10_000):
         path = tmp_path / f"{rows_at_a_time}{ending}"
         blocks = lists.tables(model, aligned, request, rows_at_a_time=rows_at_a_time)
@@ -98,7 +98,7 @@ def test_never_more_than_one_block_is_held(ending, model, data, tmp_path):
             alive.discard(id(self))
 
     def blocks():
-        for block in lists.tables(model, aligned, lists.Request(N=5), rows_at_a_time=35):
+        for block in lists.tables(model, aligned, lists.Request(k=5), rows_at_a_time=35):
             counted = Counted(block)
             alive.add(id(counted))
             most.append(len(alive))
@@ -115,7 +115,7 @@ def test_never_more_than_one_block_is_held(ending, model, data, tmp_path):
 def test_blocks_are_bounded_in_rows_and_reported_by_users(model, data):
     aligned, seen = ids.aligned(data, model, False), Recorded()
     with task(seen, "Recommending", aligned.n_users):
-        blocks = lists.tables(model, aligned, lists.Request(N=5), rows_at_a_time=50, progress=seen)
+        blocks = lists.tables(model, aligned, lists.Request(k=5), rows_at_a_time=50, progress=seen)
         assert max(len(block) for block in blocks) == 50
     assert seen.calls[1:-1] == [("advance", 10)] * 8
 
@@ -126,7 +126,7 @@ def test_explained_lists_hold_the_contributions(world, model, data, tmp_path):
     arguments = ["recommend", world / "model.eqp", world / "plays.csv", *options, "--out", out]
     assert run(list(map(str, arguments))) == 0
     for row in pl.read_parquet(out).iter_rows(named=True):
-        why = model.explain(data.select_users(["listener-0007"]), row["item"], N=3)
+        why = model.explain(data.select_users(["listener-0007"]), row["item"], k=3)
         assert [each["item"] for each in row["because"]] == why.ids.tolist()
         parts = [each["contribution"] for each in row["because"]]
         np.testing.assert_allclose(parts, why.contributions)
@@ -154,7 +154,7 @@ def test_users_candidates_and_exclusions_are_options(world, model, data, tmp_pat
     assert [row["user"] for row in rows] == ["listener-0009"] * 2 + ["listener-0003"] * 2
     best = model.recommend(
         data.select_users(["listener-0009"]),
-        N=2,
+        k=2,
         items=[few[0], few[2]],
         filter_already_liked_items=False,
     )
@@ -182,7 +182,7 @@ def test_new_items_are_left_out_on_demand(world, tmp_path, capsys, model):
     assert run(["recommend", str(world / "model.eqp"), str(table), *options]) == 0
     found = [json.loads(line)["item"] for line in capsys.readouterr().out.splitlines()]
     alone = Interactions.from_pairs(["ann"], ["artist-0001"])
-    assert found == model.recommend(alone, N=2).ids[0].tolist()
+    assert found == model.recommend(alone, k=2).ids[0].tolist()
 
 
 def test_a_model_of_a_matrix_takes_ids_for_its_column_numbers(tmp_path, capsys):
@@ -226,7 +226,7 @@ def test_similar_items_are_those_of_the_model(world, model, capsys):
     options = ["artist-0004", "-N", "3", "--names", str(world / "names.csv")]
     assert run(["similar", str(world / "model.eqp"), *options, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    found = model.similar_items("artist-0004", N=3)
+    found = model.similar_items("artist-0004", k=3)
     assert [row["item"] for row in rows] == found.ids.tolist()
     assert [row["similarity"] for row in rows] == found.scores.tolist()
     assert run(["similar", str(world / "model.eqp"), *options]) == 0
@@ -240,7 +240,7 @@ def test_an_explanation_sums_to_the_score(world, model, data, capsys):
     arguments = ["explain", str(world / "model.eqp"), str(world / "plays.csv"), *options]
     assert run([*arguments, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    why = model.explain(data.select_users(["listener-0005"]), "artist-0006", N=4)
+    why = model.explain(data.select_users(["listener-0005"]), "artist-0006", k=4)
     assert [each["item"] for each in told["because"]] == why.ids.tolist()
     total = sum(each["contribution"] for each in told["because"]) + told["rest"]
     assert total == pytest.approx(told["score"])

@@ -44,7 +44,7 @@ def test_every_model_of_the_registry_is_held_to_the_contract():
 def test_checkerboard_top_one_is_the_one_item_left_out(name):
     X = checkerboard()
     model = build(name, n_components=2, max_epochs=50).fit(X)
-    np.testing.assert_array_equal(model.recommend(X, N=1).ids[:, 0], np.arange(len(X)))
+    np.testing.assert_array_equal(model.recommend(X, k=1).ids[:, 0], np.arange(len(X)))
 
 
 @pytest.mark.parametrize("name", [p for p in named() if "n_components" in VARIANTS[p.values[0]][1]])
@@ -68,8 +68,8 @@ class TestContract:
         assert type(loaded) is type(model)
         for kind in ("ids", "scores"):
             np.testing.assert_array_equal(
-                getattr(loaded.recommend(plays, N=5), kind),
-                getattr(model.recommend(plays, N=5), kind),
+                getattr(loaded.recommend(plays, k=5), kind),
+                getattr(model.recommend(plays, k=5), kind),
             )
         np.testing.assert_array_equal(
             loaded.similar_items("song-3").ids, model.similar_items("song-3").ids
@@ -86,9 +86,9 @@ class TestContract:
 
     def test_batch_equals_single_rows(self, name, X):
         model = build(name).fit(X)
-        batch = model.recommend(X, N=4)
+        batch = model.recommend(X, k=4)
         for i in (0, 7, 39):
-            single = model.recommend(X[i], N=4)
+            single = model.recommend(X[i], k=4)
             assert single.ids.shape == (4,)
             np.testing.assert_array_equal(single.ids, batch.ids[i])
             np.testing.assert_allclose(single.scores, batch.scores[i], rtol=1e-11)
@@ -110,8 +110,8 @@ class TestContract:
             np.testing.assert_array_equal(first.recommend(X).scores, again.recommend(X).scores)
 
     def test_ids_in_and_ids_out(self, name, plays, X):
-        by_id = build(name).fit(plays).recommend(plays, N=3)
-        by_column = build(name).fit(X).recommend(X, N=3)
+        by_id = build(name).fit(plays).recommend(plays, k=3)
+        by_column = build(name).fit(X).recommend(X, k=3)
         assert by_id.ids.shape == (40, 3)
         translated = np.array([[f"song-{j}" for j in row] for row in by_column.ids], dtype=object)
         complete = by_column.ids >= 0
@@ -135,7 +135,7 @@ class TestContract:
             build(name).fit(plays.matrix).similar_items(14)
 
     def test_no_seen_item_is_recommended_and_rows_are_padded(self, name, X):
-        ids, scores = build(name).fit(X).recommend(X, N=14)
+        ids, scores = build(name).fit(X).recommend(X, k=14)
         for row, best, score in zip(X, ids, scores, strict=True):
             left = best[best >= 0]
             assert not np.any(row[left] > 0)
@@ -143,22 +143,22 @@ class TestContract:
             assert np.all(np.isnan(score[best < 0]))
 
     def test_seen_items_come_back_when_asked_for(self, name, X):
-        ids = build(name).fit(X).recommend(X, N=14, filter_already_liked_items=False).ids
+        ids = build(name).fit(X).recommend(X, k=14, filter_already_liked_items=False).ids
         np.testing.assert_array_equal(np.sort(ids, axis=1), np.tile(np.arange(14), (40, 1)))
 
     def test_users_without_items_get_a_list_too(self, name, X):
-        ids, scores = build(name).fit(X).recommend(np.zeros(14), N=14)
+        ids, scores = build(name).fit(X).recommend(np.zeros(14), k=14)
         assert sorted(ids) == list(range(14))
         assert np.all(np.isfinite(scores))
 
     def test_scores_come_best_first(self, name, X):
-        scores = build(name).fit(X).recommend(X, N=14, filter_already_liked_items=False).scores
+        scores = build(name).fit(X).recommend(X, k=14, filter_already_liked_items=False).scores
         assert np.all(np.diff(scores, axis=1) <= 0)
 
     def test_candidates_can_be_listed_and_filtered(self, name, plays):
         model = build(name).fit(plays)
         some = ["song-1", "song-4", "song-9"]
-        options = {"filter_already_liked_items": False, "N": 3}
+        options = {"filter_already_liked_items": False, "k": 3}
         assert set(model.recommend(plays, items=some, **options).ids.ravel()) == set(some)
         kept = model.recommend(plays, items=some, filter_items=["song-4"], **options).ids
         assert set(kept[:, :2].ravel()) == {"song-1", "song-9"}
@@ -167,13 +167,13 @@ class TestContract:
     def test_contributions_and_the_rest_sum_to_the_score(self, name, plays):
         model = build(name).fit(plays)
         user = plays.select_users(["user-5"])
-        ids, scores = model.recommend(user, N=3)
+        ids, scores = model.recommend(user, k=3)
         for item, score in zip(ids[0], scores[0], strict=True):
-            whole = model.explain(user, item, N=None)
+            whole = model.explain(user, item, k=None)
             assert whole.score == pytest.approx(score, rel=1e-6, abs=1e-10)
             assert whole.contributions.sum() + whole.rest == pytest.approx(whole.score, abs=1e-10)
             assert set(whole.ids) == set(plays.item_ids[user.matrix.indices])
-            short = model.explain(user, item, N=2)
+            short = model.explain(user, item, k=2)
             assert len(short.ids) == min(2, user.nnz)
             assert short.contributions.sum() + short.rest == pytest.approx(whole.score, abs=1e-10)
 
@@ -183,7 +183,7 @@ class TestContract:
             model.explain(X, 0)
 
     def test_similar_items_leave_the_item_itself_out(self, name, X):
-        ids, scores = build(name).fit(X).similar_items(5, N=13)
+        ids, scores = build(name).fit(X).similar_items(5, k=13)
         found = ids >= 0
         assert 5 not in ids
         assert len(set(ids[found])) == found.sum()
@@ -195,8 +195,8 @@ class TestContract:
         [
             (lambda X: X * np.nan, "NaN"),
             (lambda X: X + np.inf, "infinity"),
-            (lambda X: X - 5, "Negative values in data passed to .*: preferences must be at least"),
-            (lambda X: X * 0, "holds no interaction"),
+            (lambda X: X - 5, "Negative values in data passed to"),
+            (lambda X: X * 0, "no interaction"),
             (lambda X: X[:0], "0 sample"),
         ],
     )

@@ -32,31 +32,33 @@ class TestProjections:
     def test_scores_equal_the_dense_reconstruction(self, name, X):
         model = self.model(name).fit(X)
         U = model.components_.T
-        expected = model.preprocess(sp.csr_array(X)).toarray() @ ((U * model.strengths()) @ U.T)
-        ids, scores = model.recommend(X, N=14, filter_already_liked_items=False)
+        expected = model.preprocess(sp.csr_array(X)).toarray() @ (
+            (U * model.filter_factors()) @ U.T
+        )
+        ids, scores = model.recommend(X, k=14, filter_already_liked_items=False)
         np.testing.assert_allclose(scores, np.take_along_axis(expected, ids, axis=1), atol=1e-10)
 
     def test_contributions_alone_sum_to_the_score(self, name, plays):
         model = self.model(name).fit(plays)
         user = plays.select_users(["user-5"])
-        ids, scores = model.recommend(user, N=3)
+        ids, scores = model.recommend(user, k=3)
         for item, score in zip(ids[0], scores[0], strict=True):
-            whole = model.explain(user, item, N=None)
+            whole = model.explain(user, item, k=None)
             assert whole.contributions.sum() == pytest.approx(score, abs=1e-10)
 
     def test_every_other_item_has_a_cosine(self, name, X):
-        ids, scores = self.model(name).fit(X).similar_items(5, N=13)
+        ids, scores = self.model(name).fit(X).similar_items(5, k=13)
         assert set(ids) == set(range(14)) - {5}
         assert np.all(np.abs(scores) <= 1 + 1e-9)
 
     def test_equal_items_are_each_others_nearest(self, name, X):
         X[:, 3] = X[:, 8]
         model = self.model(name).fit(X)
-        assert model.similar_items(3, N=1).ids[0] == 8
-        assert model.similar_items(3, N=1).scores[0] == pytest.approx(1.0)
+        assert model.similar_items(3, k=1).ids[0] == 8
+        assert model.similar_items(3, k=1).scores[0] == pytest.approx(1.0)
 
     def test_item_that_nobody_touched_is_similar_to_none(self, name, X):
         X[:, 6] = 0
         model = self.model(name).fit(X)
-        np.testing.assert_array_equal(model.similar_items(6, N=2).ids, [-1, -1])
-        assert 6 not in model.similar_items(3, N=13).ids
+        np.testing.assert_array_equal(model.similar_items(6, k=2).ids, [-1, -1])
+        assert 6 not in model.similar_items(3, k=13).ids

@@ -23,7 +23,7 @@ from equipoise.models import (
     VanillaPCA,
     WeightedMF,
 )
-from equipoise.models.item_item import ItemItemModel
+from equipoise.models.peers.base import ItemItemModel
 from equipoise.models.registry import MODELS
 from tests.evaluation.conftest import InterruptAt
 from tests.recorded_progress import Recorded
@@ -32,7 +32,7 @@ from tests.recorded_progress import Recorded
 def by_hand(model, split, metric):
     """Fit, recommend and measure without `evaluate`."""
     X = split.train_validation.matrix
-    return metric(model.fit(X).recommend(X, N=20).ids, split.test.matrix).value
+    return metric(model.fit(X).recommend(X, k=20).ids, split.test.matrix).value
 
 
 @pytest.mark.parametrize("model", [EASE(10.0), ItemKNN(20), Popularity()], ids=str)
@@ -205,7 +205,7 @@ class Own(ItemItemModel):
     """A model that the registry does not know: every item speaks for itself."""
 
     def _fit(self, user_items):
-        self.item_weights_ = np.eye(user_items.shape[1])
+        self.coefficients_ = np.eye(user_items.shape[1])
 
 
 def test_a_model_of_ones_own_is_evaluated_and_wants_a_grid(split):

@@ -105,7 +105,7 @@ def test_numbers_kept_are_those_of_the_arrays(split):
     assert EASE().fit(X).stored_numbers() == n_items**2
     assert Popularity().fit(X).stored_numbers() == n_items
     neighbours = ItemKNN(5).fit(X)
-    assert neighbours.stored_numbers() == neighbours.item_weights_.nnz
+    assert neighbours.stored_numbers() == neighbours.coefficients_.nnz
 
 
 def test_every_model_and_rank_has_its_cost(split):

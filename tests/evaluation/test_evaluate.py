@@ -56,7 +56,7 @@ def test_rows_equal_the_metrics_of_models_fitted_rank_by_rank(split, name):
     for rank in (3, 6):
         model = type(THREE[name])(rank, tol=1e-9).fit(X)
         U, inputs = model.components_.T, model.preprocess(X)
-        lists = model.recommend(X, N=20).ids
+        lists = model.recommend(X, k=20).ids
         auc = m.mean_by_group(m.item_auc(X, U, inputs=inputs), groups)
         expected = {
             "ndcg@20": m.ndcg_at_k(lists, test).value,
@@ -126,7 +126,7 @@ def test_the_validation_part_is_scored_by_models_that_saw_train_alone(split):
     )
     same = Split(split.train, split.test, split.validation)  # the test part plays no role
     assert on_validation.rows[0].n == np.sum(np.diff(split.validation.matrix.indptr) > 0)
-    lists = VanillaPCA(4).fit(split.train).recommend(split.train, N=20).ids
+    lists = VanillaPCA(4).fit(split.train).recommend(split.train, k=20).ids
     expected = m.recall_at_k(lists, split.validation.matrix).value
     assert on_validation.value("recall") == pytest.approx(expected)
     assert (
@@ -142,7 +142,7 @@ def test_users_that_were_held_out_whole_are_scored_from_their_history(world):
     )
     tested = np.diff(split.test.matrix.indptr) > 0
     model = VanillaPCA(4).fit(split.train_validation)
-    lists = model.recommend(split.history.matrix[tested], N=20).ids
+    lists = model.recommend(split.history.matrix[tested], k=20).ids
     expected = m.recall_at_k(lists, split.test.matrix[tested])
     assert results.rows[0].n == tested.sum()
     assert results.value("recall") == pytest.approx(expected.value)
@@ -168,7 +168,7 @@ def test_under_an_error_budget_every_rank_is_fitted_by_itself(split):
     )
     for rank in (2, 5):
         fitted = ItemWeightedPCA(rank, gamma=-2.0, error_budget=0.05).fit(split.train_validation)
-        expected = m.specialization(fitted.projection_diagonal())
+        expected = m.specialization(fitted.self_reconstruction())
         assert results.value("specialization", n_components=rank) == pytest.approx(
             expected, abs=1e-5
         )

@@ -34,7 +34,7 @@ def test_lists_at_every_rank_are_those_of_the_truncated_model(model, world):
     ranks = [1, 3, 4, 12]
     lists = nested_lists(fitted.low_rank(), X, ranks, 7)
     for rank, found in zip(ranks, lists, strict=True):
-        np.testing.assert_array_equal(found, fitted.truncate(rank).recommend(X, N=7).ids)
+        np.testing.assert_array_equal(found, fitted.truncate(rank).recommend(X, k=7).ids)
 
 
 def test_block_size_starting_lists_and_precision_of_counting_do_not_change_the_lists(world):
@@ -72,7 +72,7 @@ def test_every_filter_and_size_comes_from_one_fit(world):
     models = (hard, graded)
     weights = [each.low_rank().component_weights for each in models]
     found = list(NestedLists.of(hard.low_rank(), [3, 8], weights).lists(X, 6))
-    expected = [each.truncate(r).recommend(X, N=6).ids for each in models for r in (3, 8)]
+    expected = [each.truncate(r).recommend(X, k=6).ids for each in models for r in (3, 8)]
     np.testing.assert_array_equal(found, expected)
 
 

@@ -116,8 +116,8 @@ def test_a_loaded_model_does_not_depend_on_its_file(models, tmp_path):
     with path.open("r+b") as file:
         file.truncate(10)
     row = np.random.default_rng(1).random(600)
-    expected = models[0].recommend(row, N=5, filter_already_liked_items=False)
-    found = loaded.recommend(row, N=5, filter_already_liked_items=False)
+    expected = models[0].recommend(row, k=5, filter_already_liked_items=False)
+    found = loaded.recommend(row, k=5, filter_already_liked_items=False)
     np.testing.assert_array_equal(found.ids, expected.ids)
     assert "model.eqp" not in Path("/proc/self/maps").read_text()
 

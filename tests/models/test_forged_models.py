@@ -160,27 +160,27 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(model, monkeypatch):
 def test_sparse_indices_must_be_integers(tmp_path):
     path = eq.models.ItemKNN(2).fit(PLAYS).save(tmp_path / "model.eqp")
     with zipfile.ZipFile(path) as archive:
-        starts = np.lib.format.read_array(archive.open("arrays/item_weights_.indptr.npy"))
-    with pytest.raises(ArtefactError, match="'item_weights_' are not integers"):
-        eq.load(forged(path, array("item_weights_.indptr", starts.astype("f8"))))
+        starts = np.lib.format.read_array(archive.open("arrays/coefficients_.indptr.npy"))
+    with pytest.raises(ArtefactError, match="'coefficients_' are not integers"):
+        eq.load(forged(path, array("coefficients_.indptr", starts.astype("f8"))))
 
 
 def test_sparse_row_starts_must_be_in_bounds(tmp_path):
     path = eq.models.ItemKNN(2).fit(PLAYS).save(tmp_path / "model.eqp")
     with zipfile.ZipFile(path) as archive:
-        starts = np.lib.format.read_array(archive.open("arrays/item_weights_.indptr.npy"))
+        starts = np.lib.format.read_array(archive.open("arrays/coefficients_.indptr.npy"))
     starts[1], starts[-1] = 10**6, 0  # SciPy checks no further if nothing is stored
-    with pytest.raises(ArtefactError, match="'item_weights_' are out of bounds"):
-        eq.load(forged(path, array("item_weights_.indptr", starts)))
+    with pytest.raises(ArtefactError, match="'coefficients_' are out of bounds"):
+        eq.load(forged(path, array("coefficients_.indptr", starts)))
 
 
 def test_entries_of_a_sparse_model_outside_its_rows_are_refused(tmp_path):
     path = eq.models.ItemKNN(2).fit(PLAYS).save(tmp_path / "model.eqp")
     with zipfile.ZipFile(path) as archive:
-        starts = np.lib.format.read_array(archive.open("arrays/item_weights_.indptr.npy"))
+        starts = np.lib.format.read_array(archive.open("arrays/coefficients_.indptr.npy"))
     starts[-1] -= 1  # SciPy accepts it when the matrix is built, and fails in a product
-    with pytest.raises(ArtefactError, match="'item_weights_' are out of bounds"):
-        eq.load(forged(path, array("item_weights_.indptr", starts)))
+    with pytest.raises(ArtefactError, match="'coefficients_' are out of bounds"):
+        eq.load(forged(path, array("coefficients_.indptr", starts)))
 
 
 def test_unused_space_of_a_sparse_matrix_is_not_saved(tmp_path):

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
-from equipoise.models import gfcf
-from equipoise.models.gfcf import GFCF
+from equipoise.models.peers import gfcf
+from equipoise.models.peers.gfcf import GFCF
 
 
 @pytest.fixture
@@ -74,13 +74,13 @@ def test_catalogue_too_large_for_the_filter_gets_the_same_scores(X, block_bytes,
     model = GFCF(4, solver="matrix_free").fit(X)
     np.testing.assert_allclose(model._scores(rows), whole, rtol=1e-6)
     np.testing.assert_allclose(model._scores(rows[[7]])[0], model._scores(rows)[7], rtol=1e-12)
-    whole = model.explain(X[5], 2, N=None)
+    whole = model.explain(X[5], 2, k=None)
     assert whole.contributions.sum() == pytest.approx(whole.score, abs=1e-10)
 
 
 def test_refitting_forgets_the_first_filter(X):
     model = GFCF(4).fit(X[:, ::-1])
-    model.recommend(X, N=1)
+    model.recommend(X, k=1)
     np.testing.assert_array_equal(
         model.fit(X).recommend(X).scores, GFCF(4).fit(X).recommend(X).scores
     )
@@ -90,14 +90,14 @@ def test_weights_without_the_ideal_filter_need_no_components(X):
     model = GFCF(3, ideal_weight=0.0).fit(X)
     assert model.components_.shape == (0, 14)
     assert model.n_components_ == 0
-    assert model.recommend(X, N=2).ids.shape == (40, 2)
+    assert model.recommend(X, k=2).ids.shape == (40, 2)
 
 
 def test_checkerboard_top_one_is_the_item_left_out():
     X = (np.add.outer(np.arange(24), np.arange(24)) % 2 == 0).astype(float)
     np.fill_diagonal(X, 0.0)
     for alpha in (0.0, 0.3, 5.0):
-        ids = GFCF(2, ideal_weight=alpha).fit(X).recommend(X, N=1).ids[:, 0]
+        ids = GFCF(2, ideal_weight=alpha).fit(X).recommend(X, k=1).ids[:, 0]
         np.testing.assert_array_equal(ids, np.arange(24))
 
 
@@ -109,8 +109,8 @@ def test_item_that_nobody_touched_scores_zero_and_is_similar_to_none(X):
     others = np.delete(np.arange(14), 6)
     expected = np.ones(13) @ dense_filter(X[:, others], 4, 0.3)
     np.testing.assert_allclose(full[others], expected, rtol=1e-5)
-    np.testing.assert_array_equal(model.similar_items(6, N=2).ids, [-1, -1])
-    assert 6 not in model.similar_items(3, N=13).ids
+    np.testing.assert_array_equal(model.similar_items(6, k=2).ids, [-1, -1])
+    assert 6 not in model.similar_items(3, k=13).ids
 
 
 def test_users_without_items_add_nothing(X):
@@ -119,14 +119,14 @@ def test_users_without_items_add_nothing(X):
     np.testing.assert_allclose(
         GFCF(4).fit(padded)._scores(rows), GFCF(4).fit(X)._scores(rows), rtol=1e-6
     )
-    assert GFCF(4).fit(padded).recommend(padded[41], N=2).scores.tolist() == [0.0, 0.0]
+    assert GFCF(4).fit(padded).recommend(padded[41], k=2).scores.tolist() == [0.0, 0.0]
 
 
 def test_similar_items_are_ranked_by_what_the_item_adds_to_them(X):
     model = GFCF(4, tol=1e-10).fit(X)
     W = dense_filter(X, 4, 0.3)
     for item in (0, 5, 13):
-        ids, scores = model.similar_items(item, N=13)
+        ids, scores = model.similar_items(item, k=13)
         others = np.delete(np.arange(14), item)
         np.testing.assert_array_equal(ids, others[np.argsort(-W[item, others], kind="stable")])
         np.testing.assert_allclose(scores, W[item, ids], rtol=1e-6, atol=1e-9)
@@ -138,12 +138,12 @@ def test_contributions_sum_to_the_score(X, alpha):
     W = dense_filter(X, 4, alpha)
     liked = np.flatnonzero(X[5])
     for item in range(14):
-        whole = model.explain(X[5], item, N=None)
+        whole = model.explain(X[5], item, k=None)
         assert whole.contributions.sum() == pytest.approx(whole.score, abs=1e-10)
         by_item = dict(zip(whole.ids.tolist(), whole.contributions, strict=True))
         for i in liked:
             assert by_item[i] == pytest.approx(X[5, i] * W[i, item], abs=1e-7)
-        short = model.explain(X[5], item, N=2)
+        short = model.explain(X[5], item, k=2)
         assert short.contributions.sum() + short.rest == pytest.approx(whole.score, abs=1e-10)
 
 
@@ -153,7 +153,7 @@ def test_sparse_equals_dense_and_float32_stays_float32(X):
     np.testing.assert_array_equal(GFCF(4).fit(sp.csc_array(X))._scores(rows), dense)
     single = GFCF(4).fit(X.astype(np.float32))
     assert single.components_.dtype == single.normalized_interactions_.dtype == np.float32
-    assert single.recommend(X.astype(np.float32), N=2).scores.dtype == np.float32
+    assert single.recommend(X.astype(np.float32), k=2).scores.dtype == np.float32
     np.testing.assert_allclose(single._scores(rows.astype(np.float32)), dense, rtol=1e-3, atol=1e-4)
 
 

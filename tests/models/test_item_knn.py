@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sklearn.metrics.pairwise import cosine_similarity
 
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.models import item_knn
-from equipoise.models.item_knn import ItemKNN
+from equipoise.models.peers import item_knn
+from equipoise.models.peers.item_knn import ItemKNN
 from equipoise.models.ranking import rank_items
 
 
@@ -41,30 +41,30 @@ def dense_weights(X: np.ndarray, k: int, shrinkage: float = 0.0) -> np.ndarray:
 @pytest.mark.parametrize("shrinkage", [0.0, 7.5])
 def test_weights_are_the_nearest_neighbours_of_each_item(X, k, shrinkage):
     model = ItemKNN(k, shrinkage=shrinkage).fit(X)
-    assert isinstance(model.item_weights_, sp.csr_array)
-    assert np.diff(model.item_weights_.tocsc().indptr).max() <= k
+    assert isinstance(model.coefficients_, sp.csr_array)
+    assert np.diff(model.coefficients_.tocsc().indptr).max() <= k
     expected = dense_weights(X, k, shrinkage)
-    np.testing.assert_allclose(model.item_weights_.toarray(), expected, rtol=1e-12)
+    np.testing.assert_allclose(model.coefficients_.toarray(), expected, rtol=1e-12)
     np.testing.assert_allclose(model._scores(sp.csr_array(X)), X @ expected, rtol=1e-12, atol=1e-12)
 
 
 def test_all_neighbours_without_shrinkage_are_scikit_learns_cosines(X):
     expected = cosine_similarity(X.T)
     np.fill_diagonal(expected, 0.0)
-    found = ItemKNN(n_neighbors=13).fit(X).item_weights_.toarray()
+    found = ItemKNN(n_neighbors=13).fit(X).coefficients_.toarray()
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_cosines_of_a_small_table_by_hand():
     X = np.array([[1.0, 1, 0], [1, 1, 1], [0, 0, 1], [1, 0, 0]])  # norms² 3, 2, 2
-    found = ItemKNN(n_neighbors=2, shrinkage=1.0).fit(X).item_weights_.toarray()
+    found = ItemKNN(n_neighbors=2, shrinkage=1.0).fit(X).coefficients_.toarray()
     a, b, c = 2 / (np.sqrt(6) + 1), 1 / (np.sqrt(6) + 1), 1 / (2 + 1)
     np.testing.assert_allclose(found, [[0, a, b], [a, 0, c], [b, c, 0]], rtol=1e-14)
 
 
 def test_equal_cosines_keep_the_items_that_come_first():
     X = np.ones((3, 6))
-    found = ItemKNN(n_neighbors=2).fit(X).item_weights_.toarray() > 0
+    found = ItemKNN(n_neighbors=2).fit(X).coefficients_.toarray() > 0
     expected = np.zeros((6, 6), dtype=bool)
     expected[[1, 2], 0] = expected[[0, 2], 1] = True
     expected[:2, 2:] = True
@@ -74,28 +74,28 @@ def test_equal_cosines_keep_the_items_that_come_first():
 def test_item_that_nobody_touched_has_no_neighbours_and_is_none(X):
     X[:, 6] = 0
     model = ItemKNN(n_neighbors=13).fit(X)
-    assert model.item_weights_[[6]].nnz == model.item_weights_[:, [6]].nnz == 0
-    np.testing.assert_array_equal(model.similar_items(6, N=2).ids, [-1, -1])
-    assert 6 not in model.similar_items(3, N=13).ids
+    assert model.coefficients_[[6]].nnz == model.coefficients_[:, [6]].nnz == 0
+    np.testing.assert_array_equal(model.similar_items(6, k=2).ids, [-1, -1])
+    assert 6 not in model.similar_items(3, k=13).ids
 
 
 def test_items_without_a_common_user_are_no_neighbours():
     model = ItemKNN().fit(np.eye(4))
-    assert model.item_weights_.nnz == 0
-    np.testing.assert_array_equal(model.similar_items(0, N=2).ids, [-1, -1])
+    assert model.coefficients_.nnz == 0
+    np.testing.assert_array_equal(model.similar_items(0, k=2).ids, [-1, -1])
 
 
 def test_similar_items_are_the_items_own_neighbours(X):
     model = ItemKNN(n_neighbors=4).fit(X)
     S = dense_weights(X, 13)
     for item in range(14):
-        ids, scores = model.similar_items(item, N=4)
+        ids, scores = model.similar_items(item, k=4)
         np.testing.assert_array_equal(ids, np.argsort(-S[:, item], kind="stable")[:4])
         np.testing.assert_allclose(scores, S[ids, item], rtol=1e-12)
 
 
 def test_blocks_of_items_give_the_same_bits_as_all_at_once(X, monkeypatch):
-    whole = ItemKNN(n_neighbors=5).fit(X).item_weights_
+    whole = ItemKNN(n_neighbors=5).fit(X).coefficients_
     heights = []
 
     def in_small_blocks(cosines, *args, **kwargs):
@@ -106,7 +106,7 @@ def test_blocks_of_items_give_the_same_bits_as_all_at_once(X, monkeypatch):
         return rank_items(watched, *args, block_bytes=3 * 14 * 8, **kwargs)
 
     monkeypatch.setattr(item_knn, "rank_items", in_small_blocks)
-    parts = ItemKNN(n_neighbors=5).fit(X).item_weights_
+    parts = ItemKNN(n_neighbors=5).fit(X).coefficients_
     assert max(heights) == 3
     np.testing.assert_array_equal(parts.toarray(), whole.toarray())
 
@@ -115,7 +115,7 @@ def test_blocks_of_items_give_the_same_bits_as_all_at_once(X, monkeypatch):
 def test_checkerboard_top_one_is_the_item_left_out(n_neighbors):
     X = (np.add.outer(np.arange(24), np.arange(24)) % 2 == 0).astype(float)
     np.fill_diagonal(X, 0.0)
-    ids = ItemKNN(n_neighbors).fit(X).recommend(X, N=1).ids[:, 0]
+    ids = ItemKNN(n_neighbors).fit(X).recommend(X, k=1).ids[:, 0]
     np.testing.assert_array_equal(ids, np.arange(24))
 
 
@@ -124,7 +124,7 @@ def test_any_small_table_agrees_with_the_definition(seed, k):
     rng = np.random.default_rng(seed)
     X = (rng.random((5, 6)) < 0.4).astype(float)
     X[0, 0] = 1.0
-    found = ItemKNN(k).fit(X).item_weights_.toarray()
+    found = ItemKNN(k).fit(X).coefficients_.toarray()
     S = dense_weights(X, 6)
     # the neighbours kept are never farther than those left out
     for j in range(6):
@@ -139,7 +139,7 @@ def test_contributions_sum_to_the_score(X):
     model = ItemKNN(n_neighbors=4).fit(X)
     scores = model._scores(sp.csr_array(X))
     for item in range(14):
-        whole = model.explain(X[5], item, N=None)
+        whole = model.explain(X[5], item, k=None)
         assert whole.contributions.sum() == pytest.approx(scores[5, item], abs=1e-12)
         assert whole.rest == pytest.approx(0.0, abs=1e-12)
 
@@ -147,12 +147,12 @@ def test_contributions_sum_to_the_score(X):
 def test_sparse_equals_dense_and_float32_stays_float32(X):
     dense = ItemKNN(n_neighbors=4).fit(X)
     sparse = ItemKNN(n_neighbors=4).fit(sp.csc_array(X))
-    np.testing.assert_array_equal(dense.item_weights_.toarray(), sparse.item_weights_.toarray())
+    np.testing.assert_array_equal(dense.coefficients_.toarray(), sparse.coefficients_.toarray())
     single = ItemKNN(n_neighbors=4).fit(X.astype(np.float32))
-    assert single.item_weights_.dtype == np.float32
-    assert single.recommend(X.astype(np.float32), N=2).scores.dtype == np.float32
+    assert single.coefficients_.dtype == np.float32
+    assert single.recommend(X.astype(np.float32), k=2).scores.dtype == np.float32
     np.testing.assert_allclose(
-        single.item_weights_.toarray(), dense.item_weights_.toarray(), rtol=1e-6
+        single.coefficients_.toarray(), dense.coefficients_.toarray(), rtol=1e-6
     )
 
 
@@ -165,7 +165,7 @@ def test_saved_and_loaded_model_recommends_the_same(X, tmp_path):
 
 
 def test_empty_rows_score_zero(X):
-    ranking = ItemKNN().fit(X).recommend(np.zeros(14), N=3)
+    ranking = ItemKNN().fit(X).recommend(np.zeros(14), k=3)
     assert ranking.ids.tolist() == [0, 1, 2]
     assert ranking.scores.tolist() == [0.0, 0.0, 0.0]
 

@@ -119,10 +119,10 @@ def test_theorem_on_baselines_half_and_half():
     assert root.min() > -1e-6
     root = np.maximum(root, 0)
     vanilla, norm = VanillaPCA(r).fit(root), NormalizedPCA(r).fit(root)
-    assert vanilla.projection_diagonal()[popular].sum() == pytest.approx(r, abs=1e-4)
-    assert norm.projection_diagonal()[popular].sum() == pytest.approx(0, abs=1e-4)
+    assert vanilla.self_reconstruction()[popular].sum() == pytest.approx(r, abs=1e-4)
+    assert norm.self_reconstruction()[popular].sum() == pytest.approx(0, abs=1e-4)
     weighted = ItemWeightedPCA(2 * r, gamma=-1.0).fit(root)
-    assert weighted.projection_diagonal()[popular].sum() == pytest.approx(r, abs=1e-4)
+    assert weighted.self_reconstruction()[popular].sum() == pytest.approx(r, abs=1e-4)
     np.testing.assert_allclose(weighted.eigenvalues_[::2], weighted.eigenvalues_[1::2], rtol=1e-4)
 
 
@@ -140,7 +140,7 @@ def test_ranks_are_nested_and_truncate_equals_refitting():
 
 def test_truncate_refuses_more_components_and_error_budgets():
     X = heavy_tailed(40, 10, 3)
-    with pytest.raises(InvalidParameterError, match="takes 1 to 3 components, got 4"):
+    with pytest.raises(InvalidParameterError, match="from 1 to 3"):
         ItemWeightedPCA(3).fit(X).truncate(4)
     with pytest.raises(InvalidParameterError, match="not defined with an error_budget"):
         ItemWeightedPCA(3, error_budget=0.1).fit(X).truncate(2)
@@ -181,7 +181,7 @@ def test_weights_are_powers_of_popularity_and_zero_for_untouched_items():
     touched = norms > 0
     np.testing.assert_allclose(model.item_weights_[touched], norms[touched] ** -1.5)
     assert model.item_weights_[2] == 0
-    assert model.projection_diagonal()[2] == pytest.approx(0)
+    assert model.self_reconstruction()[2] == pytest.approx(0)
 
 
 def test_gamma_beyond_floating_point_is_refused_with_the_range():
@@ -267,7 +267,7 @@ def test_value_transform_and_user_scaling_apply_in_fit_and_when_serving():
     plain = ItemWeightedPCA(4).fit(by_hand)
     np.testing.assert_allclose(ours.components_, plain.components_, atol=1e-9)
     np.testing.assert_allclose(ours.transform(X), plain.transform(by_hand), atol=1e-9)
-    options = {"N": 5, "filter_already_liked_items": False}
+    options = {"k": 5, "filter_already_liked_items": False}
     np.testing.assert_allclose(
         ours.recommend(X, **options).scores, plain.recommend(by_hand, **options).scores, atol=1e-9
     )
@@ -279,7 +279,7 @@ def test_normalized_pca_scores_with_the_scaled_matrix_and_rebuilds_in_the_units_
     scaled = X / p
     V = np.linalg.svd(scaled)[2][:4].T
     model = NormalizedPCA(4).fit(X)
-    ids, scores = model.recommend(X, N=12, filter_already_liked_items=False)
+    ids, scores = model.recommend(X, k=12, filter_already_liked_items=False)
     expected = scaled @ V @ V.T
     np.testing.assert_allclose(scores, np.take_along_axis(expected, ids, axis=1), atol=1e-9)
     np.testing.assert_allclose(model.reconstruct(X), expected * p, atol=1e-9)
@@ -305,7 +305,7 @@ def test_truncated_certificate_bounds_what_a_fit_at_that_rank_reaches():
 
 @pytest.mark.parametrize("n_components", [2.0, "a", True, None, 0])
 def test_truncate_refuses_what_is_no_number_of_components(n_components):
-    with pytest.raises(InvalidParameterError, match="takes 1 to 3 components, got"):
+    with pytest.raises(InvalidParameterError, match="from 1 to 3"):
         ItemWeightedPCA(3).fit(heavy_tailed(40, 10, 3)).truncate(n_components)
 
 
@@ -348,7 +348,7 @@ def test_refit_on_ids_forgets_feature_names():
     plays = Interactions.from_pairs([1, 1, 2, 2, 3], ["x", "y", "y", "z", "x"])
     model.fit(plays)
     assert not hasattr(model, "feature_names_in_")
-    assert model.recommend(plays, N=1).ids.shape == (3, 1)
+    assert model.recommend(plays, k=1).ids.shape == (3, 1)
 
 
 def test_ids_that_cannot_be_negative_are_padded_with_none_and_keep_their_value():
@@ -356,7 +356,7 @@ def test_ids_that_cannot_be_negative_are_padded_with_none_and_keep_their_value()
 
     large = np.array([2**63 + 5, 2**63 + 6, 2**63 + 5, 7], np.uint64)
     plays = Interactions.from_pairs([1, 1, 2, 2], large)
-    ids = ItemWeightedPCA(2).fit(plays).recommend(plays, N=2).ids
+    ids = ItemWeightedPCA(2).fit(plays).recommend(plays, k=2).ids
     assert ids.tolist() == [[7, None], [2**63 + 6, None]]
 
 
@@ -368,14 +368,14 @@ def test_one_row_of_a_sparse_array_is_served_as_one_row():
     np.testing.assert_array_equal(model.recommend(row).ids, model.recommend(X[0]).ids)
 
 
-@pytest.mark.parametrize("N", [0, -1, 2.5])
-def test_explaining_a_senseless_number_of_contributions_is_refused(N):
+@pytest.mark.parametrize("k", [0, -1, 2.5])
+def test_explaining_a_senseless_number_of_contributions_is_refused(k):
     X = heavy_tailed(30, 8, 2)
-    with pytest.raises(InvalidParameterError, match="whole number of at least 1, or None"):
-        ItemWeightedPCA(2).fit(X).explain(X[0], 1, N=N)
+    with pytest.raises(InvalidParameterError, match="whole number"):
+        ItemWeightedPCA(2).fit(X).explain(X[0], 1, k=k)
 
 
 def test_items_given_as_one_number_are_refused():
     X = heavy_tailed(30, 8, 2)
-    with pytest.raises(InvalidParameterError, match=r"list of them, got 3. Pass \[3\]"):
+    with pytest.raises(InvalidParameterError, match=r"list, got 3. Pass \[3\]"):
         ItemWeightedPCA(2).fit(X).recommend(X, items=3)

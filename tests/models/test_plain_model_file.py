@@ -46,7 +46,7 @@ def test_twenty_lines_without_equipoise_recommend_the_same(transform, ids, tmp_p
     model.save(tmp_path / "model.eqp")
 
     some = plays.select_users(plays.user_ids[:5])
-    exact = model.recommend(some, N=8)
+    exact = model.recommend(some, k=8)
     # JSON has text for keys only: whole numbers are looked up as what they are
     program = recipe() + AFTERWARDS.replace(
         "json.loads(sys.argv[2])", "[dict(pairs) for pairs in json.loads(sys.argv[2])]"

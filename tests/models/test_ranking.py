@@ -1,4 +1,4 @@
-"""Top-N selection: both paths against a full sort, and every refusal."""
+"""Top-k selection: both paths against a full sort, and every refusal."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ def _path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 on_both_paths = pytest.mark.usefixtures("_path")
 
 
-def by_full_sort(scores: NDArray[Any], forbidden: NDArray[np.bool_], N: int) -> Ranking:
+def by_full_sort(scores: NDArray[Any], forbidden: NDArray[np.bool_], k: int) -> Ranking:
     """Sort every row of allowed items by (score descending, index ascending): the definition."""
-    ids = np.full((len(scores), N), -1)
-    top = np.full((len(scores), N), np.nan, dtype=scores.dtype)
+    ids = np.full((len(scores), k), -1)
+    top = np.full((len(scores), k), np.nan, dtype=scores.dtype)
     for i, row in enumerate(scores):
         allowed = [j for j in range(len(row)) if not forbidden[i, j]]
-        best = sorted(allowed, key=lambda j: (-row[j], j))[:N]
+        best = sorted(allowed, key=lambda j: (-row[j], j))[:k]
         ids[i, : len(best)], top[i, : len(best)] = best, row[best]
     return Ranking(ids, top)
 
 
 def rank(
     scores: NDArray[Any],
-    N: int,
+    k: int,
     seen: NDArray[Any] | None = None,
     excluded: NDArray[Any] | None = None,
     **options: int,
@@ -59,7 +59,7 @@ def rank(
     pattern = None if seen is None else csr_array(seen)
     n, m = scores.shape
     return rank_items(
-        lambda rows: scores[rows].copy(), n, m, N, seen=pattern, excluded=excluded, **options
+        lambda rows: scores[rows].copy(), n, m, k, seen=pattern, excluded=excluded, **options
     )
 
 
@@ -80,8 +80,8 @@ def problems(draw: st.DrawFn) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[
 def test_both_paths_agree_with_a_full_sort(
     select: Path, problem: tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], int]
 ) -> None:
-    scores, seen, excluded, N = problem
-    kept = min(N, scores.shape[1])
+    scores, seen, excluded, k = problem
+    kept = min(k, scores.shape[1])
     mask = ranking._mask(csr_array(seen), excluded, *scores.shape)
     found = select(scores, mask, kept, 0, ranking._ties(scores, None))
     expected = by_full_sort(scores, seen | excluded, kept)
@@ -93,14 +93,14 @@ def test_both_paths_agree_with_a_full_sort(
 
 
 @on_both_paths
-@pytest.mark.parametrize("N", [1, 2, 20, 200, 999])
+@pytest.mark.parametrize("k", [1, 2, 20, 200, 999])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_long_rows_agree_with_a_full_sort(N: int, dtype: type) -> None:
+def test_long_rows_agree_with_a_full_sort(k: int, dtype: type) -> None:
     rng = np.random.default_rng(7)
     scores = rng.standard_normal((9, 1000)).round(2).astype(dtype)
     seen, excluded = rng.random((9, 1000)) < 0.1, rng.random(1000) < 0.1
-    found = rank(scores, N, seen, excluded, block_bytes=2 * 8 * 1000)
-    expected = by_full_sort(scores, seen | excluded, N)
+    found = rank(scores, k, seen, excluded, block_bytes=2 * 8 * 1000)
+    expected = by_full_sort(scores, seen | excluded, k)
     np.testing.assert_array_equal(found.ids, expected.ids)
     np.testing.assert_array_equal(found.scores, expected.scores)
     assert found.ids.dtype == np.int64
@@ -195,12 +195,12 @@ def test_nan_is_refused_with_its_place_masked_or_not(masked: bool) -> None:
         rank(scores, 2, seen, block_bytes=8 * 90 * 7)
 
 
-@pytest.mark.parametrize("N", [10_001, 2**31 - 1, 2**31, 2**63 - 1, 2**64])
-def test_lists_that_would_be_mostly_padding_are_refused(N: int) -> None:
-    with pytest.raises(InvalidParameterError, match=r"N must be at most 10,000.* Pass N=2 "):
-        rank(np.zeros((1, 2)), N)
-    with pytest.raises(InvalidParameterError, match=r"N must be at most 10,000.* Pass N=2 "):
-        top_items(np.zeros(2), N)
+@pytest.mark.parametrize("k", [10_001, 2**31 - 1, 2**31, 2**63 - 1, 2**64])
+def test_lists_that_would_be_mostly_padding_are_refused(k: int) -> None:
+    with pytest.raises(InvalidParameterError, match="from 1 to 10,000"):
+        rank(np.zeros((1, 2)), k)
+    with pytest.raises(InvalidParameterError, match="from 1 to 10,000"):
+        top_items(np.zeros(2), k)
 
 
 def test_a_large_catalog_can_be_ranked_as_a_whole() -> None:
@@ -209,16 +209,16 @@ def test_a_large_catalog_can_be_ranked_as_a_whole() -> None:
     assert top_items(scores, 10_500).ids.tolist() == list(range(10_499, -1, -1))
 
 
-@pytest.mark.parametrize("N", [0, -1, 2.0, True, None])
-def test_n_below_one_or_no_integer_is_refused(N: Any) -> None:
-    with pytest.raises(InvalidParameterError, match=r"N must be an integer of at least 1, got "):
-        rank(np.zeros((1, 2)), N)
-    with pytest.raises(InvalidParameterError, match=r"N must be an integer of at least 1, got "):
-        top_items(np.zeros(2), N)
+@pytest.mark.parametrize("k", [0, -1, 2.0, True, None])
+def test_n_below_one_or_no_integer_is_refused(k: Any) -> None:
+    with pytest.raises(InvalidParameterError, match=r"k=.* whole number"):
+        rank(np.zeros((1, 2)), k)
+    with pytest.raises(InvalidParameterError, match=r"k=.* whole number"):
+        top_items(np.zeros(2), k)
 
 
 def test_an_empty_block_is_refused() -> None:
-    with pytest.raises(InvalidParameterError, match=r"block_bytes must be an integer of at least"):
+    with pytest.raises(InvalidParameterError, match=r"block_bytes=.* whole number"):
         rank(np.zeros((1, 2)), 1, block_bytes=0)
 
 
@@ -247,10 +247,10 @@ def test_scores_of_another_shape_or_type_are_refused(block: NDArray[Any]) -> Non
 def test_one_vector_is_ranked_like_one_row(
     problem: tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], int],
 ) -> None:
-    scores, _, excluded, N = problem
+    scores, _, excluded, k = problem
     before = scores[0].copy()
-    found = top_items(scores[0], N, excluded=excluded)
-    expected = by_full_sort(scores[:1], excluded[None], N)
+    found = top_items(scores[0], k, excluded=excluded)
+    expected = by_full_sort(scores[:1], excluded[None], k)
     np.testing.assert_array_equal(found.ids, expected.ids[0])
     np.testing.assert_array_equal(found.scores, expected.scores[0])
     np.testing.assert_array_equal(scores[0], before)
@@ -268,7 +268,7 @@ def test_without_a_folder_for_its_cache_the_kernel_still_compiles(
         return njit(**options)
 
     monkeypatch.setattr(numba, "njit", njit_in_a_read_only_system)
-    monkeypatch.delitem(sys.modules, "equipoise.models._heap", raising=False)
+    monkeypatch.delitem(sys.modules, "equipoise.models.heap", raising=False)
     monkeypatch.setattr(ranking, "_kernel", ranking._kernel.__wrapped__)
     monkeypatch.setattr(ranking, "_SMALL_PROBLEM", 1)
     assert rank(np.array([[1.0, 3.0, 2.0]]), 2).ids.tolist() == [[1, 2]]
@@ -343,18 +343,18 @@ def noisy_problems(draw: st.DrawFn) -> tuple[NDArray[Any], NDArray[Any], NDArray
 def test_scores_that_differ_by_rounding_are_ranked_as_the_exact_ones(
     path: str, problem: tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], int]
 ) -> None:
-    levels, scores, seen, N = problem
+    levels, scores, seen, k = problem
     limits = np.full(len(scores), 16 * np.finfo(scores.dtype).eps)
     if path == "numpy":
         given_scores = Scored(scores, limits)
         found = rank_items(
-            lambda _: given_scores, *scores.shape, N, seen=csr_array(seen), excluded=None
+            lambda _: given_scores, *scores.shape, k, seen=csr_array(seen), excluded=None
         )
     else:
-        order = np.random.default_rng(N).permuted(np.tile(np.arange(N), (len(scores), 1)), axis=1)
+        order = np.random.default_rng(k).permuted(np.tile(np.arange(k), (len(scores), 1)), axis=1)
         guess = order.astype(np.int32) if path == "guessed" else None
-        found = best_of_rows(scores, csr_array(seen), N, guess, limits)
-    expected = by_full_sort(levels, seen, N)
+        found = best_of_rows(scores, csr_array(seen), k, guess, limits)
+    expected = by_full_sort(levels, seen, k)
     np.testing.assert_array_equal(found.ids, expected.ids)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
     listed = np.where(found.ids < 0, -np.inf, found.scores)

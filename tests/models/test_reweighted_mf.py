@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
-from equipoise.models import weighted_als
-from equipoise.models.reweighted_mf import IPSMF, PopularityWeightedMF
+from equipoise.models.peers import weighted_als
+from equipoise.models.peers.reweighted_mf import IPSMF, PopularityWeightedMF
 
 MODELS = {
     "ips": IPSMF(3),
@@ -92,9 +92,9 @@ def test_the_objective_is_the_formula_and_folding_users_in_does_not_raise_it(nam
 def test_contributions_sum_to_the_score(name, X):
     model = make(name).fit(X)
     for user in (0, 7):
-        ids, scores = model.recommend(X[user], N=3)
+        ids, scores = model.recommend(X[user], k=3)
         for item, score in zip(ids[ids >= 0], scores[ids >= 0], strict=True):
-            whole = model.explain(X[user], item, N=None)
+            whole = model.explain(X[user], item, k=None)
             assert whole.score == pytest.approx(score, abs=1e-10)
             assert whole.contributions.sum() == pytest.approx(score, abs=1e-10)
             assert set(whole.ids) == set(np.flatnonzero(X[user]))
@@ -104,7 +104,7 @@ def test_contributions_sum_to_the_score(name, X):
 def test_checkerboard_top_one_is_the_one_item_left_out(model):
     X = (np.add.outer(np.arange(24), np.arange(24)) % 2 == 0).astype(float)
     np.fill_diagonal(X, 0.0)
-    ids = clone(model).fit(X).recommend(X, N=1).ids
+    ids = clone(model).fit(X).recommend(X, k=1).ids
     np.testing.assert_array_equal(ids[:, 0], np.arange(24))
 
 
@@ -150,13 +150,13 @@ def test_refit_seed_and_precision(name, X):
 @pytest.mark.medium
 def test_batch_equals_single_rows_and_the_compiled_loop(name, X, monkeypatch):
     model = make(name).fit(X)
-    batch = model.recommend(X, N=4, filter_already_liked_items=False)
+    batch = model.recommend(X, k=4, filter_already_liked_items=False)
     for i in (0, 7, 39):
-        single = model.recommend(X[i], N=4, filter_already_liked_items=False)
+        single = model.recommend(X[i], k=4, filter_already_liked_items=False)
         np.testing.assert_array_equal(single.ids, batch.ids[i])
         np.testing.assert_allclose(single.scores, batch.scores[i], rtol=1e-12)
     monkeypatch.setattr(weighted_als, "_MOST_ROWS", 0)
-    compiled = model.recommend(X, N=4, filter_already_liked_items=False)
+    compiled = model.recommend(X, k=4, filter_already_liked_items=False)
     np.testing.assert_allclose(compiled.scores, batch.scores, atol=1e-10)
 
 
@@ -168,7 +168,7 @@ def test_a_saved_and_loaded_model_is_the_same(name, X, tmp_path):
     assert (loaded.n_iter_, loaded.objective_) == (model.n_iter_, model.objective_)
     for kind in ("ids", "scores"):
         np.testing.assert_array_equal(
-            getattr(loaded.recommend(X, N=5), kind), getattr(model.recommend(X, N=5), kind)
+            getattr(loaded.recommend(X, k=5), kind), getattr(model.recommend(X, k=5), kind)
         )
     again = make(name).fit(X).save(tmp_path / "again.eqp")
     assert again.read_bytes() == (tmp_path / "model.eqp").read_bytes()
@@ -179,7 +179,7 @@ def test_an_item_that_nobody_touched_has_no_vector(name, X):
     X[:, 6] = 0
     model = make(name).fit(X)
     assert not model.item_factors_[6].any()
-    np.testing.assert_array_equal(model.similar_items(6, N=2).ids, [-1, -1])
+    np.testing.assert_array_equal(model.similar_items(6, k=2).ids, [-1, -1])
 
 
 def test_vectors_that_vanish_are_warned_of(X):

@@ -27,10 +27,10 @@ def path(plays, tmp_path_factory):
 
 def test_threads_that_share_a_loaded_model_get_what_one_alone_gets(plays, path):
     users = [plays.select_users(plays.user_ids[i : i + 20]) for i in range(0, 400, 20)]
-    expected = [load(path).recommend(some, N=5).ids for some in users]
+    expected = [load(path).recommend(some, k=5).ids for some in users]
     shared = load(path)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda some: shared.recommend(some, N=5).ids, users * 3))
+        found = list(pool.map(lambda some: shared.recommend(some, k=5).ids, users * 3))
     for ids, right in zip(found, expected * 3, strict=True):
         np.testing.assert_array_equal(ids, right)
 
@@ -39,7 +39,7 @@ def test_someone_of_whom_nothing_is_known_gets_the_head_of_the_catalogue(plays, 
     model = load(path)
     basket = Interactions.from_pairs(["nobody"], ["brand-new"])
     stranger = basket.align_items(model.item_ids_, unknown="drop")
-    ids, scores = model.recommend(stranger, N=4)
+    ids, scores = model.recommend(stranger, k=4)
     assert ids[0].tolist() == plays.item_ids[:4].tolist()
     assert scores[0].tolist() == [0.0] * 4
 
@@ -57,11 +57,11 @@ PREPARATIONS = {"binarize": Interactions.binarize, "normalize_rows": Interaction
 def test_raw_rows_for_a_model_of_prepared_rows_give_one_warning(plays, name, model):
     model = clone(model).fit(PREPARATIONS[name](plays))
     with pytest.warns(PreparationWarning, match=rf"{name}\(\)") as caught:
-        model.recommend(plays, N=3)
+        model.recommend(plays, k=3)
     assert [warning.filename for warning in caught] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error", PreparationWarning)
-        model.recommend(plays, N=3)
+        model.recommend(plays, k=3)
 
 
 @pytest.mark.parametrize("name", PREPARATIONS)
@@ -99,4 +99,4 @@ def test_rows_that_are_prepared_or_need_not_be_give_no_warning(plays, model, fit
     model = clone(model).fit(fitted(plays))
     with warnings.catch_warnings():
         warnings.simplefilter("error", PreparationWarning)
-        model.recommend(served(plays), N=3)
+        model.recommend(served(plays), k=3)

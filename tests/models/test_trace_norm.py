@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
-from equipoise.models import trace_norm
-from equipoise.models.trace_norm import TraceNormMF
+from equipoise.models.peers import trace_norm
+from equipoise.models.peers.trace_norm import TraceNormMF
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_checkerboard_top_one_is_the_item_left_out():
     X = (np.add.outer(np.arange(24), np.arange(24)) % 2 == 0).astype(float)
     np.fill_diagonal(X, 0.0)
     for penalty in (0.05, 0.1, 0.5):
-        ids = TraceNormMF(penalty).fit(X).recommend(X, N=1).ids[:, 0]
+        ids = TraceNormMF(penalty).fit(X).recommend(X, k=1).ids[:, 0]
         np.testing.assert_array_equal(ids, np.arange(24))
 
 
@@ -187,21 +187,21 @@ def test_contributions_sum_to_the_score(X):
     model = TraceNormMF(0.1).fit(X)
     scores = solution(model, X)
     for item in range(14):
-        whole = model.explain(X[5], item, N=None)
+        whole = model.explain(X[5], item, k=None)
         assert whole.score == pytest.approx(scores[5, item], abs=1e-12)
         assert whole.contributions.sum() == pytest.approx(scores[5, item], abs=1e-10)
-        short = model.explain(X[5], item, N=2)
+        short = model.explain(X[5], item, k=2)
         assert short.contributions.sum() + short.rest == pytest.approx(scores[5, item], abs=1e-10)
 
 
 def test_equal_items_are_each_others_nearest_and_untouched_ones_nobodys(X):
     X[:, 3], X[:, 6] = X[:, 8], 0
     model = TraceNormMF(0.05).fit(X)
-    ids, scores = model.similar_items(3, N=1)
+    ids, scores = model.similar_items(3, k=1)
     assert ids[0] == 8
     assert scores[0] == pytest.approx(1.0)
-    np.testing.assert_array_equal(model.similar_items(6, N=2).ids, [-1, -1])
-    assert 6 not in model.similar_items(3, N=13).ids
+    np.testing.assert_array_equal(model.similar_items(6, k=2).ids, [-1, -1])
+    assert 6 not in model.similar_items(3, k=13).ids
 
 
 def test_sparse_equals_dense_and_float32_stays_float32(X):
@@ -210,7 +210,7 @@ def test_sparse_equals_dense_and_float32_stays_float32(X):
     np.testing.assert_array_equal(dense.item_factors_, sparse.item_factors_)
     single = TraceNormMF(0.1).fit(X.astype(np.float32))
     assert single.item_factors_.dtype == np.float32
-    assert single.recommend(X.astype(np.float32), N=2).scores.dtype == np.float32
+    assert single.recommend(X.astype(np.float32), k=2).scores.dtype == np.float32
     np.testing.assert_allclose(single.item_factors_, dense.item_factors_, atol=1e-4)
 
 
@@ -232,7 +232,7 @@ def test_saved_and_loaded_model_recommends_the_same(X, tmp_path):
 
 
 def test_empty_rows_score_zero(X):
-    assert TraceNormMF().fit(X).recommend(np.zeros(14), N=2).scores.tolist() == [0.0, 0.0]
+    assert TraceNormMF().fit(X).recommend(np.zeros(14), k=2).scores.tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(

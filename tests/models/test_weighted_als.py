@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.exceptions import InvalidDataError, SolverError
-from equipoise.models import weighted_als
-from equipoise.models.weighted_als import Cells, contributions, factorize, solve_rows
+from equipoise.models.peers import weighted_als
+from equipoise.models.peers.weighted_als import Cells, contributions, factorize, solve_rows
 from tests.recorded_progress import Recorded
 
 RIDGE = 0.3

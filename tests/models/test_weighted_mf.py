@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from equipoise import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
-from equipoise.models.weighted_mf import WeightedMF
+from equipoise.models.peers.weighted_mf import WeightedMF
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_contributions_are_those_that_implicit_explains(als, X):
     C = confidences(X, lambda r: 1 + r)
     for user in (0, 5):
         for item in (2, 9):
-            ours = model.explain(X[user], item, N=None)
+            ours = model.explain(X[user], item, k=None)
             score, theirs, _ = direct.explain(user, C, item, N=14)
             assert ours.score == pytest.approx(score, abs=1e-5)
             assert ours.contributions.sum() == pytest.approx(ours.score, abs=1e-12)
@@ -121,7 +121,7 @@ def test_checkerboard_top_one_is_the_one_item_left_out():
     X = (np.add.outer(np.arange(24), np.arange(24)) % 2 == 0).astype(float)
     np.fill_diagonal(X, 0.0)
     for model in (WeightedMF(2), WeightedMF.published(2), WeightedMF.published(2, source="text")):
-        ids = model.fit(X).recommend(X, N=1).ids
+        ids = model.fit(X).recommend(X, k=1).ids
         np.testing.assert_array_equal(ids[:, 0], np.arange(24))
 
 
@@ -130,7 +130,7 @@ def test_an_item_that_nobody_touched_has_no_vector(X):
     X[:, 6] = 0
     model = WeightedMF(3).fit(X)
     assert not model.item_factors_[6].any()
-    np.testing.assert_array_equal(model.similar_items(6, N=2).ids, [-1, -1])
+    np.testing.assert_array_equal(model.similar_items(6, k=2).ids, [-1, -1])
 
 
 @needs_implicit
@@ -148,7 +148,7 @@ def test_frozen_interactions_are_fitted_and_left_alone(X):
     before = plays.matrix.copy()
     model = WeightedMF(3).fit(plays)
     np.testing.assert_array_equal(model.item_factors_, WeightedMF(3).fit(X).item_factors_)
-    assert set(model.recommend(plays, N=14).ids[0]) - {None} <= set(plays.item_ids)
+    assert set(model.recommend(plays, k=14).ids[0]) - {None} <= set(plays.item_ids)
     assert (plays.matrix != before).nnz == 0
 
 
@@ -161,14 +161,14 @@ def test_a_saved_model_is_served_where_implicit_is_not_installed(X, tmp_path):
     code = (
         "import sys; sys.modules['implicit'] = None\n"
         "import numpy as np\n"
-        "from equipoise.models.weighted_mf import WeightedMF\n"
+        "from equipoise.models.peers.weighted_mf import WeightedMF\n"
         f"X = np.load({str(tmp_path / 'X.npy')!r})\n"
         f"model = WeightedMF.load({str(path)!r})\n"
-        "print(model, model.recommend(X, N=4).ids.tolist(), model.explain(X[0], 2).score)\n"
+        "print(model, model.recommend(X, k=4).ids.tolist(), model.explain(X[0], 2).score)\n"
         "print([module for module in sys.modules if module.startswith('implicit.')])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    expected = f"{model} {model.recommend(X, N=4).ids.tolist()} {model.explain(X[0], 2).score}"
+    expected = f"{model} {model.recommend(X, k=4).ids.tolist()} {model.explain(X[0], 2).score}"
     assert run.stdout.splitlines() == [expected, "[]"]
 
 

@@ -111,11 +111,11 @@ def test_figure_7_shows_the_recorded_run_of_lightgcn(runner):
 
 def test_weighted_mf_of_figure_7_has_the_metrics_of_its_own_lists(runner, small_data):
     pytest.importorskip("implicit")
-    from equipoise.models.weighted_mf import WeightedMF
+    from equipoise.models.peers.weighted_mf import WeightedMF
 
     split = small_data.holdout()
     R = split.train_validation.matrix
-    lists = WeightedMF.published(16, random_state=0).fit(R).recommend(R, N=20).ids
+    lists = WeightedMF.published(16, random_state=0).fit(R).recommend(R, k=20).ids
     test = split.test.matrix.toarray() > 0
     hits = np.take_along_axis(test, lists, axis=1).sum(axis=1)
     assert runner.weighted_mf["lastfm"]["precision@20"][16] == pytest.approx(hits.mean() / 20)

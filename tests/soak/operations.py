@@ -114,7 +114,7 @@ def refuse(cycle: Cycle) -> float:
         lambda: Interactions.read(path, value="value"),
         lambda: Interactions.from_pairs([1], [1], [np.nan]),
         lambda: equipoise.load(path),
-        lambda: cycle.model.recommend(cycle.data, N=0),
+        lambda: cycle.model.recommend(cycle.data, k=0),
         lambda: cycle.model.similar_items("nobody has this id"),
     ]
     refused = sum(_is_refused(attempt) for attempt in attempts)
@@ -153,7 +153,7 @@ def fit(cycle: Cycle) -> float:
 def recommend(cycle: Cycle) -> float:
     """Lists of every user, against one full sort of all scores."""
     numbers = ItemNumbers(cycle.data)
-    ids, given = cycle.model.recommend(cycle.data, N=20)
+    ids, given = cycle.model.recommend(cycle.data, k=20)
     lists = numbers.of(ids)
     return oracle.list_error(lists, given, _scores(cycle), cycle.dense > 0)
 
@@ -161,7 +161,7 @@ def recommend(cycle: Cycle) -> float:
 def similar(cycle: Cycle) -> float:
     """Neighbours of one item, against all cosines."""
     column = int(cycle.rng.integers(cycle.data.n_items))
-    ids, given = cycle.model.similar_items(cycle.data.item_ids[column], N=10)
+    ids, given = cycle.model.similar_items(cycle.data.item_ids[column], k=10)
     found = ItemNumbers(cycle.data).of(ids)
     there = found >= 0
     exact = oracle.cosines(cycle.model.components_, column)
@@ -175,7 +175,7 @@ def explain(cycle: Cycle) -> float:
     row = int(cycle.rng.choice(np.flatnonzero(np.diff(cycle.data.matrix.indptr))))
     column = int(cycle.rng.integers(cycle.data.n_items))
     one = cycle.data.select_users([cycle.data.user_ids[row]])
-    told = cycle.model.explain(one, cycle.data.item_ids[column], N=None)
+    told = cycle.model.explain(one, cycle.data.item_ids[column], k=None)
     everything = _scores(cycle)[row]
     off = max(abs(told.contributions.sum() + told.rest - told.score), abs(told.rest))
     return float(max(off, abs(told.score - everything[column])) / np.abs(everything).max())
@@ -187,7 +187,7 @@ def save_and_load(cycle: Cycle) -> float:
     cycle.model.save(first)
     loaded = equipoise.load(first)
     loaded.save(second)
-    before, after = (each.recommend(cycle.data, N=5) for each in (cycle.model, loaded))
+    before, after = (each.recommend(cycle.data, k=5) for each in (cycle.model, loaded))
     same = first.read_bytes() == second.read_bytes()
     same &= np.array_equal(before.ids, after.ids)
     same &= np.array_equal(before.scores, after.scores, equal_nan=True)

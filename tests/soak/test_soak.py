@@ -36,7 +36,7 @@ def test_forty_cycles_are_right_and_leave_nothing_behind():
 
 def test_a_wrong_result_is_recorded():
     def first_item_only(cycle: operations.Cycle) -> float:
-        ids, given = cycle.model.recommend(cycle.data, N=20)
+        ids, given = cycle.model.recommend(cycle.data, k=20)
         lists = operations.ItemNumbers(cycle.data).of(ids)
         lists[:, 1:] = lists[:, ::-1][:, 1:]
         return oracle.list_error(lists, given, cycle.dense, cycle.dense > 0)

@@ -42,7 +42,7 @@ def test_a_million_users_of_ten_items(solver, many_users):
     model = ItemWeightedPCA(4, solver=solver).fit(many_users)
     np.testing.assert_allclose(model.eigenvalues_, exact[:4], rtol=1e-9)
     assert model.certificate_.gap < 1e-9
-    lists = model.recommend(many_users[:3], N=3)
+    lists = model.recommend(many_users[:3], k=3)
     scores = many_users[:3].toarray() @ model.components_.T @ model.components_
     scores[many_users[:3].toarray() > 0] = -np.inf
     np.testing.assert_allclose(lists.scores, -np.sort(-scores, axis=1)[:, :3], atol=1e-12)
@@ -61,9 +61,9 @@ def test_ten_users_of_a_million_items(many_items):
     assert model.solver_ == "matrix_free"
     np.testing.assert_allclose(model.eigenvalues_, exact[:2], rtol=1e-9)
     assert model.certificate_.gap < 1e-9
-    lists = model.recommend(many_items[:1], N=5)
+    lists = model.recommend(many_items[:1], k=5)
     assert not np.isin(lists.ids, many_items[:1].indices).any()
-    assert len(model.similar_items(int(many_items.indices[0]), N=3).ids) == 3
+    assert len(model.similar_items(int(many_items.indices[0]), k=3).ids) == 3
 
 
 @pytest.mark.parametrize("solver", ["gram", "dense"])
@@ -98,10 +98,10 @@ def test_int64_indices_give_the_same_bits(solver, parallel_from, monkeypatch, tm
     model = ItemWeightedPCA(4, solver=solver)
     one, two = (model.fit(X).components_.copy() for X in (short, long_indices(short)))
     np.testing.assert_array_equal(one, two)
-    lists = [model.recommend(X, N=5) for X in (short, long_indices(short))]
+    lists = [model.recommend(X, k=5) for X in (short, long_indices(short))]
     np.testing.assert_array_equal(lists[0].ids, lists[1].ids)
     np.testing.assert_array_equal(lists[0].scores, lists[1].scores)
-    assert load(model.save(tmp_path / "m.eqp")).recommend(short, N=1).ids.shape == (60, 1)
+    assert load(model.save(tmp_path / "m.eqp")).recommend(short, k=1).ids.shape == (60, 1)
 
 
 def test_interactions_keep_int64_indices():

@@ -68,5 +68,5 @@ SPECIALIZATION = {
 def test_specialization_at_rank_30_matches_the_paper(matrices, name, model):
     split = matrices[name].holdout(seed=1024)
     fitted = model(n_components=30).fit(split.train_validation)
-    measured = specialization(fitted.projection_diagonal())
+    measured = specialization(fitted.self_reconstruction())
     assert round(float(measured), 4) == SPECIALIZATION[name, model]

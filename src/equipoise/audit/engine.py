@@ -28,8 +28,8 @@ from equipoise.audit.showing import (
 )
 from equipoise.audit.subjects import Subject
 from equipoise.audit.verdict import judge
+from equipoise.checks import check_whole_number
 from equipoise.data.interactions import Interactions
-from equipoise.data.validation import check_whole_number
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.progress import Progress, task
 
@@ -156,22 +156,14 @@ def _check(interactions: Any, rank: Any, gamma: Any, groups: Any, k: Any, seed: 
             f"there is nothing to audit: {interactions.n_users} users × {interactions.n_items} "
             "items and not one interaction. Check the input and the filters."
         )
-    if rank != "auto" and not _is_count(rank):
-        raise InvalidParameterError(
-            f"rank must be a whole number of at least 1 or 'auto', got {rank!r}."
-        )
+    if rank != "auto":
+        check_whole_number("rank", rank, least=1)
     if not isinstance(gamma, int | float | np.number) or not np.isfinite(gamma):
         raise InvalidParameterError(f"gamma must be a finite number, got {gamma!r}.")
     if groups not in ("interactions", "items"):
         raise InvalidParameterError(f"groups must be 'interactions' or 'items', got {groups!r}.")
-    if not _is_count(k):
-        raise InvalidParameterError(f"k must be a whole number of at least 1, got {k!r}.")
+    check_whole_number("k", k, least=1)
     check_whole_number("seed", seed)
-
-
-def _is_count(value: object) -> bool:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return whole and int(value) >= 1  # type: ignore[call-overload]  # it is a whole number
 
 
 class _ChosenRank(NamedTuple):

@@ -26,11 +26,10 @@ from equipoise.audit.subjects import Projection, ScoreMatrix, Subject
 from equipoise.data.identifiers import Lookup, name_a_few
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.models.factors import FactorModel
-from equipoise.models.item_item import ItemItemModel
+from equipoise.models.base import Recommender
 from equipoise.models.low_rank import LowRank
+from equipoise.models.peers.base import FactorModel, ItemItemModel
 from equipoise.models.projection import ProjectionModel
-from equipoise.models.recommender import Recommender
 
 # Float32 solvers are orthonormal to about 1e-6 (see `metrics.orthonormal_basis`); what was saved in
 # float16 is so to about 1e-3, and is made so again without a change of order.
@@ -195,7 +194,7 @@ def _of_model(key: str, label: str, model: Recommender, data: Interactions) -> S
         return _of_factors(key, label, Y if order is None else Y[order], label)
     if isinstance(model, ItemItemModel):
         check_score_size(data.n_items)
-        weights: Any = model.item_weights_
+        weights: Any = model.coefficients_
         B = _finite(weights.toarray() if sp.issparse(weights) else np.asarray(weights), label)
         B = B if order is None else B[np.ix_(order, order)]
         return ScoreMatrix(key, label, "scores", None, B, _reordered(model.preprocess, order))

@@ -19,9 +19,9 @@ from equipoise.metrics import (
     item_error,
     self_reconstruction,
 )
+from equipoise.models.item_vectors import is_present
 from equipoise.models.low_rank import LowRank
 from equipoise.models.ranking import rank_items
-from equipoise.models.similarity import is_present
 from equipoise.spectral.norms import squared_column_norms
 
 # An item owns a component if more than half of the component's squared length is its own. Of two

@@ -140,7 +140,7 @@ def _grid(
     gammas: Sequence[float],
 ) -> dict[str, Sequence[float]]:
     """Return --gammas and --ranks, for models that have them."""
-    from equipoise.models.recommender import Recommender, possible_sizes
+    from equipoise.models.base import Recommender, possible_sizes
 
     grid = {
         "gamma": gammas,

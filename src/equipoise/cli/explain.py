@@ -45,7 +45,7 @@ def explain(
     interactions = shared.prepare(interactions, 0, 0, binarize, normalize_rows)
     interactions = ids.aligned(interactions, fitted, drop_unknown_items)
     (who,) = ids.matched([user], interactions.user_ids, "user")
-    why = fitted.explain(interactions.select_users([who]), wanted, N=n)
+    why = fitted.explain(interactions.select_users([who]), wanted, k=n)
     rows = reasons(why, called)
     if as_json:
         told = {"user": who, "item": wanted, "score": why.score, "because": rows, "rest": why.rest}

@@ -32,7 +32,7 @@ class Request:
 
     Attributes
     ----------
-    N : int
+    k : int
         Items a user.
     include_seen : bool
         Whether to list what the user already has.
@@ -44,7 +44,7 @@ class Request:
         What items are called.
     """
 
-    N: int
+    k: int
     include_seen: bool = False
     only: list[Any] | None = None
     exclude: list[Any] | None = None
@@ -75,7 +75,7 @@ def tables(
     progress : Progress, optional
         A task that advances by the users of each block.
     """
-    step = max(1, rows_at_a_time // request.N)
+    step = max(1, rows_at_a_time // request.k)
     for start in range(0, interactions.n_users, step):
         users = interactions.user_ids[start : start + step]
         yield _table(model, users, interactions.matrix[start : start + step], request)
@@ -86,7 +86,7 @@ def tables(
 def _table(model: Recommender, users: NDArray[Any], rows: Any, request: Request) -> pl.DataFrame:
     ranking = model.recommend(
         rows,
-        request.N,
+        request.k,
         filter_already_liked_items=not request.include_seen,
         filter_items=request.exclude,
         items=request.only,
@@ -101,7 +101,7 @@ def _table(model: Recommender, users: NDArray[Any], rows: Any, request: Request)
     table = pl.DataFrame(columns, schema_overrides={"rank": pl.Int32})
     if request.because:
         told = [
-            reasons(model.explain(rows[[i]], item, N=request.because), request.names)
+            reasons(model.explain(rows[[i]], item, k=request.because), request.names)
             for i, item in zip(row, items, strict=True)
         ]
         table = table.with_columns(pl.Series("because", told, dtype=_reasons_type(table)))

@@ -21,13 +21,14 @@ def models(
     ] = False,
 ) -> None:
     """List every model: name, paper, what it needs, convex, hard rank, labels, closed form."""
-    from equipoise.models.registry import MODELS
+    from equipoise.models.registry import available
 
+    entries = list(available().values())
     if as_json:
-        listed = [entry.facts() for entry in MODELS.values()]
+        listed = [entry.facts() for entry in entries]
         console.write(json.dumps(listed, indent=1))
         return
-    _print(list(MODELS.values()))
+    _print(entries)
 
 
 def _print(entries: list[ModelEntry]) -> None:
@@ -44,7 +45,7 @@ def _print(entries: list[ModelEntry]) -> None:
             _ANSWERS[entry.convex],
             _ANSWERS[entry.hard_rank],
             _ANSWERS[entry.needs_labels],
-            entry.computation,
+            entry.computation or "–",
             _needs(entry),
         )
     console.out.print(table)

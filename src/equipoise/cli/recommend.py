@@ -90,7 +90,7 @@ def recommend(
     fitted = load(model)
     catalogue = ids.item_ids(fitted)
     request = lists.Request(
-        N=min(n, len(catalogue)),
+        k=min(n, len(catalogue)),
         include_seen=include_seen,
         only=ids.wanted(only_items, catalogue, "item", "--only-items"),
         exclude=ids.wanted(exclude_items, catalogue, "item", "--exclude-items"),

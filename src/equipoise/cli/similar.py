@@ -26,7 +26,7 @@ def similar(
     fitted = load(model)
     (wanted,) = ids.matched([item], ids.item_ids(fitted), "item")
     called = ids.item_names(fitted, names)
-    found = fitted.similar_items(wanted, N=min(n, fitted.n_features_in_))
+    found = fitted.similar_items(wanted, k=min(n, fitted.n_features_in_))
     rows = [
         {"item": each, "similarity": float(score)}
         | ({} if called is None else {"name": called[each]})

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from equipoise.checks import check_whole_number
 from equipoise.data import block_ops, selection, validation
 from equipoise.data.assembly import CodedPairs, Duplicates, assemble, check_duplicates_policy
 from equipoise.data.backends.memory import MemoryRows
@@ -197,7 +198,7 @@ class Interactions:
                 "give either memory= (blocks on disk) or client= (a Dask cluster), not both."
             )
         if n_blocks is not None:
-            validation.check_whole_number("n_blocks", n_blocks, 1)
+            check_whole_number("n_blocks", n_blocks, 1)
         if memory is not None:
             from equipoise.data.backends import disk_shuffle
 
@@ -306,7 +307,7 @@ class Interactions:
 
         check_duplicates_policy(duplicates)
         if n_blocks is not None:
-            validation.check_whole_number("n_blocks", n_blocks, 1)
+            check_whole_number("n_blocks", n_blocks, 1)
         options = readers.Options(readers.Columns(user, item, value, timestamp), None, duplicates)
         rows, item_ids = dask_shuffle.read_frame(frame, options, client, n_blocks, retry)
         return cls.from_rows(rows, item_ids)._not_empty()
@@ -318,7 +319,7 @@ class Interactions:
         """
         from equipoise.data.backends.dask import DaskRows
 
-        validation.check_whole_number("n_blocks", n_blocks, 1)
+        check_whole_number("n_blocks", n_blocks, 1)
         self.require_matrix("distribute")
         (block,) = self.collect().rows.map(block_ops.whole)
         edges = np.linspace(0, self.n_users, n_blocks + 1).astype(int)
@@ -698,8 +699,8 @@ class Interactions:
         The columns are ``numpy.random.default_rng(seed).choice(n_items, n, replace=False)``.
         Users left with nothing are kept, as empty rows: the users of the data stay the same.
         """
-        validation.check_whole_number("n", n, 1)
-        validation.check_whole_number("seed", seed)
+        check_whole_number("n", n, 1)
+        check_whole_number("seed", seed)
         if n > self.n_items:
             raise InvalidParameterError(f"n={n} must be from 1 to the {self.n_items} items here.")
         drawn = np.random.default_rng(seed).choice(self.n_items, n, replace=False)

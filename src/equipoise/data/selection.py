@@ -7,9 +7,9 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.checks import check_whole_number
 from equipoise.data.block_ops import Mask, items_kept_per_user, users_kept_per_item
 from equipoise.data.rows import Rows
-from equipoise.data.validation import check_whole_number
 from equipoise.exceptions import InvalidParameterError
 
 FilterOrder = Literal["users_first", "items_first"]

@@ -11,11 +11,11 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.checks import check_whole_number
 from equipoise.data import block_ops
 from equipoise.data.identifiers import Lookup, name_a_few
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock, Rows
-from equipoise.data.validation import check_whole_number
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 Method = Literal["per_user_random", "leave_last_n", "temporal", "by_user"]

@@ -18,7 +18,7 @@ from equipoise.data.assembly import (
 )
 from equipoise.data.identifiers import as_id_array, dates_of, duplicate_at, refuse_unordered, show
 from equipoise.data.sparse_checks import refuse_broken_structure
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.exceptions import InvalidDataError
 
 
 class Parts(NamedTuple):
@@ -256,13 +256,6 @@ def _refuse_bad_entry(matrix: sparse.csr_array, users: NDArray[Any], items: NDAr
     if bad is not None:
         row = int(np.searchsorted(matrix.indptr, bad, side="right")) - 1
         _refuse_value(matrix.data[bad], users[row], items[matrix.indices[bad]])
-
-
-def check_whole_number(name: str, value: Any, least: int = 0) -> None:
-    """Refuse an argument that is no whole number, or below `least`."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < least:
-        raise InvalidParameterError(f"{name}={value!r} must be a whole number, {least} or more.")
 
 
 def _check_length(column: NDArray[Any] | None, length: int, name: str, of: str) -> None:

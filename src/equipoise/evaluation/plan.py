@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from equipoise.exceptions import InvalidParameterError
 from equipoise.models import Recommender
-from equipoise.models.recommender import possible_sizes
+from equipoise.models.base import possible_sizes
 from equipoise.models.registry import find_models
 
 Model = Recommender | NDArray[Any]

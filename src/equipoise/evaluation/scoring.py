@@ -53,7 +53,7 @@ class ModelLists(NamedTuple):
         anonymous = copy.copy(self.model)
         anonymous.item_ids_ = None  # recommends columns instead of ids
         anonymous.__dict__.pop("_item_lookup", None)
-        yield np.asarray(anonymous.recommend(seen, N=k).ids, dtype=np.int32)
+        yield np.asarray(anonymous.recommend(seen, k=k).ids, dtype=np.int32)
 
 
 class GivenLists(NamedTuple):

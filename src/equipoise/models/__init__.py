@@ -1,7 +1,6 @@
-"""Estimators with one face: fit on users × items, recommend, explain, save, load.
+"""Models with one interface: fit on users × items, recommend, explain, save, load.
 
-Each name is imported when it is first used, so that a model whose extra is missing stands in
-nobody's way.
+Each name is imported when it is first used, so a missing extra matters only to its own model.
 """
 
 from __future__ import annotations
@@ -13,29 +12,29 @@ from typing import TYPE_CHECKING, Any
 from equipoise.models.registry import BY_CLASS
 
 if TYPE_CHECKING:
-    from equipoise.models.ease import EASE as EASE
-    from equipoise.models.floors import Popularity as Popularity
-    from equipoise.models.floors import Random as Random
-    from equipoise.models.gfcf import GFCF as GFCF
-    from equipoise.models.item_knn import ItemKNN as ItemKNN
+    from equipoise.models.base import Explanation as Explanation
+    from equipoise.models.base import Recommender as Recommender
+    from equipoise.models.item_vectors import Factors as Factors
     from equipoise.models.item_weighted_pca import ItemWeightedPCA as ItemWeightedPCA
-    from equipoise.models.lightgcn import LightGCN as LightGCN
-    from equipoise.models.lists import write_lists as write_lists
     from equipoise.models.pca import NormalizedPCA as NormalizedPCA
     from equipoise.models.pca import VanillaPCA as VanillaPCA
+    from equipoise.models.peers.baselines import Popularity as Popularity
+    from equipoise.models.peers.baselines import Random as Random
+    from equipoise.models.peers.ease import EASE as EASE
+    from equipoise.models.peers.gfcf import GFCF as GFCF
+    from equipoise.models.peers.item_knn import ItemKNN as ItemKNN
+    from equipoise.models.peers.lightgcn import LightGCN as LightGCN
+    from equipoise.models.peers.reweighted_mf import IPSMF as IPSMF
+    from equipoise.models.peers.reweighted_mf import PopularityWeightedMF as PopularityWeightedMF
+    from equipoise.models.peers.trace_norm import TraceNormMF as TraceNormMF
+    from equipoise.models.peers.weighted_mf import WeightedMF as WeightedMF
     from equipoise.models.ranking import Ranking as Ranking
-    from equipoise.models.recommender import Explanation as Explanation
-    from equipoise.models.recommender import Recommender as Recommender
-    from equipoise.models.reweighted_mf import IPSMF as IPSMF
-    from equipoise.models.reweighted_mf import PopularityWeightedMF as PopularityWeightedMF
-    from equipoise.models.trace_norm import TraceNormMF as TraceNormMF
-    from equipoise.models.weighted_mf import WeightedMF as WeightedMF
 
 _ELSEWHERE = {
-    "Explanation": "equipoise.models.recommender",
+    "Explanation": "equipoise.models.base",
+    "Factors": "equipoise.models.item_vectors",
     "Ranking": "equipoise.models.ranking",
-    "Recommender": "equipoise.models.recommender",
-    "write_lists": "equipoise.models.lists",
+    "Recommender": "equipoise.models.base",
 }
 _HOME = _ELSEWHERE | {name: entry.module for name, entry in BY_CLASS.items()}
 

@@ -9,7 +9,6 @@ from numbers import Real
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -18,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import Prepare
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.models.preference import VALUE_TRANSFORMS, ValueTransform, preferences
-from equipoise.models.projection import Floats, ProjectionModel, Sweeps
+from equipoise.models.item_vectors import Floats
+from equipoise.models.projection import Passes, ProjectionModel
+from equipoise.models.value_transforms import VALUE_TRANSFORMS, ValueTransform, transform_rows
 from equipoise.progress import Progress, task
 from equipoise.spectral.certificate import Certificate
 from equipoise.spectral.gram import DenseGram, Gram
@@ -72,7 +72,7 @@ class ItemWeightedPCA(ProjectionModel):
         the one estimated to be fastest. All are exact to `tol`.
     tol : float, default=1e-6
         Largest residual ‖M u − λ u‖ of a component, relative to λ_1.
-    sweeps : {"auto", "few", "many"}, default="auto"
+    passes : {"auto", "few", "many"}, default="auto"
         Passes over the data: "few" multiplies more vectors in each, for data on disk or on a
         cluster; "many" does the least arithmetic. "auto" is few for data in blocks, else many.
     random_state : int, RandomState instance or None, default=None
@@ -126,7 +126,7 @@ class ItemWeightedPCA(ProjectionModel):
     >>> from equipoise import ItemWeightedPCA
     >>> X = np.array([[5, 4, 0, 0], [4, 5, 0, 0], [5, 0, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1.0]])
     >>> model = ItemWeightedPCA(n_components=2).fit(X)
-    >>> model.recommend(X[2], N=1).ids
+    >>> model.recommend(X[2], k=1).ids
     array([1])
     >>> bool(model.certificate_.gap < 1e-9)
     True
@@ -164,7 +164,7 @@ class ItemWeightedPCA(ProjectionModel):
         value_transform: ValueTransform | None = None,
         solver: Solver = "auto",
         tol: float = 1e-6,
-        sweeps: Sweeps = "auto",
+        passes: Passes = "auto",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -177,7 +177,7 @@ class ItemWeightedPCA(ProjectionModel):
         self.value_transform = value_transform
         self.solver = solver
         self.tol = tol
-        self.sweeps = sweeps
+        self.passes = passes
         self.random_state = random_state
 
     free_parameters: ClassVar[frozenset[str]] = frozenset({"spectral_filter", "filter_strength"})
@@ -286,15 +286,11 @@ class ItemWeightedPCA(ProjectionModel):
             )
         return super().truncate(n_components)
 
-    def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
-        """Return the matrix that is projected: values transformed, rows scaled."""
-        return preferences(user_items, self.value_transform, self.user_scaling)
-
     def _row_transform(self) -> Prepare | None:
         if self.value_transform is None and self.user_scaling == 0:
             return None
         return partial(
-            preferences, value_transform=self.value_transform, user_scaling=self.user_scaling
+            transform_rows, value_transform=self.value_transform, user_scaling=self.user_scaling
         )
 
     def _solve(self, gram: Gram) -> Components:
@@ -346,7 +342,7 @@ class ItemWeightedPCA(ProjectionModel):
             )
         return weights
 
-    def strengths(self) -> NDArray[Any]:
+    def filter_factors(self) -> NDArray[Any]:
         """Return f(λ_i), by which component i counts in a score."""
         relative: Floats = self.eigenvalues_ / self.eigenvalues_[0]
         if self.spectral_filter == "power":
@@ -355,8 +351,8 @@ class ItemWeightedPCA(ProjectionModel):
             relative = relative / (relative + self.filter_strength)
         else:
             relative = np.ones_like(relative)
-        strengths: NDArray[Any] = relative.astype(self.components_.dtype)
-        return strengths
+        filter_factors: NDArray[Any] = relative.astype(self.components_.dtype)
+        return filter_factors
 
     def _saved_parameters(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         parameters, arrays = super()._saved_parameters()

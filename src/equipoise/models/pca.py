@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import Prepare, RowBlock
-from equipoise.models.item_norms import item_norms
-from equipoise.models.projection import Floats, ProjectionModel
+from equipoise.models.item_vectors import Floats, item_norms
+from equipoise.models.projection import ProjectionModel
 from equipoise.spectral.gram import Gram
 from equipoise.spectral.solve import Components
 
@@ -28,7 +28,7 @@ class VanillaPCA(ProjectionModel):
         See `ItemWeightedPCA`.
     tol : float, default=1e-6
         Largest residual of a component, relative to the largest eigenvalue.
-    sweeps : {"auto", "few", "many"}, default="auto"
+    passes : {"auto", "few", "many"}, default="auto"
         See `ItemWeightedPCA`.
     random_state : int, RandomState instance or None, default=None
         Draws the first vectors of the iteration. None means a fixed seed.
@@ -106,7 +106,7 @@ class NormalizedPCA(ProjectionModel):
 
     Parameters
     ----------
-    n_components, solver, tol, sweeps, random_state
+    n_components, solver, tol, passes, random_state
         As in `VanillaPCA`.
 
     Attributes
@@ -138,14 +138,10 @@ class NormalizedPCA(ProjectionModel):
 
     def _signal(self, data: Interactions) -> Interactions:
         self.item_norms_ = item_norms(data)
-        return data.prepared(partial(columns_divided, norms=self.item_norms_))
+        return data.prepared(self._row_transform())
 
-    def _row_preparation(self) -> Prepare:
+    def _row_transform(self) -> Prepare:
         return partial(columns_divided, norms=self.item_norms_)
-
-    def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
-        """Return the matrix that is projected: X·diag(1/p)."""
-        return columns_divided(user_items, self.item_norms_)
 
 
 def _part_of_means(block: RowBlock, n_users: int) -> Floats:

@@ -29,14 +29,12 @@ from equipoise.data.identifiers import as_id_array, duplicate_at
 from equipoise.data.sparse_checks import is_sound
 from equipoise.exceptions import ArtefactError
 from equipoise.files import write_whole
-from equipoise.models.registry import BY_CLASS
+from equipoise.models.registry import BY_CLASS, ENTRY_POINTS
 
 if TYPE_CHECKING:
-    from equipoise.models.recommender import Recommender
+    from equipoise.models.base import Recommender
 
 FORMAT, FORMAT_VERSION = "equipoise-model", 2
-#: Entry-point group in which other packages register their models
-ENTRY_POINTS = "equipoise.models"
 
 _MANIFEST, _FOLDER = "manifest.json", "arrays/"
 _CSR_PARTS = ("data", "indices", "indptr", "shape")
@@ -354,7 +352,7 @@ def check_contents(
     scalars : mapping
         The type of each learned number.
     arrays : mapping
-        The axes of each learned array, as `Estimator._arrays` declares them.
+        The axes of each learned array, as `Recommender._arrays` declares them.
 
     Raises
     ------

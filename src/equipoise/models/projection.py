@@ -18,17 +18,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils._tags import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from equipoise.checks import check_whole_number
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import Prepare
-from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
+from equipoise.exceptions import InvalidDataError, SolverWarning
 from equipoise.metrics._ties import row_norms, user_limits
-from equipoise.models.ann import FactorForm
-from equipoise.models.item_norms import item_norms
+from equipoise.models.base import Recommender
+from equipoise.models.item_vectors import Factors, Floats, cosines_to, item_norms
 from equipoise.models.low_rank import LowRank, unchanged
 from equipoise.models.persistence import SavedModel, check_scalars
 from equipoise.models.ranking import Scored
-from equipoise.models.recommender import Recommender
-from equipoise.models.similarity import cosines_to
 from equipoise.spectral.certificate import Certificate, certify, suboptimality
 from equipoise.spectral.gram import DenseGram, Gram
 from equipoise.spectral.lanczos import (
@@ -45,9 +44,8 @@ from equipoise.spectral.solve import (
     solve,
 )
 
-Floats = NDArray[np.float64]
-Sweeps = Literal["auto", "few", "many"]
-SWEEPS: tuple[Sweeps, ...] = get_args(Sweeps)
+Passes = Literal["auto", "few", "many"]
+PASSES: tuple[Passes, ...] = get_args(Passes)
 
 
 # Components of this accuracy rank items as exact ones do, but for near-ties; `tune` refits its
@@ -63,14 +61,14 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
     """Base of the models that project users onto leading components.
 
     A subclass says where it differs from PCA: how it sees the data (`preprocess`), which components
-    it wants (`_solve`), how strongly each counts in a score (`strengths`).
+    it wants (`_solve`), how strongly each counts in a score (`filter_factors`).
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "solver": [StrOptions(set(SOLVERS))],
         "tol": [Interval(Real, 1e-12, 1e-2, closed="both")],
-        "sweeps": [StrOptions(set(SWEEPS))],
+        "passes": [StrOptions(set(PASSES))],
         "random_state": ["random_state"],
     }
     _arrays: ClassVar[dict[str, str]] = {
@@ -102,13 +100,13 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         *,
         solver: Solver = "auto",
         tol: float = 1e-6,
-        sweeps: Sweeps = "auto",
+        passes: Passes = "auto",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.solver = solver
         self.tol = tol
-        self.sweeps = sweeps
+        self.passes = passes
         self.random_state = random_state
 
     @property
@@ -129,11 +127,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
     def low_rank(self) -> LowRank:
         """Return components, their weights, and the preparation of rows."""
         check_is_fitted(self)
-        return LowRank(self.components_, self.strengths(), self._row_preparation())
-
-    def _row_preparation(self) -> Prepare:
-        """`preprocess` as a function that can be sent to other machines."""
-        return self._row_transform() or unchanged
+        return LowRank(self.components_, self.filter_factors(), self._row_transform() or unchanged)
 
     def _solve(self, gram: Gram) -> Components:
         """Find the components; by default those of PCA: all weights one."""
@@ -149,10 +143,11 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         )
 
     def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
-        """The matrix that is projected; by default the data as they are."""
-        return user_items
+        """Return the rows that are projected: values transformed, rows or columns scaled."""
+        transform = self._row_transform()
+        return user_items if transform is None else transform(user_items)
 
-    def strengths(self) -> NDArray[Any]:
+    def filter_factors(self) -> NDArray[Any]:
         """f(λ_i), by which component i counts in a score; the paper's projector has 1."""
         return np.ones(self.n_components_, self.components_.dtype)
 
@@ -176,14 +171,14 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
                 f"inverse_transform takes {self.n_components_} coordinates a user, "
                 f"got {coordinates.shape[1]}. Pass what transform returned."
             )
-        approximation: NDArray[Any] = (coordinates * self.strengths()) @ self.components_
+        approximation: NDArray[Any] = (coordinates * self.filter_factors()) @ self.components_
         return approximation
 
     def reconstruct(self, X: Any) -> NDArray[Any]:
         """Return the model's approximation X̂ of X: a dense n_users × n_items array."""
         return self.inverse_transform(self.transform(X))
 
-    def projection_diagonal(self) -> NDArray[Any]:
+    def self_reconstruction(self) -> NDArray[Any]:
         """Return the diagonal of P = UUᵀ: how much of each item is rebuilt from itself alone.
 
         This is the paper's hard projector, whatever spectral filter scores are graded with.
@@ -201,11 +196,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
             At most `n_components_`.
         """
         check_is_fitted(self)
-        if not _is_whole(n_components) or not 1 <= n_components <= self.n_components_:
-            raise InvalidParameterError(
-                f"truncate takes 1 to {self.n_components_} components, got {n_components!r}. "
-                "Refit to get more."
-            )
+        check_whole_number("n_components", n_components, least=1, most=self.n_components_)
         if n_components == self.n_components:
             return copy.copy(self)
         shorter: Self = copy.copy(self).set_params(n_components=n_components)
@@ -264,15 +255,12 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         return signal
 
     def _row_transform(self) -> Prepare | None:
-        """`preprocess` as a function that can be sent to other machines; None if it does nothing.
-
-        It may depend only on a user's own row.
-        """
+        """Return a function of rows that can be sent to other processes; None for no change."""
         return None
 
     def _block(self, gram: Gram) -> int | None:
         """Vectors per pass: many where reading the data dominates the cost."""
-        few = gram.reading_dominates if self.sweeps == "auto" else self.sweeps == "few"
+        few = gram.reading_dominates if self.passes == "auto" else self.passes == "few"
         return min(wide_block(self.n_components), gram.n_items) if few else None
 
     def _learn(self, found: Components) -> None:
@@ -301,32 +289,35 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
     def _scorer(self, user_items: sp.csr_array) -> Callable[[slice], Scored]:
         # in the order that SciPy multiplies with: it would copy them anew for every block
         loadings = np.ascontiguousarray(self.components_.T)
-        strengths = self.strengths()
+        filter_factors = self.filter_factors()
 
         def score(block: slice) -> Scored:
             signal = self.preprocess(user_items[block])
             coordinates = signal @ loadings
             with np.errstate(over="ignore", invalid="ignore"):  # refused by who ranks them
-                scores: NDArray[Any] = (coordinates * strengths) @ self.components_
-            return Scored(scores, user_limits(row_norms(signal), coordinates, strengths))
+                scores: NDArray[Any] = (coordinates * filter_factors) @ self.components_
+            return Scored(scores, user_limits(row_norms(signal), coordinates, filter_factors))
 
         return score
 
-    def _factor_form(self) -> FactorForm:
+    def factors(self) -> Factors:
+        """Return the columns of the components, and the function from rows to user vectors."""
+        check_is_fitted(self)
+
         def embed(user_items: sp.csr_array) -> NDArray[Any]:
             coordinates = self.preprocess(user_items) @ self.components_.T
-            vectors: NDArray[Any] = coordinates * self.strengths()
+            vectors: NDArray[Any] = coordinates * self.filter_factors()
             return vectors
 
-        return FactorForm(self.components_.T, embed)
+        return Factors(self.components_.T, embed)
 
     def _similarities(self, item: int) -> NDArray[Any]:
         """Cosine between the items' rows of U f(Λ)^½; −inf for items with no such row."""
-        return cosines_to(item, self.components_.T * np.sqrt(self.strengths()))
+        return cosines_to(item, self.components_.T * np.sqrt(self.filter_factors()))
 
     def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
         signal = self.preprocess(user_items)
-        weighted = self.components_[:, item] * self.strengths()
+        weighted = self.components_[:, item] * self.filter_factors()
         contributions: NDArray[Any] = signal.data * (weighted @ self.components_[:, signal.indices])
         return contributions
 
@@ -343,7 +334,3 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
             raise ValueError(f"method of certificate_ is {record['method']!r:.40}")
         model.certificate_ = Certificate(**record)
         return model
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""Top-N selection: scores in blocks, seen items masked, one stated tie rule.
+"""Top-k selection: scores in blocks, seen items masked, one stated tie rule.
 
 A higher score comes first; among equal scores the lower item index does, and -0.0 equals 0.0.
 Where a model states how far its scores are rounded, scores that differ by rounding are equal too
@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.checks import check_whole_number
+from equipoise.exceptions import InvalidDataError
 from equipoise.metrics._ties import settled, significant_bits, splitter
 from equipoise.parallel import map_in_threads, thread_count
 
@@ -47,9 +47,9 @@ class Ranking(NamedTuple):
 
     Attributes
     ----------
-    ids : ndarray of int64, shape (n, N) or (N,)
-        Item indices; -1 where fewer than N items were left to recommend.
-    scores : ndarray of float, shape (n, N) or (N,)
+    ids : ndarray of int64, shape (n, k) or (k,)
+        Item indices; -1 where fewer than k items were left to recommend.
+    scores : ndarray of float, shape (n, k) or (k,)
         Their scores; NaN where `ids` is -1.
     """
 
@@ -91,13 +91,13 @@ def rank_items(
     score_rows: Callable[[slice], NDArray[Any] | Scored],
     n_users: int,
     n_items: int,
-    N: int,
+    k: int,
     *,
     seen: csr_array | None,
     excluded: NDArray[np.bool_] | None,
     block_bytes: int = _BLOCK_BYTES,
 ) -> Ranking:
-    """Rank the N best items of each user that are neither seen nor excluded.
+    """Rank the k best items of each user that are neither seen nor excluded.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def rank_items(
         scores, from several threads at once.
     n_users, n_items : int
         Shape of the whole score matrix, which is never held at once.
-    N : int
+    k : int
         Items to give each user, at least 1. A row with fewer left is padded with -1 and NaN.
     seen : csr_array of shape (n_users, n_items), optional
         Entries not to recommend. Only where they are counts, not their values.
@@ -132,12 +132,12 @@ def rank_items(
     array([[1, 2],
            [1, 2]])
     """
-    _check_length(N, n_items)
-    check_count(block_bytes, "block_bytes")
+    _check_length(k, n_items)
+    check_whole_number("block_bytes", block_bytes, least=1)
     mask = _mask(seen, excluded, n_users, n_items)
     compiled = n_users * n_items >= _SMALL_PROBLEM
     select = _select_compiled if compiled else _select_numpy
-    kept = min(N, n_items)
+    kept = min(k, n_items)
 
     def rank(rows: slice) -> Ranking:
         given = score_rows(rows)
@@ -145,8 +145,8 @@ def rank_items(
         block = _checked_block(scores, rows, n_items)
         return select(block, mask.rows(rows), kept, rows.start, _ties(block, limits))
 
-    ids = np.full((n_users, N), -1, dtype=np.int64)
-    scores = np.full((n_users, N), np.nan)
+    ids = np.full((n_users, k), -1, dtype=np.int64)
+    scores = np.full((n_users, k), np.nan)
     plan = _plan(n_users, n_items, block_bytes, thread_count() if compiled else 1)
     shared = plan.threads > 1  # or else the only thread's products are for BLAS to share
     tops = map_in_threads(rank, *plan) if shared else map(rank, plan.blocks)
@@ -158,9 +158,9 @@ def rank_items(
 
 
 def top_items(
-    scores: NDArray[Any], N: int, *, excluded: NDArray[np.bool_] | None = None
+    scores: NDArray[Any], k: int, *, excluded: NDArray[np.bool_] | None = None
 ) -> Ranking:
-    """Rank the N best entries of one score vector, by the rule of `rank_items`.
+    """Rank the k best entries of one score vector, by the rule of `rank_items`.
 
     Examples
     --------
@@ -168,12 +168,12 @@ def top_items(
     >>> top_items(np.array([0.25, 0.5, 0.5]), 2)
     Ranking(ids=array([1, 2]), scores=array([0.5, 0.5]))
     """
-    _check_length(N, len(scores))
+    _check_length(k, len(scores))
     row = _checked_block(scores[None, :], slice(0, 1), len(scores))
-    kept = min(N, len(scores))
+    kept = min(k, len(scores))
     mask = _mask(None, excluded, 1, len(scores))
     top = _select_numpy(row, mask, kept, 0, _ties(row, None))
-    padding = (0, N - kept)
+    padding = (0, k - kept)
     return Ranking(
         np.pad(top.ids[0], padding, constant_values=-1),
         np.pad(top.scores[0], padding, constant_values=np.nan),
@@ -183,7 +183,7 @@ def top_items(
 def best_of_rows(
     scores: NDArray[Any],
     seen: csr_array,
-    N: int,
+    k: int,
     guess: NDArray[np.int32] | None = None,
     limits: NDArray[Any] | None = None,
 ) -> Ranking:
@@ -198,35 +198,21 @@ def best_of_rows(
         C-contiguous float32 or float64.
     seen : csr_array of shape (n, n_items)
         Entries to leave out.
-    N : int
+    k : int
         Items to give each row, at most `n_items`.
-    guess : ndarray of int32, shape (n, N or more), optional
+    guess : ndarray of int32, shape (n, k or more), optional
         Different items of each row, -1 for none; the result does not depend on them.
     limits : ndarray of shape (n,), optional
         As in `Scored`.
     """
     mask = _mask(seen, None, *scores.shape).rows(slice(0, len(scores)))
     # contiguous, or else each layout would compile its own kernel
-    start = None if guess is None else np.ascontiguousarray(guess[:, :N], dtype=np.int32)
-    return _select_compiled(scores, mask, N, 0, _ties(scores, limits), start)
+    start = None if guess is None else np.ascontiguousarray(guess[:, :k], dtype=np.int32)
+    return _select_compiled(scores, mask, k, 0, _ties(scores, limits), start)
 
 
-def check_count(value: object, name: str) -> None:
-    """Refuse what is no whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
-        message = f"{name} must be an integer of at least 1, got {value!r}. Pass {name}=1 or more."
-        raise InvalidParameterError(message)
-
-
-def _check_length(N: int, n_items: int) -> None:
-    check_count(N, "N")
-    longest = max(n_items, _LONGEST_PADDED_LIST)
-    if longest < N:
-        message = (
-            f"N must be at most {longest:,}, got {N}: there are {n_items:,} items. "
-            f"Pass N={n_items} to rank all of them."
-        )
-        raise InvalidParameterError(message)
+def _check_length(k: int, n_items: int) -> None:
+    check_whole_number("k", k, least=1, most=max(n_items, _LONGEST_PADDED_LIST))
 
 
 def _mask(
@@ -308,7 +294,7 @@ def _ties(block: NDArray[Any], limits: NDArray[Any] | None) -> _Ties:
 def _select_numpy(
     block: NDArray[Any], mask: _Mask, kept: int, first_user: int, ties: _Ties
 ) -> Ranking:
-    """Partition out the scores not below the N-th best of their row, then sort only those."""
+    """Partition out the scores not below the k-th best of their row, then sort only those."""
     n, m = block.shape
     ids = np.full((n, kept), -1, dtype=np.int64)
     scores = np.full((n, kept), np.nan, dtype=block.dtype)
@@ -357,7 +343,7 @@ def _select_compiled(
 
 @cache
 def _kernel() -> Callable[..., int]:
-    from equipoise.models._heap import select_rows
+    from equipoise.models.heap import select_rows
 
     kernel: Callable[..., int] = select_rows
     return kernel

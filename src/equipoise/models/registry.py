@@ -1,7 +1,12 @@
-"""Every model in one table: its name on the command line, its paper, its needs, its search space.
+"""All models by name: those of this package, and those of others through entry points.
 
-Classes are named by the module that holds them and imported when they are asked for, so that the
-table itself loads nothing heavy and no extra.
+A package registers a subclass of `equipoise.models.Recommender` under the entry point group
+``equipoise.models``. The name of the entry point is the model's name on the command line::
+
+    [project.entry-points."equipoise.models"]
+    my-model = "my_package.models:MyModel"
+
+Built-in classes are imported on first use, so this table loads nothing heavy and no extra.
 """
 
 from __future__ import annotations
@@ -9,63 +14,73 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal
 
 from equipoise.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
-    from equipoise.models.recommender import Recommender
+    from equipoise.models.base import Recommender
+
+#: Entry-point group in which other packages register their models
+ENTRY_POINTS = "equipoise.models"
 
 Computation = Literal["closed form", "iterative"]
 
-# What each extra brings, to ask whether it is here without importing it.
+# The modules of each extra, to find out whether it is installed without importing it.
 _MODULES = {"als": ("implicit",), "lightgcn": ("torch", "torch_geometric")}
 
 #: number of components that models with a low rank are tried at
 RANKS = (4, 8, 16, 32, 64, 128)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelEntry:
     """One model.
+
+    A class of another package sets all but the first four in its attribute ``about``.
 
     Attributes
     ----------
     key : str
         Its name on the command line.
+    module, class_name : str
+        The module and the class.
+    package : str or None
+        The distribution that registers it; None for the models of this package.
     title : str
         Its name in tables.
-    module, class_name : str
-        Where it is.
     authors, year : str, int
-        Of the paper it comes from; "" and None for what needs none.
-    computation : {"closed form", "iterative"}
-        Whether one decomposition, solution or count gives the answer, whatever the start.
+        Of its paper; "" and None without one.
+    computation : {"closed form", "iterative"} or None
+        Whether one decomposition, solution or count gives the result, independent of a start.
     convex : bool or None
-        Whether the answer is the optimum of a convex programme; None where nothing is optimized.
+        Whether the result is the optimum of a convex program; None where nothing is optimized.
     hard_rank : bool
         Whether the scores have a rank that the user bounds.
     beyond_missing_data : bool or None
         Whether its weights make sense where no entry is missing (the paper's Table 2); None for
-        a model that weighs no item or entry by popularity.
+        a model that does not weight items or entries by popularity.
     needs_labels : bool
-        Whether it must be told which users or items belong to which group.
+        Whether it requires the groups of users or items.
     extra : str or None
         The extra of this package that it needs.
     search : mapping of str to tuple
-        Values of parameters that `tune` tries by default, every combination.
+        Values of parameters that `tune` tries by default, in every combination.
     """
 
     key: str
-    title: str
     module: str
     class_name: str
-    authors: str
-    year: int | None
-    computation: Computation
-    convex: bool | None
-    hard_rank: bool
+    package: str | None = None
+    title: str
+    authors: str = ""
+    year: int | None = None
+    computation: Computation | None = None
+    convex: bool | None = None
+    hard_rank: bool = False
     beyond_missing_data: bool | None = None
     needs_labels: bool = False
     extra: str | None = None
@@ -78,12 +93,12 @@ class ModelEntry:
 
     @property
     def installed(self) -> bool:
-        """Whether everything that the extra brings is here; nothing is imported to find out."""
-        return self.extra is None or all(map(_is_here, _MODULES[self.extra]))
+        """Whether the extra is installed; nothing is imported to find out."""
+        return self.extra is None or all(map(_is_installed, _MODULES[self.extra]))
 
     @property
     def install_command(self) -> str | None:
-        """What to type where it is not installed; None if the core is enough."""
+        """The command that installs the extra; None without one."""
         return None if self.extra is None else f'pip install "equipoise[{self.extra}]"'
 
     def load_class(self) -> type[Recommender]:
@@ -92,15 +107,16 @@ class ModelEntry:
         return found
 
     def make(self, **parameters: Any) -> Recommender:
-        """Return an unfitted model: its own defaults, but for what is given."""
+        """Return an unfitted model with its defaults, except for the given parameters."""
         return self.load_class()(**parameters)
 
     def facts(self) -> dict[str, Any]:
-        """Everything but the module, as JSON wants it."""
+        """Return everything but the module as JSON values."""
         return {
             "key": self.key,
             "title": self.title,
             "class": self.class_name,
+            "package": self.package,
             "paper": self.paper,
             "computation": self.computation,
             "convex": self.convex,
@@ -114,14 +130,14 @@ class ModelEntry:
         }
 
 
-def _is_here(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ValueError:  # a module without a spec: somebody put it (or None) there on purpose
+    except ValueError:  # a module without a spec was put into sys.modules
         return False
 
 
-# Of both matrix factorizations that weigh entries against popularity.
+# For both matrix factorizations that weight entries by popularity.
 _REWEIGHTED = {
     "n_components": (16, 32, 64),
     "exponent": (0.25, 0.5, 1.0),
@@ -129,22 +145,23 @@ _REWEIGHTED = {
 }
 
 _HOME = "equipoise.models"
+_PEERS = f"{_HOME}.peers"
 _LIU = "Liu, Baek & Eliassi-Rad"
 
 _ENTRIES = (
     ModelEntry(
-        "item-weighted",
-        "Item-Weighted PCA",
-        f"{_HOME}.item_weighted_pca",
-        "ItemWeightedPCA",
-        _LIU,
-        2025,
-        "closed form",
+        key="item-weighted",
+        title="Item-Weighted PCA",
+        module=f"{_HOME}.item_weighted_pca",
+        class_name="ItemWeightedPCA",
+        authors=_LIU,
+        year=2025,
+        computation="closed form",
         convex=True,
         hard_rank=True,
         beyond_missing_data=True,
         # Steps are about as wide as the optima on the data sets of the paper: finer ones would
-        # mostly tell the noise of a validation part apart.
+        # mostly select noise of the validation part.
         search={
             "n_components": RANKS,
             "gamma": (0.0, -0.5, -0.75, -1.0, -1.25, -1.5, -1.75, -2.0),
@@ -152,38 +169,38 @@ _ENTRIES = (
         },
     ),
     ModelEntry(
-        "pca",
-        "PCA",
-        f"{_HOME}.pca",
-        "VanillaPCA",
-        "Eckart & Young",
-        1936,
-        "closed form",
+        key="pca",
+        title="PCA",
+        module=f"{_HOME}.pca",
+        class_name="VanillaPCA",
+        authors="Eckart & Young",
+        year=1936,
+        computation="closed form",
         convex=True,
         hard_rank=True,
         search={"n_components": RANKS},
     ),
     ModelEntry(
-        "normalized",
-        "Normalized PCA",
-        f"{_HOME}.pca",
-        "NormalizedPCA",
-        _LIU,
-        2025,
-        "closed form",
+        key="normalized",
+        title="Normalized PCA",
+        module=f"{_HOME}.pca",
+        class_name="NormalizedPCA",
+        authors=_LIU,
+        year=2025,
+        computation="closed form",
         convex=True,
         hard_rank=True,
         beyond_missing_data=True,
         search={"n_components": RANKS},
     ),
     ModelEntry(
-        "weighted-mf",
-        "Weighted MF",
-        f"{_HOME}.weighted_mf",
-        "WeightedMF",
-        "Hu, Koren & Volinsky",
-        2008,
-        "iterative",
+        key="weighted-mf",
+        title="Weighted MF",
+        module=f"{_PEERS}.weighted_mf",
+        class_name="WeightedMF",
+        authors="Hu, Koren & Volinsky",
+        year=2008,
+        computation="iterative",
         convex=False,
         hard_rank=True,
         extra="als",
@@ -194,126 +211,156 @@ _ENTRIES = (
         },
     ),
     ModelEntry(
-        "lightgcn",
-        "LightGCN",
-        f"{_HOME}.lightgcn",
-        "LightGCN",
-        "He et al.",
-        2020,
-        "iterative",
+        key="lightgcn",
+        title="LightGCN",
+        module=f"{_PEERS}.lightgcn",
+        class_name="LightGCN",
+        authors="He et al.",
+        year=2020,
+        computation="iterative",
         convex=False,
         hard_rank=True,
         extra="lightgcn",
-        # at this rate: 0.01 gains .002 of NDCG on MovieLens and takes three times as long
+        # a rate of 0.01 gains .002 of NDCG on MovieLens and takes three times as long
         search={"n_components": (64, 128), "learning_rate": (0.03,)},
     ),
     ModelEntry(
-        "ease",
-        "EASE",
-        f"{_HOME}.ease",
-        "EASE",
-        "Steck",
-        2019,
-        "closed form",
+        key="ease",
+        title="EASE",
+        module=f"{_PEERS}.ease",
+        class_name="EASE",
+        authors="Steck",
+        year=2019,
+        computation="closed form",
         convex=True,
-        hard_rank=False,
-        # XᵀX is of the size of 0.1 for shares and of 1000 for clicks, and λ with it
+        # entries of XᵀX are about 0.1 for shares and about 1000 for clicks, and so is a good λ
         search={
             "regularization": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
         },
     ),
     ModelEntry(
-        "gfcf",
-        "GF-CF",
-        f"{_HOME}.gfcf",
-        "GFCF",
-        "Shen et al.",
-        2021,
-        "closed form",
-        convex=None,
-        hard_rank=False,
+        key="gfcf",
+        title="GF-CF",
+        module=f"{_PEERS}.gfcf",
+        class_name="GFCF",
+        authors="Shen et al.",
+        year=2021,
+        computation="closed form",
         search={"n_components": (32, 64, 128, 256), "ideal_weight": (0.1, 0.3, 1.0)},
     ),
     ModelEntry(
-        "item-knn",
-        "ItemKNN",
-        f"{_HOME}.item_knn",
-        "ItemKNN",
-        "Sarwar et al.",
-        2001,
-        "closed form",
-        convex=None,
-        hard_rank=False,
+        key="item-knn",
+        title="ItemKNN",
+        module=f"{_PEERS}.item_knn",
+        class_name="ItemKNN",
+        authors="Sarwar et al.",
+        year=2001,
+        computation="closed form",
         search={"n_neighbors": (20, 50, 100, 200), "shrinkage": (0.0, 0.1, 1.0, 10.0, 100.0)},
     ),
     ModelEntry(
-        "popularity",
-        "Popularity",
-        f"{_HOME}.floors",
-        "Popularity",
-        "",
-        None,
-        "closed form",
-        convex=None,
-        hard_rank=False,
+        key="popularity",
+        title="Popularity",
+        module=f"{_PEERS}.baselines",
+        class_name="Popularity",
+        computation="closed form",
     ),
     ModelEntry(
-        "random",
-        "Random",
-        f"{_HOME}.floors",
-        "Random",
-        "",
-        None,
-        "closed form",
-        convex=None,
-        hard_rank=False,
+        key="random",
+        title="Random",
+        module=f"{_PEERS}.baselines",
+        class_name="Random",
+        computation="closed form",
     ),
     ModelEntry(
-        "ips-mf",
-        "IPS-MF",
-        f"{_HOME}.reweighted_mf",
-        "IPSMF",
-        "Schnabel et al.",
-        2016,
-        "iterative",
+        key="ips-mf",
+        title="IPS-MF",
+        module=f"{_PEERS}.reweighted_mf",
+        class_name="IPSMF",
+        authors="Schnabel et al.",
+        year=2016,
+        computation="iterative",
         convex=False,
         hard_rank=True,
         beyond_missing_data=False,
         search=_REWEIGHTED,
     ),
     ModelEntry(
-        "popularity-mf",
-        "Popularity-weighted MF",
-        f"{_HOME}.reweighted_mf",
-        "PopularityWeightedMF",
-        "Steck",
-        2011,
-        "iterative",
+        key="popularity-mf",
+        title="Popularity-weighted MF",
+        module=f"{_PEERS}.reweighted_mf",
+        class_name="PopularityWeightedMF",
+        authors="Steck",
+        year=2011,
+        computation="iterative",
         convex=False,
         hard_rank=True,
         beyond_missing_data=True,
         search=_REWEIGHTED,
     ),
     ModelEntry(
-        "trace-norm",
-        "Trace-norm MF",
-        f"{_HOME}.trace_norm",
-        "TraceNormMF",
-        "Srebro, Rennie & Jaakkola",
-        2004,
-        "closed form",
+        key="trace-norm",
+        title="Trace-norm MF",
+        module=f"{_PEERS}.trace_norm",
+        class_name="TraceNormMF",
+        authors="Srebro, Rennie & Jaakkola",
+        year=2004,
+        computation="closed form",
         convex=True,
-        hard_rank=False,
         beyond_missing_data=True,
         search={"penalty": (0.08, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)},
     ),
 )
 
-#: every model by its name on the command line
+#: the models of this package by their names on the command line
 MODELS: Mapping[str, ModelEntry] = {entry.key: entry for entry in _ENTRIES}
 
-#: every model by the name of its class
+#: the models of this package by the names of their classes
 BY_CLASS: Mapping[str, ModelEntry] = {entry.class_name: entry for entry in _ENTRIES}
+
+# The fields of an entry that a class of another package may set in its attribute `about`
+_ABOUT = {one.name for one in fields(ModelEntry)} - {"key", "module", "class_name", "package"}
+
+
+def available() -> dict[str, ModelEntry]:
+    """Return every model by name: those of this package, then those of other packages."""
+    return {**MODELS, **_of_other_packages()}
+
+
+@cache
+def _of_other_packages() -> dict[str, ModelEntry]:
+    found: dict[str, ModelEntry] = {}
+    for point in entry_points(group=ENTRY_POINTS):
+        where = f"the entry point {point.name!r} ({point.value})"
+        if point.name in MODELS or point.name in found:
+            raise InvalidParameterError(
+                f"{where} has the name of another model. Rename it or uninstall its package."
+            )
+        about = {"title": point.attr, **_class_of(point.load(), where).about}
+        if unknown := sorted(set(about) - _ABOUT):
+            raise InvalidParameterError(
+                f"{where} sets {unknown[0]!r} in `about`, which is unknown. "
+                f"Known: {', '.join(sorted(_ABOUT))}."
+            )
+        found[point.name] = ModelEntry(
+            key=point.name,
+            module=point.module,
+            class_name=point.attr,
+            package=point.dist.name if point.dist else point.module.partition(".")[0],
+            **about,
+        )
+    return found
+
+
+def _class_of(registered: Any, where: str) -> type[Recommender]:
+    from equipoise.models.base import Recommender
+
+    if not (isinstance(registered, type) and issubclass(registered, Recommender)):
+        raise InvalidParameterError(
+            f"{where} must be a subclass of equipoise.models.Recommender. "
+            "Correct or uninstall its package."
+        )
+    return registered
 
 
 def find_model(key: str) -> ModelEntry:
@@ -324,9 +371,10 @@ def find_model(key: str) -> ModelEntry:
     >>> find_model("ease").paper
     'Steck 2019'
     """
-    if key not in MODELS:
-        raise InvalidParameterError(f"unknown model {key!r}. Known: {', '.join(MODELS)}.")
-    return MODELS[key]
+    entry = MODELS.get(key) or _of_other_packages().get(key)
+    if entry is None:
+        raise InvalidParameterError(f"unknown model {key!r}. Known: {', '.join(available())}.")
+    return entry
 
 
 def find_models(keys: Iterable[str]) -> list[ModelEntry]:
@@ -336,8 +384,24 @@ def find_models(keys: Iterable[str]) -> list[ModelEntry]:
     --------
     >>> [entry.title for entry in find_models(["ease", "pca", "ease"])]
     ['EASE', 'PCA']
-    >>> len(find_models(["all"])) == len(MODELS)
+    >>> len(find_models(["all"])) == len(available())
     True
     """
-    wanted = [name for key in keys for name in (MODELS if key == "all" else [key])]
+    wanted = [name for key in keys for name in (available() if key == "all" else [key])]
     return [find_model(key) for key in dict.fromkeys(wanted)]
+
+
+def entry_of(model_class: type[Recommender]) -> ModelEntry | None:
+    """Return the entry of a class; None for a class that is not registered.
+
+    Examples
+    --------
+    >>> from equipoise import EASE
+    >>> entry_of(EASE).key
+    'ease'
+    """
+    name, module = model_class.__qualname__, model_class.__module__
+    if name in BY_CLASS and module.startswith("equipoise."):
+        return BY_CLASS[name]
+    others = _of_other_packages().values()
+    return next((one for one in others if (one.module, one.class_name) == (module, name)), None)

@@ -10,12 +10,12 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 
+from equipoise.checks import is_whole_number
 from equipoise.exceptions import (
     InvalidDataError,
     InvalidParameterError,
@@ -112,7 +112,7 @@ def solve_sdp(
     Parameters
     ----------
     X : array or sparse matrix of shape (n, m)
-        Non-negative preferences, users in rows.
+        Non-negative, users in rows.
     r : int
         Rank, from 1 to m.
     gamma : float
@@ -196,7 +196,7 @@ def _check_parameters(
 ) -> None:
     rules = {
         f"r must be an integer from 1 to {m}, the number of items, got {r!r}": (
-            not isinstance(r, bool) and isinstance(r, Integral) and 1 <= int(r) <= m
+            is_whole_number(r) and 1 <= r <= m
         ),
         f"gamma must be finite, got {gamma!r}": bool(np.isfinite(gamma)),
         f"error_budget must be None or finite and at least 0, got {error_budget!r}": (

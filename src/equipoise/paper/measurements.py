@@ -28,7 +28,7 @@ from equipoise.metrics import (
     self_reconstruction,
 )
 from equipoise.models import VanillaPCA
-from equipoise.models.weighted_mf import WeightedMF
+from equipoise.models.peers.weighted_mf import WeightedMF
 from equipoise.paper import protocol
 from equipoise.paper.protocol import DATASETS, GROUPS, ITEM_METRICS, RULES, USER_METRICS
 from equipoise.progress import Progress, task

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from equipoise.models.lightgcn import LightGCN
-from equipoise.models.lightgcn.graph import hold_out
-from equipoise.models.lightgcn.training import Settings, Task, Trainer, initial_state
+from equipoise.models.peers.lightgcn import LightGCN
+from equipoise.models.peers.lightgcn.graph import hold_out
+from equipoise.models.peers.lightgcn.training import Settings, Task, Trainer, initial_state
 
 torch = pytest.importorskip("torch", reason="torch is not installed: LightGCN was NOT tested")
 geometric = pytest.importorskip(

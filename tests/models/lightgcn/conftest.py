@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 if TYPE_CHECKING:
-    from equipoise.models.lightgcn import LightGCN
+    from equipoise.models.peers.lightgcn import LightGCN
 
 
 @pytest.fixture(scope="package")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from equipoise.exceptions import ArtefactError, InvalidParameterError
-from equipoise.models.lightgcn import Epoch, training
-from equipoise.models.lightgcn.training import Trainer
+from equipoise.models.peers.lightgcn import Epoch, training
+from equipoise.models.peers.lightgcn.training import Trainer
 from tests.models.lightgcn.cases import quick
 
 

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from equipoise.exceptions import InvalidDataError
-from equipoise.models.lightgcn import LightGCN
-from equipoise.models.lightgcn.graph import Pairs, adjacency, hold_out, keep, normalized
+from equipoise.models.peers.lightgcn import LightGCN
+from equipoise.models.peers.lightgcn.graph import Pairs, adjacency, hold_out, keep, normalized
 from tests.models.lightgcn.cases import (
     R,
     dense_adjacency,

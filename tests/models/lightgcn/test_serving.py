@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from equipoise.models.lightgcn import LightGCN
-from equipoise.models.lightgcn.graph import normalized
+from equipoise.models.peers.lightgcn import LightGCN
+from equipoise.models.peers.lightgcn.graph import normalized
 from tests.models.lightgcn.cases import R, dense_adjacency, mean_of_powers, quick, trained_again
 
 
@@ -79,27 +79,27 @@ class TestServing:
         np.testing.assert_array_equal(fitted.recommend(counts).scores, fitted.recommend(X).scores)
 
     def test_explanation_lists_what_items_pass_on_and_the_rest_is_the_users_own(self, X, fitted):
-        known = fitted.explain(X[4], 7, N=None)
+        known = fitted.explain(X[4], 7, k=None)
         own = fitted.user_factors(sp.csr_array(X[4:5])) - self.passed(fitted, X[4:5])
         assert known.rest == pytest.approx(float(own[0] @ fitted.item_factors_[7]), abs=1e-9)
         assert known.score == pytest.approx(known.contributions.sum() + known.rest)
         stranger = X[4].copy()
         stranger[0] = 0
-        folded = fitted.explain(stranger, 7, N=None)
+        folded = fitted.explain(stranger, 7, k=None)
         assert folded.rest == pytest.approx(0, abs=1e-12)
 
     def test_checkerboard_top_one_is_the_one_item_left_out(self):
         X = (np.add.outer(np.arange(24), np.arange(24)) % 2 == 0).astype(float)
         np.fill_diagonal(X, 0)
         model = LightGCN(2, random_state=0).fit(X)
-        np.testing.assert_array_equal(model.recommend(X, N=1).ids[:, 0], np.arange(24))
+        np.testing.assert_array_equal(model.recommend(X, k=1).ids[:, 0], np.arange(24))
 
     def test_item_that_nobody_touched_is_similar_to_none(self, X):
         alone = X.copy()
         alone[:, 6] = 0
         model = quick(max_epochs=2).fit(alone)
-        np.testing.assert_array_equal(model.similar_items(6, N=2).ids, [-1, -1])
-        assert 6 not in model.similar_items(3, N=29).ids
+        np.testing.assert_array_equal(model.similar_items(6, k=2).ids, [-1, -1])
+        assert 6 not in model.similar_items(3, k=29).ids
 
     def test_loaded_model_recommends_the_same_without_torch(self, X, fitted, tmp_path):
         path = fitted.save(tmp_path / "model.eqp")
@@ -111,10 +111,10 @@ class TestServing:
             "        if name.partition('.')[0] in ('torch', 'torch_geometric'):\n"
             "            raise ModuleNotFoundError(name)\n"
             "sys.meta_path.insert(0, Absent())\n"
-            "import numpy as np; from equipoise.models.lightgcn import LightGCN\n"
+            "import numpy as np; from equipoise.models.peers.lightgcn import LightGCN\n"
             f"model = LightGCN.load({str(path)!r}); X = np.load({str(tmp_path / 'X.npy')!r})\n"
             "X[0, 0] = 0  # one row folded in\n"
-            "print(json.dumps([model.recommend(X, N=5).ids.tolist(), model.best_epoch_]))"
+            "print(json.dumps([model.recommend(X, k=5).ids.tolist(), model.best_epoch_]))"
         )
         run = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -122,5 +122,5 @@ class TestServing:
         rows = X.copy()
         rows[0, 0] = 0
         ids, best_epoch = json.loads(run.stdout)
-        np.testing.assert_array_equal(ids, fitted.recommend(rows, N=5).ids)
+        np.testing.assert_array_equal(ids, fitted.recommend(rows, k=5).ids)
         assert best_epoch == fitted.best_epoch_

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from equipoise.exceptions import SolverError
-from equipoise.models.lightgcn import Epoch, LightGCN, training
-from equipoise.models.lightgcn.training import Task, Trainer, initial_state
+from equipoise.models.peers.lightgcn import Epoch, LightGCN, training
+from equipoise.models.peers.lightgcn.training import Task, Trainer, initial_state
 from tests.models.lightgcn.cases import (
     SETTINGS,
     R,

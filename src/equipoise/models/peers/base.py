@@ -1,0 +1,75 @@
+"""Base classes of models with one vector per item, and of models with an item × item matrix."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from equipoise.models.base import Recommender
+from equipoise.models.item_vectors import Factors, cosines_to
+from equipoise.models.value_transforms import TransformsValues
+
+
+class FactorModel(Recommender):
+    """Base of models that score by inner products of user and item vectors.
+
+    A subclass learns `item_factors_` of shape (n_items, n_components) and computes a user's vector
+    from the user's row (`user_factors`).
+    """
+
+    _arrays: ClassVar[dict[str, str]] = {**Recommender._arrays, "item_factors_": "mr"}
+
+    item_factors_: NDArray[Any]
+
+    @abstractmethod
+    def user_factors(self, user_items: sp.csr_array) -> NDArray[Any]:
+        """Return one vector per row, of shape (n_users, n_components)."""
+
+    def factors(self) -> Factors:
+        """Return the item vectors, and the function from rows to user vectors."""
+        check_is_fitted(self)
+        return Factors(self.item_factors_, self.user_factors)
+
+    def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
+        scores: NDArray[Any] = self.user_factors(user_items) @ self.item_factors_.T
+        return scores
+
+    def _similarities(self, item: int) -> NDArray[Any]:
+        """Return the cosines between item vectors; −inf for items without one."""
+        return cosines_to(item, self.item_factors_)
+
+
+class ItemItemModel(TransformsValues, Recommender):
+    """Base of models with scores X B, where B is an item × item matrix.
+
+    A subclass learns `coefficients_`, dense or sparse: B[i, j] is what an entry 1 at item i adds to
+    the score of item j, after `value_transform`.
+    """
+
+    _arrays: ClassVar[dict[str, str]] = {**Recommender._arrays, "coefficients_": "mm"}
+
+    coefficients_: NDArray[Any] | sp.csr_array
+
+    def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
+        return _dense(self.preprocess(user_items) @ self.coefficients_)
+
+    def _similarities(self, item: int) -> NDArray[Any]:
+        """Return what an entry at `item` adds to every other score; −inf where that is 0."""
+        added = _dense(self.coefficients_[[item]])[0]
+        similarities: NDArray[Any] = np.where(added == 0, -np.inf, added)
+        return similarities
+
+    def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
+        signal = self.preprocess(user_items)
+        added = _dense(self.coefficients_[:, [item]])[:, 0]
+        contributions: NDArray[Any] = signal.data * added[signal.indices]
+        return contributions
+
+
+def _dense(matrix: Any) -> NDArray[Any]:
+    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)

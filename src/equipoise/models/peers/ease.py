@@ -1,0 +1,112 @@
+"""EASE: the full-rank linear model in closed form, one item predicted from all others."""
+
+from __future__ import annotations
+
+from functools import partial
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from equipoise.data.interactions import Interactions
+from equipoise.exceptions import InvalidParameterError
+from equipoise.models.item_vectors import Floats, item_norms
+from equipoise.models.peers.base import ItemItemModel
+from equipoise.models.value_transforms import VALUE_TRANSFORMS, ValueTransform, transform_rows
+from equipoise.spectral.gram import DenseGram
+
+
+class EASE(ItemItemModel):
+    """Linear regression of every item on all others at once.
+
+    The scores are X B, with
+
+        B = I − P diag(1 / diag P),    P = (XᵀX + λI)⁻¹.
+
+    where
+
+    - X is users × items, λ the ridge penalty,
+    - B minimises ‖X − XB‖²_F + λ‖B‖²_F among all item × item matrices with a zero diagonal: no item
+      may be rebuilt from itself.
+
+    Parameters
+    ----------
+    regularization : float, default=500.0
+        λ > 0, in the units of XᵀX.
+    value_transform : {"binary", "log1p", "one_plus"} or None, default=None
+        x ↦ 1, log(1 + x) or 1 + x for the stored values.
+
+    Attributes
+    ----------
+    coefficients_ : ndarray of shape (n_items, n_items)
+        B, dense: entry [i, j] is what an entry 1 at item i adds to the score of item j.
+    n_features_in_ : int
+        Number of items.
+    item_ids_ : ndarray or None
+        Ids of the items, where the model was fitted on `Interactions`.
+
+    Notes
+    -----
+    The fit takes about m³ multiplications and 24 m² bytes (10 000 items: 2.4 GB), the model 8 m²
+    bytes, half of it for float32 data. A catalogue that does not fit into the memory that is free
+    is refused before anything is computed. The factorisation is Cholesky in float64.
+
+    `similar_items` ranks by B[i, ·], what the item says for others. That is neither symmetric nor
+    a cosine: among near copies one speaks for the other, and both may speak against a third.
+
+    References
+    ----------
+    Harald Steck, "Embarrassingly Shallow Autoencoders for Sparse Data", WWW 2019.
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 1.0]])
+    >>> EASE(regularization=1.0).fit(X).coefficients_.round(6).tolist()  # XᵀX = [[2, 2], [2, 3]]
+    [[0.0, 0.666667], [0.5, 0.0]]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "regularization": [Interval(Real, 0, None, closed="neither")],
+        "value_transform": [StrOptions(set(VALUE_TRANSFORMS)), None],
+    }
+
+    coefficients_: NDArray[Any]
+
+    def __init__(
+        self, regularization: float = 500.0, *, value_transform: ValueTransform | None = None
+    ) -> None:
+        self.regularization = regularization
+        self.value_transform = value_transform
+
+    def _fit(self, data: Interactions) -> None:
+        """Solve the regressions of all items by one factorization."""
+        advice = "Filter rare items, or use a model without such a matrix, for example ItemKNN."
+        DenseGram.require_memory(data.n_items, "EASE", advice)
+        signal = data
+        if self.value_transform is not None:
+            signal = data.prepared(partial(transform_rows, value_transform=self.value_transform))
+        item_norms(signal)  # refuses squares beyond floating point
+        gram = signal.dense_gram()
+        weights = self._weights(gram.C, self.regularization / gram.scale)
+        self.coefficients_ = weights.astype(data.dtype, copy=False)
+
+    def _weights(self, C: Floats, ridge: float) -> Floats:
+        """B from XᵀX and λ in the same units, which B does not depend on; overwrites C."""
+        from scipy.linalg.lapack import dpotrf, dpotri
+
+        C.flat[:: len(C) + 1] += ridge
+        # C is symmetric: its transpose is the same matrix in the order that LAPACK works in place
+        factor, failed = dpotrf(C.T, lower=1, clean=1, overwrite_a=1)
+        if failed:
+            raise InvalidParameterError(
+                f"regularization={self.regularization} is too small for these data: to rounding, "
+                f"XᵀX + λI is singular at item {failed - 1}. Pass a larger regularization."
+            )
+        P, _ = dpotri(factor, lower=1, overwrite_c=1)  # its lower half; the upper one is zero
+        diagonal = P.diagonal().copy()
+        B: Floats = P + P.T
+        B /= -diagonal
+        np.fill_diagonal(B, 0.0)
+        return np.ascontiguousarray(B)

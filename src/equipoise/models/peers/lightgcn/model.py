@@ -1,0 +1,351 @@
+"""LightGCN as an estimator: PyTorch Geometric trains it, NumPy alone serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from equipoise.data.interactions import Interactions
+from equipoise.exceptions import require_extra
+from equipoise.models.peers.base import FactorModel
+from equipoise.models.peers.lightgcn.graph import (
+    KnownRows,
+    hold_out,
+    keep,
+    linear_map,
+    normalized,
+    propagate_items,
+    user_shares,
+)
+from equipoise.models.peers.lightgcn.training import (
+    Checkpoint,
+    Epoch,
+    Settings,
+    State,
+    Task,
+    Trained,
+    best_epoch,
+    initial_state,
+    train,
+)
+from equipoise.progress import Progress
+from equipoise.progress import task as reported_task
+from equipoise.progress.display import terminal_bar
+
+# A checkpoint holds four arrays of the model's size: rare enough to cost almost nothing.
+_EPOCHS_PER_CHECKPOINT = 10
+_STEPS, _SMALLEST_BATCH, _LARGEST_BATCH = 8, 256, 32_768
+
+
+class LightGCN(FactorModel):
+    """Embeddings of users and items, smoothed over the graph of their interactions.
+
+    Layer 0 is learned. Each further layer sums a node's neighbors, scaled by both degrees. A node's
+    final embedding is the mean of its layers, and a score is the inner product:
+
+        u⁽ᵏ⁺¹⁾ = Σ_{i ∈ u} v_i⁽ᵏ⁾ / √(d_u d_i),   u = (u⁽⁰⁾ + … + u⁽ᴷ⁾)/(K + 1),    ŷ_ui = ⟨u, v_i⟩
+
+    where
+
+    - i ∈ u are the items of user u, d_u how many there are, d_i how many users item i has;
+    - K is `n_layers`; items are computed alike, from their users.
+
+    Layer 0 minimizes the BPR loss, the mean over interactions (u, i), each with an item j drawn
+    uniformly from those that u does not have, of
+
+        −ln σ(ŷ_ui − ŷ_uj) + λ (‖u⁽⁰⁾‖² + ‖v_i⁽⁰⁾‖² + ‖v_j⁽⁰⁾‖²).
+
+    The model and its layers are PyTorch Geometric's; Adam trains it. Needs
+    ``pip install "equipoise[lightgcn]"`` to fit, and NumPy alone to load and to recommend.
+
+    Parameters
+    ----------
+    n_components : int, default 64
+        Length of an embedding: the rank.
+    n_layers : int, default 3
+        K.
+    learning_rate : float, default 0.01
+        Of Adam.
+    regularization : float, default 1e-3
+        λ. The authors' code halves the penalty, so its weight decay is 2λ.
+    batch_size : int, optional
+        Interactions per step; memory grows with it. By default an eighth of all, at least 256
+        and at most 32,768: every step propagates the whole graph, so few large steps cost far
+        less than many small ones.
+    max_epochs : int, default 1000
+        Passes over the interactions, at most.
+    patience : int, default 30
+        Training stops after this many epochs without a better NDCG@20 on the inner hold-out, and
+        keeps the best epoch.
+    validation : float, default 0.1
+        Share of each user's items held out inside `fit` for early stopping; 0 trains for
+        `max_epochs` and keeps the last epoch.
+    refit : bool, default True
+        Whether to train again on all interactions, for the number of epochs that early stopping
+        found. Otherwise its embeddings, learned without the held-out items, are propagated over
+        the graph of all interactions.
+    device : {"auto", "cpu", "cuda"}
+        "auto" uses a GPU if there is one.
+    random_state : int, RandomState or None
+        Seeds the hold-out, the first embeddings, the order and the negatives. None is a fixed
+        seed. Same seed, same bits (on the same machine with the same number of threads).
+    verbose : bool, default False
+        Show a progress bar with loss and NDCG on stderr, if that is a terminal and `fit` gets no
+        other `progress`.
+
+    Attributes
+    ----------
+    item_factors_ : ndarray of shape (n_items, n_components)
+        Final embeddings of the items.
+    item_messages_ : ndarray of shape (n_items, n_components)
+        What each item contributes to a user who has it.
+    fold_in_ : ndarray of shape (n_components, n_components)
+        I + M, which maps f to the embedding of an unknown user.
+    user_embeddings_, row_hashes_ : ndarray
+        u⁽⁰⁾ / (K + 1) of each distinct row of the training data, and hashes to find it by.
+    loss_curve_, validation_curve_ : ndarray of shape (n_epochs_,)
+        Loss and NDCG@20 after each epoch until training stopped.
+    n_epochs_, best_epoch_ : int
+        Epochs until then, and the best of them.
+
+    Notes
+    -----
+    *Values.* The graph is unweighted: values count as 0 or 1.
+
+    *Users.* A row with exactly the items of a training user gets that user's embedding (the mean,
+    if several users have the same row). Any other row is folded in: its layers 1 to K follow from
+    its items, f = d^−½ Σ_i `item_messages_`_i. Its layer 0, which only training could learn, is
+    estimated by the linear map M that fits the training users best,
+    min_M Σ_u ‖u⁽⁰⁾/(K + 1) − f_u M‖² with a slight ridge. The loss of accuracy on the paper's
+    MovieLens matrix is in ``benchmarks/results/lightgcn-movielens.md``, rank by rank.
+
+    *Explanations.* The contributions of the user's items are listed item by item: for a folded-in
+    row they are the whole score. For a known user, the learned layer 0 is part of `rest`.
+
+    References
+    ----------
+    He, Deng, Wang, Li, Zhang and Wang, *LightGCN: Simplifying and Powering Graph Convolution
+    Network for Recommendation*, SIGIR 2020. Rendle et al., *BPR: Bayesian Personalized Ranking
+    from Implicit Feedback*, UAI 2009.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_layers": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "regularization": [Interval(Real, 0, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "max_epochs": [Interval(Integral, 1, None, closed="left")],
+        "patience": [Interval(Integral, 1, None, closed="left")],
+        "validation": [Interval(Real, 0, 1, closed="left")],
+        "refit": ["boolean"],
+        "device": [StrOptions({"auto", "cpu", "cuda"})],
+        "random_state": ["random_state"],
+        "verbose": ["boolean"],
+    }
+    _arrays: ClassVar[dict[str, str]] = {
+        **FactorModel._arrays,
+        "item_messages_": "mr",
+        "fold_in_": "rr",
+        "user_embeddings_": "kr",
+        "row_hashes_": "k:u",
+        "loss_curve_": "e",
+        "validation_curve_": "e",
+    }
+    _scalars: ClassVar[dict[str, type]] = {
+        **FactorModel._scalars,
+        "n_epochs_": int,
+        "best_epoch_": int,
+    }
+
+    item_messages_: NDArray[np.float64]
+    fold_in_: NDArray[np.float64]
+    user_embeddings_: NDArray[np.float32]
+    row_hashes_: NDArray[np.uint64]
+    loss_curve_: NDArray[np.float64]
+    validation_curve_: NDArray[np.float64]
+    n_epochs_: int
+    best_epoch_: int
+
+    def __init__(
+        self,
+        n_components: int = 64,
+        *,
+        n_layers: int = 3,
+        learning_rate: float = 0.01,
+        regularization: float = 1e-3,
+        batch_size: int | None = None,
+        max_epochs: int = 1000,
+        patience: int = 30,
+        validation: float = 0.1,
+        refit: bool = True,
+        device: str = "auto",
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.n_layers = n_layers
+        self.learning_rate = learning_rate
+        self.regularization = regularization
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.validation = validation
+        self.refit = refit
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002
+        *,
+        progress: Progress | None = None,
+        on_epoch: Callable[[Epoch], None] | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+    ) -> Self:
+        """Learn the embeddings of users × items.
+
+        Parameters
+        ----------
+        X : Interactions, or sparse or dense matrix of shape (n_users, n_items)
+            Non-negative; every value above 0 is an interaction.
+        y : ignored
+            For scikit-learn's pipelines.
+        progress : Progress, optional
+            Receives one step per epoch, with loss and NDCG. See `equipoise.progress`.
+        on_epoch : callable, optional
+            Called with an `Epoch` (number, loss, ndcg, best) after each. During the refit, numbers
+            start again from 1 and ndcg is NaN. An exception stops training.
+        checkpoint : path, optional
+            A file to save the training in every ten epochs; the refit uses the same name with
+            ``.refit``. If it exists, training resumes from it. A file of other data, parameters or
+            another seed is refused; `max_epochs` and `patience` may change.
+        """
+        for module in ("torch", "torch_geometric"):
+            require_extra(module, "lightgcn", "Fitting LightGCN")
+        shown = terminal_bar() if progress is None and self.verbose else progress
+        with self._reporting_to(shown, "Fitting LightGCN"):
+            self._fit(self._accept(X), on_epoch, checkpoint)
+        return self
+
+    def _fit(
+        self,
+        data: Interactions,
+        on_epoch: Callable[[Epoch], None] | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+    ) -> None:
+        """Train with early stopping, and again on all interactions if `refit`."""
+        user_items = data.require_matrix(type(self).__name__)
+        trained = self._train(user_items, self.validation, self.max_epochs, on_epoch, checkpoint)
+        weights, epochs = trained
+        if self.refit and epochs[-1].ndcg == epochs[-1].ndcg:  # NaN: nothing was held out
+            again = None if checkpoint is None else f"{fspath(checkpoint)}.refit"
+            weights = self._train(user_items, 0.0, best_epoch(epochs), on_epoch, again).weights
+        self._learn(user_items, weights)
+        self.loss_curve_ = np.array([epoch.loss for epoch in epochs])
+        self.validation_curve_ = np.array([epoch.ndcg for epoch in epochs])
+        self.n_epochs_, self.best_epoch_ = len(epochs), best_epoch(epochs)
+
+    def user_factors(self, user_items: sp.csr_array) -> NDArray[np.float64]:
+        """Return the final embeddings of users: as learned for known rows, else folded in."""
+        passed = self._passed(user_items)
+        place = self._places(user_items)
+        known = place >= 0
+        factors = np.empty_like(passed)
+        factors[known] = passed[known] + self.user_embeddings_[place[known]]
+        factors[~known] = passed[~known] @ self.fold_in_
+        return factors
+
+    def _train(
+        self,
+        user_items: sp.csr_array,
+        validation: float,
+        max_epochs: int,
+        on_epoch: Callable[[Epoch], None] | None,
+        checkpoint: str | PathLike[str] | None,
+    ) -> Trained:
+        """Run one training, from the seed or from its checkpoint."""
+        rng = self._generator()
+        task = _divide(user_items, validation, rng)
+        settings = self._settings(task, max_epochs)
+        state = initial_state(task, settings, rng)
+        file = None if checkpoint is None else Checkpoint(Path(checkpoint), task, settings, state)
+        state = (None if file is None else file.load()) or state
+        # early stopping ends at an epoch that nobody can predict
+        total = None if validation else max_epochs
+        with reported_task(self._progress, "Training", total) as training:
+            training.advance(len(state.epochs))
+
+            def after(epoch: Epoch, make_state: Callable[[], State]) -> None:
+                training.note(f"epoch {epoch.number} of at most {max_epochs}, {epoch}")
+                training.advance()
+                if file is not None and epoch.number % _EPOCHS_PER_CHECKPOINT == 0:
+                    file.save(make_state())
+                if on_epoch is not None:
+                    on_epoch(epoch)
+
+            return train(task, settings, state, after)
+
+    def _settings(self, task: Task, max_epochs: int) -> Settings:
+        batch = -(-task.train.nnz // _STEPS)
+        return Settings(
+            n_components=int(self.n_components),
+            n_layers=int(self.n_layers),
+            learning_rate=float(self.learning_rate),
+            regularization=float(self.regularization),
+            batch_size=self.batch_size or min(max(batch, _SMALLEST_BATCH), _LARGEST_BATCH),
+            max_epochs=max_epochs,
+            patience=int(self.patience),
+            device=self.device,
+        )
+
+    def _learn(self, user_items: sp.csr_array, weights: NDArray[Any]) -> None:
+        """Compute what serving needs from layer 0 and the graph of all interactions."""
+        items = propagate_items(normalized(user_items), weights, self.n_layers)
+        own = weights[: user_items.shape[0]] / np.float32(self.n_layers + 1)
+        known = KnownRows.of(user_items, own)
+        self.item_factors_, self.item_messages_ = items.mean, items.messages
+        self.row_hashes_, self.user_embeddings_ = known
+        self.fold_in_ = np.eye(own.shape[1]) + linear_map(self._passed(user_items), own)
+
+    def _similarities(self, item: int) -> NDArray[Any]:
+        """Cosine of final embeddings; items without users have none that mean anything."""
+        touched: NDArray[np.bool_] = np.any(self.item_messages_, axis=1)
+        similarities = super()._similarities(item)
+        return np.where(touched & touched[item], similarities, -np.inf)
+
+    def _passed(self, user_items: sp.csr_array) -> NDArray[np.float64]:
+        """Return f: the contribution of the items of each row to its user."""
+        passed: NDArray[np.float64] = user_shares(user_items) @ self.item_messages_
+        return passed
+
+    def _places(self, user_items: sp.csr_array) -> NDArray[np.intp]:
+        """Return which known row each row is; −1 for none."""
+        return KnownRows(self.row_hashes_, self.user_embeddings_).find(user_items)
+
+    def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
+        shares, direction = user_shares(user_items), self.item_factors_[item]
+        if self._places(user_items)[0] < 0:
+            direction = self.fold_in_ @ direction
+        parts: NDArray[Any] = shares.data * (self.item_messages_[shares.indices] @ direction)
+        return parts
+
+
+def _divide(user_items: sp.csr_array, share: float, rng: np.random.Generator) -> Task:
+    """Hold out a share of each user's items, if there are enough of them."""
+    hidden = hold_out(user_items, share, rng)
+    if not hidden.any():
+        return Task(user_items, None)
+    return Task(keep(user_items, ~hidden), keep(user_items, hidden))

@@ -1,0 +1,314 @@
+"""Matrix factorizations that weigh observed entries against the popularity of their item."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from equipoise.data.interactions import Interactions
+from equipoise.exceptions import InvalidParameterError, SolverWarning
+from equipoise.models.peers.weighted_als import (
+    Cells,
+    Floats,
+    WeightedFactorModel,
+    factorize,
+    weighted_squares,
+)
+from equipoise.models.value_transforms import VALUE_TRANSFORMS, ValueTransform, transform_rows
+
+# Below this share of the weighted squares a fit ranks items by rounding and leftovers of the start.
+_LEAST_EXPLAINED = 1e-3
+
+
+class _ReweightedMF(WeightedFactorModel):
+    """What both share: weighted ALS in which the weight of an entry is that of its item."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "exponent": [Interval(Real, 0, None, closed="left")],
+        "unobserved_weight": [Interval(Real, 0, None, closed="left")],
+        "value_transform": [StrOptions(set(VALUE_TRANSFORMS)), None],
+        "regularization": [Interval(Real, 0, None, closed="neither")],
+        "iterations": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+    _arrays: ClassVar[dict[str, str]] = {**WeightedFactorModel._arrays, "item_weights_": "m"}
+    _scalars: ClassVar[dict[str, type]] = {
+        **WeightedFactorModel._scalars,
+        "n_iter_": int,
+        "objective_": float,
+    }
+
+    n_components: int
+    exponent: float
+    unobserved_weight: float
+    value_transform: ValueTransform | None
+    iterations: int
+    tol: float
+    item_weights_: Floats
+    n_iter_: int
+    objective_: float
+
+    @abstractmethod
+    def _weights(self, counts: NDArray[np.intp]) -> Floats:
+        """The weight of an entry of each item, from the items' numbers of users."""
+
+    def _fit(self, data: Interactions) -> None:
+        """Learn the item vectors of users × items."""
+        user_items = data.require_matrix(type(self).__name__)
+        counts = np.bincount(user_items.indices, minlength=user_items.shape[1])
+        self.item_weights_ = self._weights(counts)
+        cells = self.cells(user_items)
+        found = factorize(
+            cells,
+            self.n_components,
+            regularization=self.regularization,
+            iterations=self.iterations,
+            tol=self.tol,
+            rng=self._generator(),
+            progress=self._progress,
+        )
+        self.item_factors_ = found.item_factors.astype(user_items.dtype, copy=False)
+        self.n_iter_ = len(found.objectives) // 2
+        self.objective_ = float(found.objectives[-1])
+        explained = 1 - self.objective_ / weighted_squares(cells)
+        if explained < _LEAST_EXPLAINED:
+            warnings.warn(
+                f"the vectors (nearly) vanished: the fit explains {explained:.1e} of the weighted "
+                f"squares. regularization={self.regularization} is too large for values this "
+                "small; lower it, or scale the values up.",
+                SolverWarning,
+                stacklevel=4,
+            )
+
+    def cells(self, user_items: sp.csr_array) -> Cells:
+        """The users' values, each with the weight of its item."""
+        targets = transform_rows(user_items, self.value_transform, 0.0)
+        return Cells.of(targets, self.item_weights_[targets.indices], self.unobserved_weight)
+
+
+class IPSMF(_ReweightedMF):
+    """Matrix factorization with inverse propensity weights: rare items count more.
+
+    What is observed of an item depends on how many people came across it. Each observed entry is
+    therefore weighted by one over its propensity, the chance of being observed:
+
+        Σ_{(u,i) observed} (x_ui − u_uᵀ v_i)² / max(p_i, clip)
+            + w₀ Σ_{others} (u_uᵀ v_i)² + λ(‖U‖² + ‖V‖²),      p_i = (N_i / max_j N_j)^a,
+
+    where N_i is the number of users of item i.
+
+    Parameters
+    ----------
+    n_components : int, default=64
+        r, the rank; at most the number of items.
+    exponent : float, default=0.5
+        a ≥ 0: how strongly propensity follows popularity. 0 weights all entries alike.
+    clip : float, default=0.01
+        No propensity counts as less: bounds the weights by 1/clip, and with them the variance.
+    unobserved_weight : float, default=1.0
+        w₀ ≥ 0; see Notes.
+    value_transform : {"binary", "log1p", "one_plus"}, optional
+        What to do to the stored values first, in `fit` and when serving.
+    regularization : float, default=0.1
+        λ > 0.
+    iterations : int, default=30
+        At most so many updates of both sides.
+    tol : float, default=1e-4
+        Stop when an iteration lowers the objective by this share of it or less.
+    random_state : int, RandomState instance or None, default=None
+        Draws the first item vectors. None means a fixed seed: same data, same bits.
+
+    Attributes
+    ----------
+    item_factors_ : ndarray of shape (n_items, n_components)
+        V.
+    item_weights_ : ndarray of shape (n_items,)
+        1 / max(p_i, clip): at least 1.
+    objective_ : float
+        The minimum that was reached.
+    n_iter_ : int
+        Iterations it took.
+    n_features_in_ : int
+        Number of items.
+    item_ids_ : ndarray or None
+        Ids of the items, where the model was fitted on `Interactions`.
+
+    See Also
+    --------
+    PopularityWeightedMF : Weights without bound, relative to their mean, and an imputed value.
+
+    Notes
+    -----
+    Inverse propensity weights were proposed for ratings, where observed entries tell likes from
+    dislikes and the sum runs over them alone: w₀ = 0. Of implicit feedback only likes are
+    observed. All of them are 1, u_uᵀ v_i = 1 for every pair fits them without error, and no item
+    ranks above another. What separates them is that most cells are empty, so these take part with
+    the weight w₀ and the value 0. 1, the default, is the weight of an entry of the most popular
+    item. Use 0 for ratings.
+
+    References
+    ----------
+    Dawen Liang, Laurent Charlin and David M. Blei, "Causal Inference for Recommendation", 2016.
+    Tobias Schnabel et al., "Recommendations as Treatments", ICML 2016.
+
+    Examples
+    --------
+    >>> X = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1.0]])
+    >>> model = IPSMF(2, exponent=1.0).fit(X)
+    >>> model.item_weights_.tolist()
+    [1.0, 1.5, 1.5, 1.5]
+    >>> model.recommend(X[2], k=1).ids
+    array([1])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_ReweightedMF._parameter_constraints,
+        "clip": [Interval(Real, 0, 1, closed="right")],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 64,
+        *,
+        exponent: float = 0.5,
+        clip: float = 0.01,
+        unobserved_weight: float = 1.0,
+        value_transform: ValueTransform | None = None,
+        regularization: float = 0.1,
+        iterations: int = 30,
+        tol: float = 1e-4,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.exponent = exponent
+        self.clip = clip
+        self.unobserved_weight = unobserved_weight
+        self.value_transform = value_transform
+        self.regularization = regularization
+        self.iterations = iterations
+        self.tol = tol
+        self.random_state = random_state
+
+    def _weights(self, counts: NDArray[np.intp]) -> Floats:
+        propensities = (counts / counts.max()) ** self.exponent
+        weights: Floats = 1.0 / np.maximum(propensities, self.clip)
+        return weights
+
+
+class PopularityWeightedMF(_ReweightedMF):
+    """Matrix factorization of all cells, in which an entry counts less the more popular its item.
+
+    Missing entries are imputed with the value x₀ and a small weight; observed ones are weighted
+    against popularity:
+
+        Σ_{(u,i) observed} w_i (x_ui − x̂_ui)² + w₀ Σ_{others} (x₀ − x̂_ui)² + λ(‖U‖² + ‖V‖²),
+        x̂_ui = x₀ + u_uᵀ v_i,      w_i ∝ N_i^(−β),
+
+    where N_i is the number of users of item i, and the w_i of all observed entries have mean 1, so
+    that w₀ means the same whatever β is. Scores are u_uᵀ v_i: what is predicted above x₀.
+
+    Parameters
+    ----------
+    n_components : int, default=64
+        r, the rank; at most the number of items.
+    exponent : float, default=0.5
+        β ≥ 0: how strongly weights fall with popularity. 0 weights all observed entries alike.
+    unobserved_weight : float, default=0.3
+        w₀ ≥ 0, relative to the mean weight of an observed entry.
+    imputed_value : float, default=0.0
+        x₀, the value of missing entries: 0 for clicks and counts; for ratings something below
+        their mean.
+    value_transform : {"binary", "log1p", "one_plus"}, optional
+        What to do to the stored values first, in `fit` and when serving.
+    regularization : float, default=0.1
+        λ > 0, the same for all rows.
+    iterations : int, default=30
+        At most so many updates of both sides.
+    tol : float, default=1e-4
+        Stop when an iteration lowers the objective by this share of it or less.
+    random_state : int, RandomState instance or None, default=None
+        Draws the first item vectors. None means a fixed seed: same data, same bits.
+
+    Attributes
+    ----------
+    item_factors_ : ndarray of shape (n_items, n_components)
+        V.
+    item_weights_ : ndarray of shape (n_items,)
+        w_i.
+    objective_, n_iter_, n_features_in_, item_ids_
+        As in `IPSMF`.
+
+    See Also
+    --------
+    IPSMF : Weights bounded by a clipped propensity.
+
+    References
+    ----------
+    Harald Steck, "Item Popularity and Recommendation Accuracy", RecSys 2011.
+
+    Examples
+    --------
+    >>> X = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1.0]])
+    >>> model = PopularityWeightedMF(2, exponent=1.0).fit(X)
+    >>> model.item_weights_.tolist()
+    [0.75, 1.125, 1.125, 1.125]
+    >>> model.recommend(X[2], k=1).ids
+    array([1])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_ReweightedMF._parameter_constraints,
+        "imputed_value": [Interval(Real, None, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 64,
+        *,
+        exponent: float = 0.5,
+        unobserved_weight: float = 0.3,
+        imputed_value: float = 0.0,
+        value_transform: ValueTransform | None = None,
+        regularization: float = 0.1,
+        iterations: int = 30,
+        tol: float = 1e-4,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.exponent = exponent
+        self.unobserved_weight = unobserved_weight
+        self.imputed_value = imputed_value
+        self.value_transform = value_transform
+        self.regularization = regularization
+        self.iterations = iterations
+        self.tol = tol
+        self.random_state = random_state
+
+    def cells(self, user_items: sp.csr_array) -> Cells:
+        """The users' values above the imputed one, each with the weight of its item."""
+        found = super().cells(user_items)
+        X = found.targets
+        above = sp.csr_array((X.data - self.imputed_value, X.indices, X.indptr), shape=X.shape)
+        return found._replace(targets=above)
+
+    def _weights(self, counts: NDArray[np.intp]) -> Floats:
+        # relative to the most popular item first: N^(−β) alone would underflow for a large β
+        with np.errstate(over="ignore"):  # refused below
+            weights = (counts.max() / np.maximum(counts, 1)) ** self.exponent
+            total = float(counts @ weights)
+        if not np.isfinite(total):
+            raise InvalidParameterError(
+                f"exponent={self.exponent} gives weights beyond floating point: items have "
+                f"between {max(counts.min(), 1)} and {counts.max()} users. Use a smaller exponent."
+            )
+        scaled: Floats = weights * (counts.sum() / total)
+        return scaled

@@ -1,0 +1,186 @@
+"""Lists for all users, written block by block: one Parquet file per block, all of them or none."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.data.interactions import Interactions
+from equipoise.data.rows import RowBlock
+from equipoise.exceptions import InvalidDataError, OutputError, require_extra
+from equipoise.files import write_whole
+from equipoise.models.base import Recommender
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Request(NamedTuple):
+    """The lists to write, and where."""
+
+    model: Recommender
+    k: int
+    options: Mapping[str, Any]
+    item_ids: NDArray[Any] | None  # where the model has its items in another order
+    place: str
+    storage: Mapping[str, Any] | None  # None: a folder of the file system
+
+
+def write_lists(
+    model: Recommender,
+    data: Interactions,
+    folder: str | os.PathLike[str],
+    *,
+    k: int = 10,
+    filter_already_liked_items: bool = True,
+    filter_items: Iterable[Any] | None = None,
+    items: Iterable[Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> int:
+    """Write the k best items of every user, one Parquet file per block: user, rank, item, score.
+
+    The folder gets its name when every list is in it. On an object store, which cannot rename
+    folders, the file `_SUCCESS` is written last, and all files are removed if anything fails.
+
+    Parameters
+    ----------
+    model : Recommender
+        Fitted; sent to every worker once.
+    data : Interactions
+        The users, with their interactions; in memory, on disk or on a cluster.
+    folder : path or URL
+        Must not exist yet. With a cluster: a place where all workers can write.
+    k, filter_already_liked_items, filter_items, items
+        As in `Recommender.recommend`.
+    storage_options : mapping, optional
+        fsspec's, for a URL.
+
+    Returns
+    -------
+    int
+        Rows written.
+    """
+    options = {
+        "filter_already_liked_items": filter_already_liked_items,
+        "filter_items": None if filter_items is None else list(filter_items),
+        "items": None if items is None else list(items),
+    }
+    names = _names_needed(model, data.item_ids)
+    numbers = [(number,) for number in range(len(data.rows))]
+    if "://" in str(folder):
+        storage = dict(storage_options or {})
+        request = Request(model, k, options, names, str(folder), storage)
+        return _into_store(data, request, numbers)
+    target = Path(folder)
+    if target.exists():
+        raise OutputError(f"{target} exists already. Remove it, or choose another name.")
+    staging = target.with_name(f".equipoise-{secrets.token_hex(8)}.tmp")
+    try:
+        staging.mkdir()
+        request = Request(model, k, options, names, str(staging.resolve()), None)
+        rows = data.map(_write_lists, request, each=numbers)
+        _remove_leftovers(staging, len(numbers))
+        staging.rename(target)
+    except OSError as error:
+        raise OutputError(
+            f"{target} was not written: {error.strerror or error}. Nothing was kept. Check that "
+            "its parent folder exists, has free space, and that every worker can write to it."
+        ) from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return sum(rows)
+
+
+def _into_store(data: Interactions, request: Request, numbers: list[tuple[int]]) -> int:
+    fsspec = require_extra("fsspec", "dask", f"writing {request.place}")
+    system, path = fsspec.core.url_to_fs(request.place, **(request.storage or {}))
+    if system.exists(path):
+        raise OutputError(f"{request.place} exists already. Remove it, or choose another name.")
+    try:
+        rows = data.map(_write_lists, request, each=numbers)
+        system.pipe_file(f"{path}/_SUCCESS", b"")
+    except BaseException:  # Ctrl-C too: lists of some users only must not stay behind
+        if system.exists(path):
+            system.rm(path, recursive=True)
+        raise
+    return sum(rows)
+
+
+def _names_needed(model: Recommender, item_ids: NDArray[Any]) -> NDArray[Any] | None:
+    """The ids of the columns, where the model has its items in another order."""
+    if model.item_ids_ is None and model.n_features_in_ != len(item_ids):
+        raise InvalidDataError(
+            f"the model has {model.n_features_in_} items and no ids, the data have "
+            f"{len(item_ids)} items. Fit the model on these data."
+        )
+    same = model.item_ids_ is None or np.array_equal(model.item_ids_, item_ids)
+    return None if same else item_ids
+
+
+def _write_lists(block: RowBlock, request: Request, number: int) -> int:
+    """Write the lists of a block; return the number of rows."""
+    import io
+
+    table = lists_of(block, request)
+    name = part_name(number)
+    buffer = io.BytesIO()
+    table.write_parquet(buffer)
+    if request.storage is None:
+        write_whole(Path(request.place) / name, buffer.getvalue())
+    else:
+        fsspec = require_extra("fsspec", "dask", f"writing {request.place}")
+        system, path = fsspec.core.url_to_fs(request.place, **request.storage)
+        system.pipe_file(f"{path}/{name}", buffer.getvalue())
+    return len(table)
+
+
+def part_name(number: int) -> str:
+    """Return the name of a block's file."""
+    return f"part-{number:05}.parquet"
+
+
+def lists_of(block: RowBlock, request: Request) -> pl.DataFrame:
+    """Return the lists of a block as a table; shorter ones where too few items are left."""
+    import polars as pl
+
+    rows: Any = block.matrix
+    if request.item_ids is not None:
+        rows = Interactions(rows, block.user_ids, request.item_ids)
+    ranking = request.model.recommend(rows, request.k, **request.options)
+    row, place = np.nonzero(~np.isnan(ranking.scores))
+    columns = {
+        "user": _column(block.user_ids[row]),
+        "rank": pl.Series(place + 1, dtype=pl.Int32),
+        "item": _column(ranking.ids[row, place]),
+        "score": ranking.scores[row, place].astype(np.float64),
+    }
+    return pl.DataFrame(columns)
+
+
+def _column(ids: NDArray[Any]) -> pl.Series:
+    """Ids as a column of one type, the same for every block; mixed ones as text."""
+    import polars as pl
+
+    if ids.dtype.kind != "O":
+        return pl.Series(ids)
+    return pl.Series([str(value) for value in ids], dtype=pl.String)
+
+
+def _remove_leftovers(staging: Path, count: int) -> None:
+    """Remove what a killed worker left half-written beside the whole files."""
+    wanted = {part_name(number) for number in range(count)}
+    missing = wanted - {path.name for path in staging.iterdir()}
+    if missing:
+        raise OSError(
+            f"{len(missing)} of {count} files are missing: the workers write to another disk"
+        )
+    for path in staging.iterdir():
+        if path.name not in wanted:
+            path.unlink()
