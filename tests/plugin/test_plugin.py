@@ -1,0 +1,85 @@
+"""A model of another package, installed by pip, takes part in everything by its entry point."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from equipoise.data.synthetic import listening
+from equipoise.exceptions import ArtefactError, InvalidParameterError
+from equipoise.models import load
+from equipoise.models.registry import available, find_model
+
+pytestmark = pytest.mark.medium
+
+
+@pytest.fixture(scope="session")
+def plays(tmp_path_factory) -> Path:
+    data = listening(n_users=80, n_items=60, seed=3)
+    entries = data.matrix.tocoo()
+    path = tmp_path_factory.mktemp("plays") / "plays.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["user", "item", "plays"])
+        for row, column, value in zip(entries.row, entries.col, entries.data, strict=True):
+            writer.writerow([data.user_ids[row], data.item_ids[column], value])
+    return path
+
+
+def test_models_lists_it_with_its_facts(python):
+    listed = json.loads(python("-m", "equipoise", "models", "--json").stdout)
+    (facts,) = [one for one in listed if one["key"] == "plain-neighbors"]
+    assert facts["package"] == "plain-neighbors"
+    assert facts["class"] == "PlainNeighbors"
+    assert facts["paper"] == "Nobody 2026"
+    assert facts["search"] == {"power": [0.0, 0.5, 1.0]}
+    assert "plain-neighbors" in python("-m", "equipoise", "models").stdout
+
+
+def test_it_passes_the_contract(python):
+    python(
+        "-c",
+        "from plain_neighbors import PlainNeighbors\n"
+        "from equipoise.testing import check_recommender\n"
+        "check_recommender(PlainNeighbors())",
+    )
+
+
+def test_fit_saves_it_and_recommend_loads_it(python, plays, tmp_path):
+    model = tmp_path / "model.eqp"
+    fit = ("fit", str(plays), "--model", "plain-neighbors", "--out", str(model))
+    python("-m", "equipoise", *fit)
+    out = tmp_path / "lists.csv"
+    python("-m", "equipoise", "recommend", str(model), str(plays), "-N", "3", "--out", str(out))
+    with out.open(encoding="utf-8") as file:
+        lists = list(csv.DictReader(file))
+    assert {one["rank"] for one in lists} == {"1", "2", "3"}
+
+
+def test_evaluate_measures_it(python, plays):
+    options = ("--models", "pca,plain-neighbors", "--ranks", "4", "--metrics", "ndcg@5", "--json")
+    text = python("-m", "equipoise", "evaluate", str(plays), *options).stdout
+    assert "Plain neighbors" in text
+
+
+def test_tune_searches_its_own_grid(python, plays):
+    code = (
+        "import sys, equipoise as eq\n"
+        "data = eq.Interactions.read(sys.argv[1])\n"
+        "found = eq.tune(eq.holdout(data, validation=0.2), 'plain-neighbors')\n"
+        "print(sorted({trial.settings['power'] for trial in found.trials}))"
+    )
+    assert python("-c", code, str(plays)).stdout.strip() == "[0.0, 0.5, 1.0]"
+
+
+def test_where_it_is_not_installed_it_is_unknown_and_its_file_names_it(python, plays, tmp_path):
+    model = tmp_path / "model.eqp"
+    python("-m", "equipoise", "fit", str(plays), "--model", "plain-neighbors", "--out", str(model))
+    assert "plain-neighbors" not in available()
+    with pytest.raises(InvalidParameterError, match="unknown model"):
+        find_model("plain-neighbors")
+    with pytest.raises(ArtefactError, match="plain_neighbors"):
+        load(model)
