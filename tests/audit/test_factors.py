@@ -97,7 +97,7 @@ def test_implicit_factors_are_read_from_what_its_save_writes(plays, fitted, tmp_
         Q = np.linalg.qr(model.item_factors.astype(float))[0]
         np.testing.assert_allclose(subject.diagonal([8])[0], (Q**2).sum(axis=1), atol=1e-6)
         nearest = subject.similar(np.arange(M), 4, 3)[0]
-        ids, _ = model.similar_items(0, k=4)
+        ids, _ = model.similar_items(0, N=4)
         assert nearest.tolist() == [j for j in ids if j != 0][:3]
 
 

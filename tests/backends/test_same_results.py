@@ -162,7 +162,7 @@ def test_the_gram_matrix_of_blocks_is_that_of_the_product_with_the_identity(bloc
 def test_ease_learns_the_same_from_blocks(blocks, local):
     options = {"regularization": 20.0, "value_transform": "log1p"}
     ours, theirs = EASE(**options).fit(blocks), EASE(**options).fit(local)
-    np.testing.assert_allclose(ours.item_weights_, theirs.item_weights_, atol=1e-10)
+    np.testing.assert_allclose(ours.coefficients_, theirs.coefficients_, atol=1e-10)
 
 
 @pytest.mark.parametrize("model", [Popularity(), ItemKNN(5)], ids=lambda m: type(m).__name__)

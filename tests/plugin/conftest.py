@@ -37,7 +37,12 @@ def python(installed: Path) -> Run:
             capture_output=True,
             text=True,
             encoding="utf-8",
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUTF8": "1"},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(paths),
+                "PYTHONUTF8": "1",
+                "COLUMNS": "200",
+            },
             check=False,
         )
         assert not check or done.returncode == 0, done.stderr
