@@ -99,7 +99,7 @@ class ItemWeightedPCA(ProjectionModel):
     error_budget_multiplier_ : float
         μ, the price of the error budget: 0 where it does not bind.
     certificate_ : Certificate
-        Objective, upper bound, gap, residual, sweeps over the data. Printable.
+        Objective, upper bound, gap, residual, passes over the data. Printable.
     solver_ : str
         The path that was taken.
 
@@ -229,7 +229,7 @@ class ItemWeightedPCA(ProjectionModel):
 
         Notes
         -----
-        Each is solved afresh: starting from the components of the last γ saves sweeps, and the
+        Each is solved afresh: starting from the components of the last γ saves passes, and the
         wider blocks that it takes cost more than they save.
         """
         if self.item_weights is not None:
