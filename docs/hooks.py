@@ -79,5 +79,5 @@ def _default(parameter: Any) -> str:
     if parameter.required:
         return "required"
     value = parameter.default
-    silent = value is None or isinstance(value, bool) or callable(value) or value == []
+    silent = value is None or isinstance(value, bool) or value == []
     return "" if silent or "UNSET" in repr(value) else f"`{value}`"

@@ -13,7 +13,7 @@ from equipoise.audit.choice import Choice
 from equipoise.audit.fitting import Steps
 from equipoise.audit.phrases import Pair, moves
 from equipoise.audit.verdict import judge
-from equipoise.cli.summary import portrait
+from equipoise.cli.audit import data_summary
 from equipoise.data import Interactions
 from equipoise.data.synthetic import listening
 from equipoise.progress import NoProgress
@@ -116,7 +116,7 @@ def test_at_full_rank_every_item_is_said_to_be_copied():
     sentences = " ".join(whole.verdict.sentences)
     assert "It copies every item from itself" in sentences
     assert "does not memorise" not in sentences
-    assert portrait(whole).count("rank 60 (given as 500; the data hold no more than 60") == 1
+    assert data_summary(whole).count("rank 60 (given as 500; the data hold no more than 60") == 1
 
 
 def test_a_model_from_outside_is_not_praised_for_what_it_may_have_seen():

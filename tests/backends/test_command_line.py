@@ -1,10 +1,12 @@
-"""`equipoise fit` past one memory: from disk in blocks, and on a cluster."""
+"""Commands on data larger than memory: from disk in blocks, and on a cluster."""
 
 from __future__ import annotations
 
 import json
 
+import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import equipoise
 from equipoise import ItemWeightedPCA
@@ -42,10 +44,55 @@ def test_fit_runs_on_the_cluster_at_an_address(client, table_folder, local, tmp_
         other.close()  # the command's own: it would end with its process
 
 
+def lists_of(command, capsys, *options):
+    """The printed lists by user and rank; blocks come in another order than data in memory."""
+    assert run([*command, "--json", *options]) == 0
+    rows = pl.read_ndjson(capsys.readouterr().out.encode())
+    return rows.sort("user", "rank")
+
+
+@pytest.fixture
+def serving(table_folder, local, tmp_path):
+    """The words of `recommend` with a model of the table."""
+    model = ItemWeightedPCA(6, tol=1e-9).fit(local).save(tmp_path / "serve.eqp")
+    return ["recommend", str(model), str(table_folder), "-k", "5"]
+
+
+@pytest.mark.parametrize("more", [(), ("--explain", "--top", "2")])
+def test_recommend_gives_the_same_lists_from_disk(serving, tmp_path, capsys, more):
+    expected = lists_of(serving, capsys, *more)
+    assert_frame_equal(lists_of(serving, capsys, "--memory", "8MB", *more), expected)
+    out = tmp_path / "lists.parquet"
+    assert run([*serving, "--memory", "8MB", "--out", str(out), *more]) == 0
+    assert_frame_equal(pl.read_parquet(out).sort("user", "rank"), expected, check_dtypes=False)
+
+
+@pytest.mark.distributed
+def test_recommend_gives_the_same_lists_on_a_cluster(serving, client, tmp_path, capsys):
+    expected = lists_of(serving, capsys)
+    out = tmp_path / "lists.csv"
+    cluster = ("--scheduler", client.scheduler.address)
+    assert run([*serving, *cluster, "--out", str(out)]) == 0
+    assert_frame_equal(
+        pl.read_csv(out, schema=expected.schema).sort("user", "rank"), expected, rel_tol=1e-6
+    )
+    for other in set(type(client)._instances) - {client}:
+        other.close()  # the command's own: it would end with its process
+
+
+def test_explain_reads_one_user_from_disk(serving, local, capsys):
+    user, item = str(local.user_ids[0]), str(local.item_ids[0])
+    command = ["explain", *serving[1:3], user, item, "--json"]
+    assert run(command) == 0
+    expected = json.loads(capsys.readouterr().out)
+    assert run([*command, "--memory", "8MB"]) == 0
+    assert json.loads(capsys.readouterr().out) == expected
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--memory", "4GB", "--scheduler", "tcp://x:1"], "give either memory"),
+        (["--memory", "4GB", "--scheduler", "tcp://x:1"], "--memory"),
         (["--memory", "4GB", "--query", "select 1"], "--query cannot be used with --memory"),
         (["--scheduler", "tcp://x:1", "--delimiter", ","], "--delimiter cannot be used with"),
         (["--memory", "lots"], "is not a size"),
@@ -57,3 +104,34 @@ def test_what_does_not_go_together_is_refused(table_folder, tmp_path, capsys, op
     assert run(command) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert text in said
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["evaluate", "--models", "pca,item-weighted", "--ranks", "2,4", "--metrics", "ndcg,recall"],
+        ["tune", "--ranks", "2,4", "--grid", "gamma=-1,0", "--maximize", "ndcg@5"],
+    ],
+    ids=["evaluate", "tune"],
+)
+def test_held_out_scores_are_the_same_from_disk(command, table_folder, capsys):
+    words = [command[0], str(table_folder), *command[1:], "--json"]
+    assert run(words) == 0
+    in_memory = json.loads(capsys.readouterr().out)
+    assert run([*words, "--memory", "8MB"]) == 0
+    assert_same_numbers(json.loads(capsys.readouterr().out), in_memory)
+
+
+def assert_same_numbers(found, expected):
+    """Compare what was printed: words exactly, numbers within rounding."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        found, expected = list(found.values()), list(expected.values())
+    if isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_same_numbers(one, other)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=1e-6)
+    else:
+        assert found == expected

@@ -16,7 +16,7 @@ from equipoise.audit.phrases import components
 from equipoise.audit.report import render
 from equipoise.cli import console
 from equipoise.cli.app import run
-from equipoise.cli.summary import lines
+from equipoise.cli.audit import lines
 
 pytestmark = pytest.mark.medium
 
@@ -81,7 +81,7 @@ def test_the_page_is_opened_where_there_is_a_browser(
     monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) or there_is_one)
     assert run([*command, "--open"]) == 0
     assert opened == [(tmp_path / "r.html").as_uri()]
-    assert ("There is no browser" in capsys.readouterr().err) is not there_is_one
+    assert ("no browser found" in capsys.readouterr().err) is not there_is_one
 
 
 def test_the_advised_calls_read_and_prepare_the_data_as_the_audit_did(

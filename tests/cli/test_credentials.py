@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from equipoise.cli import streams
+from equipoise.cli import console
 from equipoise.cli.app import run
-from equipoise.cli.streams import without_passwords
+from equipoise.cli.console import without_passwords
 from equipoise.data import Interactions
 from equipoise.data.readers.sql import without_credentials
 from equipoise.exceptions import EquipoiseError
@@ -69,7 +69,7 @@ def test_no_failure_shows_it(url, command, tmp_path, monkeypatch, capsys, caplog
     assert "error:" in said.err
     assert_secret(said.out, said.err, caplog.text)
     # not even in the exception itself, before stderr masks what looks like a password
-    monkeypatch.setattr(streams, "without_passwords", str)
+    monkeypatch.setattr(console, "without_passwords", str)
     assert run([*words, "--debug"]) == 2
     said = capsys.readouterr()
     assert "Traceback" in said.err

@@ -62,7 +62,7 @@ def test_the_listing_names_every_set_with_size_license_citation_and_place(capsys
     for dataset in CATALOG.values():
         assert dataset.name in said
         assert dataset.terms in said
-        assert f"get {dataset.name} puts it into {cache / dataset.name}" in said
+        assert f"get {dataset.name} (into {cache / dataset.name})" in said
     assert "1,892 users × 17,632 items, 92,834 interactions" in said
     assert "archive of 5.9 MB" in said
     assert "Harper" in said

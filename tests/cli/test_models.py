@@ -8,6 +8,7 @@ import pytest
 
 from equipoise.cli import console
 from equipoise.cli.app import run
+from equipoise.metrics import available
 from equipoise.models.registry import MODELS, ModelEntry
 
 
@@ -46,3 +47,13 @@ def test_what_is_missing_is_named_with_the_command_that_installs_it(capsys, monk
     assert "als (missing)" in said.out
     assert 'Weighted MF is not installed: pip install "equipoise[als]"' in said.err
     assert "LightGCN" not in said.err
+
+
+def test_every_metric_is_listed_with_its_formula(capsys):
+    assert run(["metrics", "--json"]) == 0
+    listed = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    assert list(listed) == list(available())
+    assert listed["ndcg"]["direction"] == "higher"
+    assert "rectools" in listed["ndcg"]["conventions"]
+    assert run(["metrics"]) == 0
+    assert "hits / |R|" in capsys.readouterr().out

@@ -54,11 +54,11 @@ SLEEPERS = {
         ["fit", "{w}/plays.csv", "--rank", "2", "--out", "new.eqp"],
     ),
     "recommend to a table": (
-        "import equipoise.cli.lists as owner; owner.ROWS_AT_A_TIME = 1; name = '_copy'",
+        "import equipoise.cli.recommend as owner; name = '_copy'",
         ["recommend", "{w}/model.eqp", "{w}/plays.csv", "--out", "new.parquet"],
     ),
     "recommend to text": (
-        "import equipoise.cli.lists as owner; name = '_as_csv'",
+        "import equipoise.cli.recommend as owner; name = '_write_parts'",
         ["recommend", "{w}/model.eqp", "{w}/plays.csv", "--out", "new.csv"],
     ),
     "audit": (
@@ -169,7 +169,7 @@ def test_results_through_a_device_arrive(world):
 
 
 COMMANDS = ["audit", "demo", "fit", "recommend", "similar", "explain", "evaluate", "tune"]
-COMMANDS += ["models", "reproduce", "datasets"]
+COMMANDS += ["models", "metrics", "reproduce", "datasets"]
 
 
 def complete(words: str) -> list[str]:
@@ -187,7 +187,7 @@ def complete(words: str) -> list[str]:
 def test_the_shell_completes_commands_and_options():
     assert complete("equipoise au") == ["audit"]
     assert complete("equipoise re") == ["recommend", "reproduce"]
-    options = {"--user", "--user-column", "--users", "--users-file"}
+    options = {"--user", "--users", "--users-file"}
     assert set(complete("equipoise recommend --us")) == options
 
 

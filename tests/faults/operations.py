@@ -11,7 +11,7 @@ from typing import Any
 
 import equipoise
 import equipoise.audit
-import equipoise.cli.lists
+import equipoise.cli.recommend
 import equipoise.cli.tune
 import equipoise.evaluation
 import equipoise.models

@@ -100,8 +100,8 @@ def contents(folder):
 
 def tuning(world):
     """The words of a command that fits several models."""
-    words = ["tune", world / "plays.csv", "--ranks", "2,4", "--gammas=0,-1", "--filters", "hard"]
-    return [*words, "--user-scalings", "0", "--value-transforms", "log1p,binary"]
+    words = ["tune", world / "plays.csv", "--ranks", "2,4", "--gammas=0,-1"]
+    return [*words, "--grid", "value_transform=log1p,binary"]
 
 
 def test_a_killed_tuning_run_keeps_its_fits_and_is_completed_from_them(world, tmp_path):

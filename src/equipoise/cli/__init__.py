@@ -5,16 +5,16 @@ from __future__ import annotations
 
 def main() -> None:
     """Run the command line; the entry point of the `equipoise` script."""
-    from equipoise.cli import streams
-
-    streams.prepare()
     try:
+        from equipoise.cli import console
         from equipoise.cli.app import run
 
-        code = run()
+        console.prepare_streams()
+        try:
+            code = run()
+        except Exception:  # a defect of this package
+            console.print_traceback()
+            code = 1
     except KeyboardInterrupt:  # while still importing
         code = 130
-    except Exception:
-        streams.tell_traceback()
-        code = 1
     raise SystemExit(code)

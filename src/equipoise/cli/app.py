@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from equipoise import __version__
-from equipoise.cli import console, streams
-from equipoise.cli.audit import audit
+from equipoise.cli import console
+from equipoise.cli.audit import audit, demo
 from equipoise.cli.datasets import datasets
-from equipoise.cli.demo import demo
 from equipoise.cli.evaluate import evaluate
-from equipoise.cli.explain import explain
+from equipoise.cli.explain import explain, similar
 from equipoise.cli.fit import fit
-from equipoise.cli.metrics import metrics
-from equipoise.cli.models import models
-from equipoise.cli.options import INTERRUPTED
+from equipoise.cli.models import metrics, models
+from equipoise.cli.options import INTERRUPTED, Interrupted, expand_options, flag
 from equipoise.cli.recommend import recommend
 from equipoise.cli.reproduce import reproduce
-from equipoise.cli.similar import similar
 from equipoise.cli.tune import tune
 from equipoise.exceptions import EquipoiseError
 
@@ -39,7 +35,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Audit low-rank recommenders item by item, and mend them with Item-Weighted PCA.",
+    help="Audit low-rank recommenders item by item, and fix them with Item-Weighted PCA.",
     epilog="Results go to stdout, progress and errors to stderr. Exit codes: 0 done; 1 done, and "
     "the answer is no (a claim of the paper was lost); 2 refused or failed; 130 interrupted.",
 )
@@ -54,14 +50,11 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[  # noqa: ARG001 (acts by its callback)
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+        bool, flag("Print the version.", "--version", callback=_show_version, is_eager=True)
     ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")
-    ] = False,
+    quiet: Annotated[bool, flag("Print only errors on stderr.", "--quiet", "-q")] = False,
     debug: Annotated[  # noqa: ARG001 (read by the error boundary)
-        bool, typer.Option("--debug", help="Show a traceback where something fails.")
+        bool, flag("Show the traceback of an error.", "--debug")
     ] = False,
 ) -> None:
     console.err.quiet = quiet
@@ -75,62 +68,42 @@ _PANELS = {
 }
 for panel, commands in _PANELS.items():
     for command in commands:
-        app.command(rich_help_panel=panel)(command)
+        app.command(rich_help_panel=panel)(expand_options(command))
 app.add_typer(datasets, rich_help_panel="Data and paper")
-
-
-class _Interrupted(Exception):  # noqa: N818 (an order, not an error)
-    """Ctrl-C, in a shape that typer lets pass; it would turn the other into an exit code."""
-
-
-def _interruptible(command: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(command)
-    def run_command(*arguments: Any, **options: Any) -> Any:
-        try:
-            return command(*arguments, **options)
-        except KeyboardInterrupt:
-            raise _Interrupted from None
-
-    return run_command
-
-
-for registered in (*app.registered_commands, *datasets.registered_commands):
-    registered.callback = _interruptible(registered.callback)  # type: ignore[arg-type]  # all have
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code.
 
-    Whatever a user can cause ends here as one line on stderr and exit code 2, after a traceback
-    with ``--debug``. A defect of this package always shows a traceback.
+    Every error that a user can cause ends here as one line on stderr and exit code 2, after a
+    traceback with ``--debug``. A defect of this package always shows a traceback.
     """
     given = _global_options_first(list(sys.argv[1:] if arguments is None else arguments))
-    with streams.guarded():
-        return _within_the_boundary(given)
-
-
-def _within_the_boundary(given: list[str]) -> int:
-    try:
-        with console.warnings_in_one_line():
-            return _invoke(given)
-    except (EquipoiseError, OSError, MemoryError) as error:
-        if isinstance(error, BrokenPipeError):
-            return _pipe_closed()
-        if "--debug" in given:
-            streams.tell_traceback()
-        console.fail(_told(error))
-        return _REFUSED
-    except (KeyboardInterrupt, _Interrupted):
-        console.say("interrupted")
-        return INTERRUPTED
+    with console.guarded():
+        try:
+            code = _invoke(given)
+            sys.stdout.flush()
+            return code
+        except BrokenPipeError:  # the reader closed the pipe, as head does
+            return 0
+        except (EquipoiseError, OSError, MemoryError) as error:
+            if "--debug" in given:
+                console.print_traceback()
+            console.fail(_explained(error))
+            return _REFUSED
+        except (KeyboardInterrupt, Interrupted):
+            console.say("interrupted")
+            return INTERRUPTED
+        finally:
+            console.end_output()
 
 
 def _global_options_first(arguments: list[str]) -> list[str]:
-    """Let --quiet and --debug stand behind the command as well; no command has its own."""
-    end = arguments.index("--") if "--" in arguments else len(arguments)  # ids stand behind it
-    before, behind = arguments[:end], arguments[end:]
+    """Allow --quiet and --debug after the command as well; no command has its own."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)  # ids follow it
+    before, after = arguments[:end], arguments[end:]
     options = [word for word in before if word in ("--quiet", "-q", "--debug")]
-    return options + [word for word in before if word not in options] + behind
+    return options + [word for word in before if word not in options] + after
 
 
 def _invoke(arguments: list[str]) -> int:
@@ -144,15 +117,15 @@ def _invoke(arguments: list[str]) -> int:
     except typer.Exit as stop:
         return stop.exit_code
     except SystemExit as stop:
-        # where the pipe is closed, typer and rich leave with code 1, which here means "no"
-        if _has_cause(stop, BrokenPipeError):
+        # typer and rich exit with code 1 where the pipe is closed; here 1 means "no"
+        if isinstance(stop.__context__, BrokenPipeError):
             raise BrokenPipeError from None
         raise
     return result if isinstance(result, int) else 0
 
 
 def _refuse(error: Any) -> None:
-    """Say what is wrong with the command line and where the help is."""
+    """Print what is wrong with the command line and where the help is."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return
@@ -162,22 +135,13 @@ def _refuse(error: Any) -> None:
     console.fail(f"{message}. See {command} --help.")
 
 
-def _has_cause(error: BaseException | None, kind: type[BaseException]) -> bool:
-    while error is not None and not isinstance(error, kind):
-        error = error.__context__
-    return error is not None
-
-
-def _told(error: Exception) -> Exception | str:
+def _explained(error: Exception) -> Exception | str:
     if isinstance(error, MemoryError):
         return (
-            f"the memory of this machine does not suffice ({error or 'no more to be had'}). Take "
-            "fewer items (--min-users-per-item), a lower --rank, or a larger machine."
+            f"not enough memory ({str(error) or 'allocation failed'}). Keep fewer items "
+            "(--min-users-per-item), use a lower --rank, or read in blocks (--memory 4GB)."
         )
+    if isinstance(error, OSError) and not isinstance(error, EquipoiseError):
+        where = "the output" if error.filename is None else error.filename
+        return f"{where}: {error.strerror or error}."
     return error
-
-
-def _pipe_closed() -> int:
-    """Whoever read our output has enough: say nothing more, not even while shutting down."""
-    streams.divert(sys.stdout.fileno())
-    return 0

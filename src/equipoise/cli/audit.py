@@ -1,140 +1,108 @@
-"""`equipoise audit [DATA]`: which items a low-rank model fails or memorises, on one page."""
+"""`equipoise audit [DATA]` and `equipoise demo`: which items a model fails, on one page."""
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from equipoise.cli import console
-from equipoise.cli import options as shared
+from equipoise.cli.options import (
+    GAMMA,
+    OUTPUT,
+    PREPARING,
+    AsJson,
+    Cutoff,
+    DataOptions,
+    Groups,
+    Names,
+    check_outputs,
+    flag,
+    option,
+    output,
+    shown,
+)
 from equipoise.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
-    from equipoise.audit.findings import Findings
+    from equipoise.audit.findings import Findings, Variant
     from equipoise.data import Interactions
 
-EMBEDDED = "built-in example data"
-_REPORT = Path("report.html")
+_EXAMPLE = "built-in example data"
+_AUDIT = "equipoise.audit:audit"
 
-Data = Annotated[
-    str | None,
-    typer.Argument(
-        help="File, folder, glob or database URL; without it, the built-in example data.",
-        metavar="DATA",
-        show_default=False,
-    ),
-]
-Rank = Annotated[
-    str,
-    typer.Option(
-        "--rank",
-        help="Components of each model, or auto: the best on held-out data.",
-        metavar="N|auto",
-    ),
-]
-Gamma = Annotated[
-    float,
-    typer.Option("--gamma", help="An item counts by its popularity to this power; 0 is plain PCA."),
-]
-Groups = Annotated[
-    str,
-    typer.Option(
-        "--groups",
-        help="Cut popularity groups at shares of interactions (interactions) or of items (items).",
-    ),
-]
-Factors = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--factors",
-        help="Audit this model as well: item factors or an item × item matrix in .npy, .npz, "
-        "Parquet or .eqp; may be repeated.",
-        metavar="FILE",
-    ),
-]
-Length = Annotated[int, typer.Option("-k", help="Length of the recommended lists.", min=1)]
-Seed = Annotated[int, typer.Option(help="Seed of the hold-out and of every sample.", min=0)]
-Normalize = Annotated[
-    bool | None,
-    typer.Option(
-        "--normalize-rows/--as-they-are",
-        help="Divide every user's values by their sum, or not; default: where a few users would "
-        "outweigh all others.",
-        rich_help_panel=shared.PREPARING,
-    ),
-]
-Out = Annotated[
-    Path,
-    typer.Option("--out", "-o", help="Where to write the report.", rich_help_panel=shared.OUTPUT),
-]
-AsMarkdown = Annotated[
-    bool,
-    typer.Option("--md", help="Print Markdown instead of a table.", rich_help_panel=shared.OUTPUT),
-]
-Open = Annotated[
-    bool,
-    typer.Option("--open", help="Open the report in the browser.", rich_help_panel=shared.OUTPUT),
-]
+Out = Annotated[Path, output("Write the report to this file.", "FILE", "--out", "-o")]
+Seed = Annotated[int, option("Random seed.", "N", min=0, default_of=f"{_AUDIT}.seed")]
 
 
 def audit(
-    data: Data = None,
-    rank: Rank = "32",
-    gamma: Gamma = -1.0,
-    groups: Groups = "interactions",
-    factors: Factors = None,
-    names: shared.Names = None,
-    k: Length = 20,
-    seed: Seed = 0,
-    out: Out = _REPORT,
-    as_json: shared.AsJson = False,
-    as_markdown: AsMarkdown = False,
-    open_page: Open = False,
-    user: shared.User = None,
-    item: shared.Item = None,
-    value: shared.Value = None,
-    timestamp: shared.Timestamp = None,
-    delimiter: shared.Delimiter = None,
-    file_format: shared.Format = None,
-    query: shared.Query = None,
-    min_items_per_user: shared.MinItems = 0,
-    min_users_per_item: shared.MinUsers = 0,
-    binarize: shared.Binarize = False,
-    normalize_rows: Normalize = None,
+    reading: DataOptions,
+    rank: Annotated[
+        str,
+        option(
+            "Components of each model, or auto: the best on held-out data.",
+            "N|auto",
+            default_of=f"{_AUDIT}.rank",
+        ),
+    ],
+    gamma: Annotated[float, option(GAMMA, "GAMMA", default_of=f"{_AUDIT}.gamma")],
+    groups: Groups,
+    k: Cutoff,
+    seed: Seed,
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            help="File, folder, glob or database URL (default: built-in example data).",
+            metavar="DATA",
+            show_default=False,
+        ),
+    ] = None,
+    factors: Annotated[
+        list[Path] | None,
+        option(
+            "Audit this model, too: item factors or an item × item matrix in .npy, .npz, "
+            "Parquet or .eqp; may be repeated.",
+            "FILE",
+        ),
+    ] = None,
+    names: Names = None,
+    no_normalize_rows: Annotated[
+        bool,
+        flag(
+            "Leave the rows unchanged (default: decided by the data).",
+            "--no-normalize-rows",
+            rich_help_panel=PREPARING,
+        ),
+    ] = False,
+    out: Out = Path("report.html"),
+    as_json: AsJson = False,
+    as_markdown: Annotated[
+        bool, flag("Print Markdown instead of a table.", "--md", rich_help_panel=OUTPUT)
+    ] = False,
+    open_page: Annotated[
+        bool, flag("Open the report in the browser.", "--open", rich_help_panel=OUTPUT)
+    ] = False,
 ) -> None:
-    """Tell which items a low-rank model fails, which it memorises, and what item weights change.
+    """Show which items a low-rank model fails, which it memorizes, and what item weights change.
 
-    Prints a summary, a verdict and the setting to use, and writes one HTML page to open.
+    Prints a summary, a verdict and the setting to use, and writes one HTML page. By default, rows
+    are normalized if a few users would outweigh all others.
     """
-    from equipoise.cli import paths
-
     if as_json and as_markdown:
-        raise InvalidParameterError("--json and --md both say what to print. Give one of them.")
+        raise InvalidParameterError("--json and --md exclude each other. Give one of them.")
     asked = _rank(rank)
-    paths.check(
-        outputs={"--out": out},
-        data=data,
-        file_format=file_format,
-        inputs={"--names": names},
-        factors=factors or [],
-        printed=as_json or as_markdown,
-    )
+    check_outputs({"--out": out}, [*reading.files(data), names, *(factors or [])])
     if data is None:
-        interactions = embedded(0)
+        interactions = reading.prepare(_example(0), normalize=False)
     else:
-        interactions = shared.read(
-            data, user, item, value, timestamp, file_format, query, delimiter
-        )
-    interactions = shared.prepare(
-        interactions, min_items_per_user, min_users_per_item, binarize, False
-    )
-    found = examine(
+        interactions = reading.read(data, normalize=False)
+    found = _examine(
         interactions,
         names=names,
         rank=asked,
@@ -143,27 +111,28 @@ def audit(
         factors=factors or [],
         k=k,
         seed=seed,
-        normalize=normalize_rows,
-        source=EMBEDDED if data is None else shared.shown(data),
+        normalize=False if no_normalize_rows else reading.normalize_rows or None,
+        source=_EXAMPLE if data is None else shown(data),
     )
-    reading = {
-        "--user": user,
-        "--item": item,
-        "--value": value,
-        "--delimiter": delimiter,
-        "--format": file_format,
-        "--query": query,
-        "--min-items-per-user": min_items_per_user or None,
-        "--min-users-per-item": min_users_per_item or None,
-        "--binarize": binarize or None,
-    }
-    found = with_options(found, reading)
-    publish(found, out, as_json=as_json, as_markdown=as_markdown)
+    _publish(_with_options(found, reading), out, as_json=as_json, as_markdown=as_markdown)
     if open_page:
         _open(out)
 
 
-def embedded(seed: int) -> Interactions:
+def demo(
+    seed: Seed,
+    rank: Annotated[int, option("Components of each model.", "N", min=1, max=500)] = 16,
+    out: Out = Path("report/demo.html"),
+    as_json: AsJson = False,
+) -> None:
+    """Audit the built-in example data: how PCA treats popular and niche items, and what helps."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    check_outputs({"--out": out}, [])
+    found = _examine(_example(seed), rank=rank, seed=seed, source=_EXAMPLE)
+    _publish(found, out, as_json=as_json, as_markdown=False)
+
+
+def _example(seed: int) -> Interactions:
     """Draw the data that come with the package."""
     from equipoise.data.synthetic import listening
 
@@ -172,37 +141,36 @@ def embedded(seed: int) -> Interactions:
     return plays
 
 
-def examine(interactions: Interactions, **settings: Any) -> Findings:
+def _examine(interactions: Interactions, **settings: Any) -> Findings:
     """Run the audit and show its progress."""
     from equipoise.audit import audit as run
 
     return run(interactions, progress=console.progress(), **settings)
 
 
-def with_options(found: Findings, reading: Mapping[str, str | int | bool | None]) -> Findings:
-    """Let the advised calls read and prepare the data as they were read and prepared here."""
-    words = {name: value for name, value in reading.items() if value is not None}
-    said = "".join(
+def _with_options(found: Findings, reading: DataOptions) -> Findings:
+    """Make the recommended calls read and prepare the data as this audit did."""
+    given = {name: value for name, value in reading.given().items() if "normalize" not in name}
+    options = "".join(
         f" {name}" if value is True else f" {name} {shlex.quote(str(value))}"
-        for name, value in words.items()
+        for name, value in given.items()
     )
     advice = found.verdict.advice
     data, rank, setting = advice.command.rpartition(" --rank ")
-    calls = f"interactions{_filtered(reading)}{'.binarize()' * bool(reading['--binarize'])}"
+    calls = "interactions"
+    if reading.min_users_per_item or reading.min_items_per_user:
+        calls += (
+            f".filter(min_users_per_item={reading.min_users_per_item}, "
+            f"min_items_per_user={reading.min_items_per_user})"
+        )
+    calls += ".binarize()" * reading.binarize
     python = advice.python.replace(".fit(interactions", f".fit({calls}")
-    told = replace(advice, command=f"{data}{said}{rank}{setting}", python=python)
-    return replace(found, verdict=replace(found.verdict, advice=told))
+    advice = replace(advice, command=f"{data}{options}{rank}{setting}", python=python)
+    return replace(found, verdict=replace(found.verdict, advice=advice))
 
 
-def _filtered(reading: Mapping[str, str | int | bool | None]) -> str:
-    users, items = reading["--min-users-per-item"] or 0, reading["--min-items-per-user"] or 0
-    if not (users or items):
-        return ""
-    return f".filter(min_users_per_item={users}, min_items_per_user={items})"
-
-
-def publish(found: Findings, out: Path, *, as_json: bool, as_markdown: bool) -> None:
-    """Write the page; print the summary as JSON, as Markdown, or for people."""
+def _publish(found: Findings, out: Path, *, as_json: bool, as_markdown: bool) -> None:
+    """Write the page; print the summary as JSON, as Markdown or as a table."""
     from equipoise.audit.report import render
     from equipoise.files import write_whole
 
@@ -228,37 +196,88 @@ def _rank(text: str) -> int | Literal["auto"]:
 
 
 def _print(found: Findings) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from equipoise.audit.record import compared_variants
-    from equipoise.cli.summary import lines, portrait
 
     for note in found.settings.notes:
         console.say(f"note: {note}")
-    table = Table(
-        box=SIMPLE_HEAD,
+    models = [variant.label for variant in compared_variants(found)]
+    table = console.new_table(
+        "",
+        *models,
+        right=models,
         title="What the components are spent on",
-        caption=console.inert(portrait(found)),
+        caption=console.escape_markup(data_summary(found)),
         caption_justify="left",
     )
-    # where many models stand side by side, a name may break, but no part of it is lost
-    table.add_column("", overflow="fold")
-    for variant in compared_variants(found):
-        table.add_column(console.inert(variant.label), justify="right", overflow="fold")
     for line in lines(found):
         table.add_row(line.title, *line.values)
     console.out.print(table)
     verdict = found.verdict
     for sentence in verdict.sentences:
-        console.out.print(f"• {console.inert(sentence)}", highlight=False)
-    console.out.print(f"\n[bold]Advice[/]  {console.inert(verdict.advice.why)}", highlight=False)
+        console.out.print(f"• {console.escape_markup(sentence)}", highlight=False)
+    why = console.escape_markup(verdict.advice.why)
+    console.out.print(f"\n[bold]Advice[/]  {why}", highlight=False)
     for call in (verdict.advice.command, verdict.advice.python):
-        console.out.print(f"  {console.inert(call)}", highlight=False, soft_wrap=True)
+        console.out.print(f"  {console.escape_markup(call)}", highlight=False, soft_wrap=True)
 
 
 def _open(page: Path) -> None:
     import webbrowser
 
     if not webbrowser.open(page.resolve().as_uri()):
-        console.say(f"There is no browser to be found here: open {page.resolve()} in one yourself.")
+        console.say(f"no browser found; open {page.resolve()} yourself.")
+
+
+class Line(NamedTuple):
+    """One measure: its title, and the number of each model."""
+
+    title: str
+    values: tuple[str, ...]
+
+
+def lines(found: Findings) -> list[Line]:
+    """Return the main numbers of each model, at the rank and γ asked for."""
+    from equipoise.audit.measuring import position_of
+    from equipoise.audit.phrases import components
+    from equipoise.audit.record import compared_variants
+
+    variants, k = compared_variants(found), found.settings.k
+    place = {each.key: position_of(found.settings.rank, each.ranks) for each in variants}
+
+    def line(title: str, form: str, number: Callable[[Variant, int], float]) -> Line:
+        return Line(title, tuple(_shown(form, number(v, place[v.key])) for v in variants))
+
+    def halving(group: str) -> Line:  # a mean over items of which some were never halved is a bound
+        means = ((v.halving[group], "≥ " * bool(v.not_halved.get(group))) for v in variants)
+        told = (f"{bound}{components(m)}" if math.isfinite(m) else "–" for m, bound in means)
+        return Line(f"{group}: components for half", tuple(told))
+
+    groups = [group.name for group in found.portrait.groups]
+    first, last = groups[0], groups[-1]
+    return [
+        line("specialization (0: all shared)", "{:.3f}", lambda v, r: v.specialization[r]),
+        line(f"{first}: copied from itself", "{:.3f}", lambda v, r: v.diagonal[first][r]),
+        line(f"{last}: copied from itself", "{:.3f}", lambda v, r: v.diagonal[last][r]),
+        halving(first),
+        halving(last),
+        line(f"{last}: AUC from other items", "{:.3f}", lambda v, r: v.auc[last][r]),
+        line(f"Recall@{k}", "{:.3f}", lambda v, r: v.accuracy["recall"][r]),
+        line(f"NDCG@{k}", "{:.3f}", lambda v, r: v.accuracy["ndcg"][r]),
+        line("components owned by one item", "{:.0f}", lambda v, _: len(v.owned)),
+    ]
+
+
+def data_summary(found: Findings) -> str:
+    """Return what was audited, in one sentence."""
+    data, settings = found.portrait, found.settings
+    groups = ", ".join(f"{group.n_items:,} {group.name}" for group in data.groups)
+    chosen = "" if settings.rank_chosen_by == "given" else f" ({settings.rank_chosen_by})"
+    return (
+        f"{data.n_users:,} users × {data.n_items:,} items, {data.n_interactions:,} interactions; "
+        f"rank {settings.rank}{chosen}, γ = {settings.gamma:g}; "
+        f"popularity groups by {settings.groups}: {groups}."
+    )
+
+
+def _shown(form: str, number: float) -> str:
+    return form.format(number) if math.isfinite(number) else "–"

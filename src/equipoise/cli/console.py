@@ -1,33 +1,127 @@
-"""Where the command line speaks: results on stdout, progress and errors on stderr."""
+"""Output of the command line: results on stdout; progress and errors, no passwords, on stderr."""
 
 from __future__ import annotations
 
 import contextlib
+import io
+import json
+import os
+import re
 import sys
+import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console
 from rich.markup import escape
 
-from equipoise.cli.streams import printable, without_passwords
 from equipoise.progress import NoProgress, Progress
 
-# An id of ten thousand characters must not drown what is wrong with it.
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# An id of ten thousand characters must not hide the rest of the message.
 _LONGEST_LINE = 1200
 
-
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """Leave it to the error boundary; rich would exit with code 1 from here."""
-        raise BrokenPipeError
-
+_UP_TO_AT = re.compile(r"\S*@")
+_DRIVE = re.compile(r"(?<!\w)[A-Za-z]:[\\/]")
+_SCHEME = re.compile(r"\W*[A-Za-z][\w+.\-]+:/+(?!/)")
+_PASSWORD = re.compile(r"(passw(?:or)?d|pwd)=(?:'[^']*'|\"[^\"]*\"|\S+)", re.IGNORECASE)
 
 # No emoji: an item called ":dog:" keeps its name.
-out = _Console(emoji=False)
+out = Console(emoji=False)
 err = Console(stderr=True, emoji=False)
-failures = Console(stderr=True, emoji=False)  # heard even with --quiet
+failures = Console(stderr=True, emoji=False)  # printed even with --quiet
+
+
+def prepare_streams() -> None:
+    """Make the standard streams of this process writable, in UTF-8 as JSON requires."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller, as in >&-
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (kept open)
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+class _Stderr:
+    """Standard error without passwords; the work goes on where it cannot be written."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with _or_discard(self._stream):
+            self._stream.write(without_passwords(text))
+        return len(text)
+
+    def flush(self) -> None:
+        with _or_discard(self._stream):
+            self._stream.flush()
+
+
+@contextlib.contextmanager
+def _or_discard(stream: TextIO) -> Iterator[None]:
+    """Where a stream cannot be written, send its buffer to nowhere: exiting would fail on it."""
+    try:
+        yield
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def end_output() -> None:
+    """Write what is still buffered for stdout, or drop it where that fails."""
+    with _or_discard(sys.stdout):
+        sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[None]:
+    """Hide passwords on stderr, and print warnings in one line, without their place in the code."""
+
+    def show(message: Warning | str, *_place: Any, **_more: Any) -> None:
+        say(f"warning: {' '.join(str(message).split())}")
+
+    stderr = cast(TextIO, _Stderr(sys.stderr))
+    with contextlib.redirect_stderr(stderr), warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+def without_passwords(text: str) -> str:
+    r"""Hide what may be a password: between a colon and an @ in one word, or after password=.
+
+    Examples
+    --------
+    >>> without_passwords("no file postgres:ann:secret@host/shop; password=secret")
+    'no file ***@host/shop; password=***'
+    >>> without_passwords(r"mysql://ann:secret@host, ann@host, C:\ann@host.csv")
+    'mysql://***@host, ann@host, C:\\ann@host.csv'
+    """
+    return _PASSWORD.sub(r"\1=***", _UP_TO_AT.sub(_hidden, text))
+
+
+def _hidden(found: re.Match[str]) -> str:
+    word = found[0]
+    if ":" not in _DRIVE.sub("", word):
+        return word
+    scheme = _SCHEME.match(word)
+    return f"{scheme[0] if scheme else ''}***@"
+
+
+def printable(text: object) -> str:
+    """Replace characters that control the terminal."""
+    return "".join(sign if sign.isprintable() else "\ufffd" for sign in str(text))
+
+
+def escape_markup(text: object) -> str:
+    """Escape text that would style or control the terminal, such as the name of an item."""
+    return escape(printable(text))
 
 
 def progress(*, hidden: bool = False) -> Progress:
@@ -39,68 +133,64 @@ def progress(*, hidden: bool = False) -> Progress:
     return ProgressBar(err, clean=printable) if err.is_interactive else ProgressLog(say)
 
 
-def inert(text: object) -> str:
-    """Text that neither styles nor steers the terminal, whatever an item is called."""
-    return escape(printable(text))
-
-
 def write(text: str) -> None:
-    """Write a result to stdout as it is: JSON, Markdown, a path."""
+    """Write a result to stdout unchanged: JSON, Markdown, a path."""
     sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
     sys.stdout.flush()
 
 
+def write_json(content: Any, **more: Any) -> None:
+    """Write a result to stdout as JSON."""
+    write(json.dumps(content, ensure_ascii=False, default=str, **more))
+
+
 def say(text: str) -> None:
-    """Tell the user what goes on: one line on stderr, unless --quiet."""
+    """Print one line on stderr, unless --quiet."""
     err.print(printable(text), highlight=False, markup=False, soft_wrap=True)
 
 
 def fail(error: Exception | str) -> None:
-    """Print what went wrong as one line on stderr."""
-    # hidden before the line is cut: half a password is no less one
+    """Print an error as one line on stderr."""
+    # hidden before the line is cut, which could leave half a password
     line = without_passwords(" ".join(str(error).split())) or type(error).__name__
     if len(line) > _LONGEST_LINE:
         line = f"{line[: _LONGEST_LINE // 2]} … {line[-_LONGEST_LINE // 2 :]}"
-    failures.print(f"[red]error:[/] {inert(line)}", highlight=False, soft_wrap=True)
+    failures.print(f"[red]error:[/] {escape_markup(line)}", highlight=False, soft_wrap=True)
 
 
-@contextlib.contextmanager
-def warnings_in_one_line() -> Iterator[None]:
-    """Print a warning without the place in the code that it comes from."""
-
-    def show(message: Warning | str, *_place: Any, **_more: Any) -> None:
-        say(f"warning: {' '.join(str(message).split())}")
-
-    with warnings.catch_warnings():
-        warnings.showwarning = show
-        yield
+def print_traceback() -> None:
+    """Print the traceback of the error that is being handled."""
+    lines = without_passwords(traceback.format_exc()).splitlines()
+    sys.stderr.write("\n".join(map(printable, lines)) + "\n")
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], title: str) -> None:
-    """Print rows of the same columns as a table; numbers stand right."""
+def new_table(*columns: str, right: Collection[str] = (), **more: Any) -> Table:
+    """Start a table for the terminal; the columns in `right` hold numbers."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    out.print(f"[bold]{inert(title)}", highlight=False, soft_wrap=True)
-    table = Table(box=SIMPLE_HEAD)
-    for name, value in (rows[0] if rows else {}).items():
-        table.add_column(name, justify="right" if isinstance(value, float) else "left")
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), **more)
+    for name in columns:
+        justify: Any = "right" if name in right else "left"
+        table.add_column(escape_markup(name), justify=justify, overflow="fold")
+    return table
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], title: str) -> None:
+    """Print rows with the same columns as a table."""
+    out.print(f"[bold]{escape_markup(title)}", highlight=False, soft_wrap=True)
+    first = rows[0] if rows else {}
+    table = new_table(*first, right=[n for n, value in first.items() if isinstance(value, float)])
     for row in rows:
-        table.add_row(*(inert(_cell(value)) for value in row.values()))
+        table.add_row(*(escape_markup(_cell(value)) for value in row.values()))
     out.print(table)
 
 
 def print_facts(facts: Mapping[str, Any], title: str) -> None:
-    """Print names and values, one a line."""
-    from rich.box import SIMPLE
-    from rich.table import Table
-
-    out.print(f"[bold]{inert(title)}", highlight=False, soft_wrap=True)
-    table = Table(box=SIMPLE, show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
+    """Print names and values, one per line."""
+    table = new_table("", title, right=[title])
     for name, value in facts.items():
-        table.add_row(name, f"{value:,}" if isinstance(value, int) else inert(_cell(value)))
+        table.add_row(name, f"{value:,}" if isinstance(value, int) else escape_markup(_cell(value)))
     out.print(table)
 
 

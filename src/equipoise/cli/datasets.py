@@ -1,8 +1,7 @@
-"""`equipoise datasets`: what there is and where; `equipoise datasets get NAME`: fetch one."""
+"""`equipoise datasets`: list the known data sets; `equipoise datasets get NAME`: download one."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equipoise.cli import console
-from equipoise.cli.streams import need_output
+from equipoise.cli.options import AsJson, output
 
 if TYPE_CHECKING:
     from equipoise.data.catalog import Dataset
@@ -19,24 +18,22 @@ datasets = typer.Typer(
     name="datasets",
     invoke_without_command=True,
     no_args_is_help=False,
-    help="List the data sets that can be loaded by name, or get one from its publisher.",
+    help="List the data sets that can be loaded by name, or download one from its publisher.",
 )
 
 
 @datasets.callback()
 def listing(
     context: typer.Context,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the catalogue as JSON instead of text.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """List the data sets that can be loaded by name, or get one from its publisher."""
+    """List the data sets that can be loaded by name, or download one from its publisher."""
     if context.invoked_subcommand is not None:
         return
     from equipoise.data.catalog import CATALOG
 
     if as_json:
-        console.out.print_json(json.dumps([_described(each) for each in CATALOG.values()]))
+        console.write_json([_described(each) for each in CATALOG.values()], indent=2)
         return
     for dataset in CATALOG.values():
         _print(dataset)
@@ -44,16 +41,15 @@ def listing(
 
 @datasets.command()
 def get(
-    name: Annotated[str, typer.Argument(help="Which one, e.g. lastfm-2k.", metavar="NAME")],
-    out: Annotated[
-        Path | None, typer.Option(help="Put it here, not into the cache.", metavar="DIR")
-    ] = None,
+    name: Annotated[
+        str, typer.Argument(help="Name of the data set, e.g. lastfm-2k.", metavar="NAME")
+    ],
+    out: Annotated[Path | None, output("Folder to use instead of the cache.", "DIR")] = None,
 ) -> None:
-    """Download a data set, check its hash, unpack it, and print the folder it is in."""
+    """Download a data set, check its hash, unpack it, and print its folder."""
     from equipoise.data.catalog import entry, fetch
 
     dataset = entry(name)
-    need_output(False)  # the folder is printed, but it is there all the same
     folder = fetch(dataset, out, progress=console.progress())
     for line in (f"License: {dataset.license} ({dataset.terms})", f"Cite: {dataset.citation}"):
         console.say(line)
@@ -89,8 +85,8 @@ def _print(dataset: Dataset) -> None:
     if about["found_in"]:
         where = f"in {about['found_in']}"
     else:
-        where = f"not here; equipoise datasets get {dataset.name}"
-        where += f" puts it into {about['cached_in']}" if about["cached_in"] else ""
+        where = f"not downloaded; get it with equipoise datasets get {dataset.name}"
+        where += f" (into {about['cached_in']})" if about["cached_in"] else ""
     lines = (
         f"{dataset.users:,} users × {dataset.items:,} items, {dataset.interactions:,} "
         f"interactions{archive}",

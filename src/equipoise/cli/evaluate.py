@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from equipoise.cli import console
 from equipoise.cli.options import (
-    AsJson,
-    Binarize,
-    Csv,
+    CUTOFF,
     Data,
-    Delimiter,
-    Folder,
-    Format,
+    DataOptions,
+    GridOptions,
     Groups,
-    Item,
-    Method,
-    MinItems,
-    MinUsers,
-    Normalize,
-    Plot,
-    Query,
-    Seed,
-    TestShare,
-    Timestamp,
-    User,
-    ValidationShare,
-    Value,
+    SplitOptions,
+    TableOptions,
     ZeroDivision,
-    check_table_paths,
-    hold_out,
-    integers,
-    interrupted,
+    flag,
     numbers,
-    prepare,
-    read,
+    option,
+    show_value,
     words,
 )
 from equipoise.exceptions import InvalidParameterError, MissingExtraError
@@ -46,113 +26,80 @@ from equipoise.exceptions import InvalidParameterError, MissingExtraError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from equipoise.data import Interactions
     from equipoise.evaluation import Cost, Result, Results
     from equipoise.evaluation.plan import Model
 
-# As many as fit beside the models' names on 80 columns.
+# As many as fit next to the names of the models on 80 columns.
 _RANKS_ACROSS = 6
 
 
 def evaluate(
     data: Data,
+    reading: DataOptions,
+    splitting: SplitOptions,
+    results_to: TableOptions,
+    groups: Groups,
+    zero_division: ZeroDivision,
+    trying: GridOptions,
     models: Annotated[
-        str, typer.Option(help="Names as `equipoise models` lists them, or all.")
+        str, option("Names from equipoise models, or all.", "NAMES")
     ] = "pca,normalized,item-weighted",
-    ranks: Annotated[str | None, typer.Option(help="E.g. 8,16,32; default: 4 to 128.")] = None,
-    gammas: Annotated[str, typer.Option(help="Of Item-Weighted PCA, e.g. -1,-0.5.")] = "-1",
     metrics: Annotated[
-        str | None, typer.Option(help=r"name\[@k]\[:convention], e.g. ndcg,recall@10,item_auc.")
+        str | None, option(r"name\[@k]\[:convention], e.g. ndcg,recall@10,item_auc.", "LIST")
     ] = None,
-    k: Annotated[str, typer.Option("-k", help="Cut-offs of metrics that name none.")] = "20",
+    k: Annotated[str, option(CUTOFF, "LIST", "-k")] = "20",
     item_sample: Annotated[
-        int | None, typer.Option(help="Item AUC and precision of so many items.", min=1)
+        int | None, option("Measure item AUC and precision on N items.", "N", min=1)
     ] = None,
-    user: User = None,
-    item: Item = None,
-    value: Value = None,
-    timestamp: Timestamp = None,
-    delimiter: Delimiter = None,
-    file_format: Format = None,
-    query: Query = None,
-    min_items_per_user: MinItems = 0,
-    min_users_per_item: MinUsers = 0,
-    binarize: Binarize = False,
-    normalize_rows: Normalize = False,
-    method: Method = "per_user_random",
-    test: TestShare = 0.2,
-    validation: ValidationShare = 0.1,
-    seed: Seed = 1024,
-    groups: Groups = "interactions",
-    zero_division: ZeroDivision = math.nan,
-    cache: Folder = None,
-    costs: Annotated[
-        bool, typer.Option("--costs", help="Show seconds, memory and size of every fit too.")
-    ] = False,
-    as_json: AsJson = False,
-    csv: Csv = None,
-    plot: Plot = None,
+    costs: Annotated[bool, flag("Show time, memory and size of each fit, too.", "--costs")] = False,
 ) -> int:
     """Score models, by default the three PCAs, at many ranks on held-out interactions."""
     from equipoise import evaluation
 
-    check_table_paths(data, file_format, cache, csv, plot, as_json)
+    results_to.check(reading.files(data))
     chosen = named_models(models)
-    chosen_ranks = None if ranks is None else integers(ranks, "--ranks")
-    exponents, cutoffs = numbers(gammas, "--gammas"), integers(k, "-k")
-    measured = evaluation.DEFAULT_METRICS if metrics is None else words(metrics)
-    interactions = read(data, user, item, value, timestamp, file_format, query, delimiter)
-    interactions = prepare(
-        interactions, min_items_per_user, min_users_per_item, binarize, normalize_rows
-    )
-    split = hold_out(interactions, method, test, validation, seed)
+    axes, cutoffs = trying.axes(), numbers(k, "-k", int)
+    interactions = reading.read(data)
     results = evaluation.evaluate(
-        split,
+        splitting.split(interactions),
         chosen,
-        grid=_grid(chosen, interactions, chosen_ranks, exponents),
-        metrics=measured,
+        grid=_with_sizes(axes, chosen, interactions.n_items),
+        metrics=evaluation.DEFAULT_METRICS if metrics is None else words(metrics),
         k=cutoffs,
         groups=groups,
         zero_division=zero_division,
         item_sample=item_sample,
-        cache=cache,
+        cache=results_to.cache,
         progress=console.progress(),
     )
-    if csv is not None:
-        results.write_csv(csv)
-    if plot is not None and results.rows:
+    if results_to.csv is not None:
+        results.write_csv(results_to.csv)
+    if results_to.plot is not None and results.rows:
         from equipoise.evaluation.plot import plot_results
 
-        plot_results(results, plot)
-    if as_json:
+        plot_results(results, results_to.plot)
+    if results_to.as_json:
         console.write(results.to_json(costs=costs))
     else:
         _print(results)
         if costs:
             console.out.print(_cost_table(results.costs))
-    return 0 if results.complete else interrupted(len(results), cache)
+    return 0 if results.complete else results_to.interrupted(len(results))
 
 
-def _grid(
-    models: Mapping[str, Model],
-    interactions: Interactions,
-    ranks: Sequence[int] | None,
-    gammas: Sequence[float],
-) -> dict[str, Sequence[float]]:
-    """Return --gammas and --ranks, for models that have them."""
+def _with_sizes(
+    axes: dict[str, list[Any]], models: Mapping[str, Model], n_items: int
+) -> dict[str, Any] | None:
+    """Add the default sizes to other values, for models that have a size."""
     from equipoise.models.base import Recommender, possible_sizes
 
-    grid = {
-        "gamma": gammas,
-        "n_components": possible_sizes(interactions.n_items) if ranks is None else ranks,
-    }
-    each = [one for one in models.values() if isinstance(one, Recommender)]
-    known = {name for model in each for name in model.get_params(deep=False)}
-    return {name: values for name, values in grid.items() if name in known}
+    each = [model for model in models.values() if isinstance(model, Recommender)]
+    sizes = {model.size_parameter for model in each if model.size_parameter is not None}
+    return {**dict.fromkeys(sizes, possible_sizes(n_items)), **axes} if axes else None
 
 
 def _print(results: Results) -> None:
-    """One table for every few ranks: metrics and models down, ranks across."""
+    """Print one table per few ranks: metrics and models down, ranks across."""
     rows = results.select(group="all").rows
     ranks = sorted({_rank(row) for row in rows}, key=lambda rank: rank or 0)
     for start in range(0, len(ranks), _RANKS_ACROSS):
@@ -160,13 +107,8 @@ def _print(results: Results) -> None:
 
 
 def _table(rows: Sequence[Result], ranks: Sequence[int | None]) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("rank", overflow="fold")
-    for rank in ranks:
-        table.add_column("-" if rank is None else str(rank), justify="right", no_wrap=True)
+    across = ["-" if rank is None else str(rank) for rank in ranks]
+    table = console.new_table("rank", *across, right=across)
     metrics: dict[str, dict[str, dict[int | None, float]]] = {}
     for row in rows:
         convention = row.convention.partition(",")[0]
@@ -187,22 +129,17 @@ def _rank(row: Result | Cost) -> int | None:
 
 
 def _line(row: Result | Cost) -> str:
-    gamma = row.settings.get("gamma")
-    return row.model if gamma is None else f"{row.model} γ={gamma:g}"
+    others = {name: value for name, value in row.settings.items() if name != "n_components"}
+    return " ".join([row.model, *(f"{name}={show_value(v)}" for name, v in others.items())])
 
 
 def _cost_table(costs: Sequence[Cost]) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("cost of a fit", overflow="fold")
-    for name in ("rank", "seconds", "peak MB", "numbers kept"):
-        table.add_column(name, justify="right", no_wrap=True)
+    numbers = ("rank", "seconds", "peak MB", "numbers kept")
+    table = console.new_table("cost of a fit", *numbers, right=numbers)
     for cost in costs:
         table.add_row(
             _line(cost),
-            "-" if _rank(cost) is None else str(_rank(cost)),
+            show_value(_rank(cost)),
             f"{cost.fit_seconds:.3f}",
             "?" if cost.peak_bytes is None else f"{cost.peak_bytes / 1e6:.1f}",
             f"{cost.parameters_kept:,}",
@@ -211,7 +148,7 @@ def _cost_table(costs: Sequence[Cost]) -> Table:
 
 
 def named_models(names: str) -> dict[str, Model]:
-    """Models by their names on the command line; those that are not installed are left out."""
+    """Return the models with these names; leave out those that are not installed."""
     from equipoise.evaluation.plan import models_by_key
     from equipoise.models.registry import find_models
 

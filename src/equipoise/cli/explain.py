@@ -1,57 +1,79 @@
-"""`equipoise explain MODEL DATA --user U --item I`: what a score is made of."""
+"""`equipoise similar MODEL ITEM` and `equipoise explain MODEL DATA USER ITEM`: ask a model."""
 
 from __future__ import annotations
 
-import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from equipoise.cli import console
-from equipoise.cli import options as shared
+from equipoise.cli.options import (
+    AsJson,
+    Data,
+    DataOptions,
+    DropUnknown,
+    Length,
+    ModelFile,
+    Names,
+)
+
+User = Annotated[str, typer.Argument(help="Id of the user.", metavar="USER")]
+Item = Annotated[str, typer.Argument(help="Id of the item.", metavar="ITEM")]
 
 
-def explain(
-    model: shared.ModelFile,
-    data: shared.Data,
-    user: Annotated[str, typer.Option("--user", help="Id of the user.", metavar="ID")],
-    item: Annotated[str, typer.Option("--item", help="Id of the item.", metavar="ID")],
-    n: shared.Length = 10,
-    names: shared.Names = None,
-    as_json: shared.AsJson = False,
-    user_column: shared.UserColumn = None,
-    item_column: shared.ItemColumn = None,
-    value: shared.Value = None,
-    timestamp: shared.Timestamp = None,
-    delimiter: shared.Delimiter = None,
-    file_format: shared.Format = None,
-    query: shared.Query = None,
-    binarize: shared.Binarize = False,
-    normalize_rows: shared.Normalize = False,
-    drop_unknown_items: shared.DropUnknown = False,
+def similar(
+    model: ModelFile, item: Item, n: Length, names: Names = None, as_json: AsJson = False
 ) -> None:
-    """Split a user's score for an item into what each of the user's own items contributes."""
-    from equipoise.cli import ids, paths
-    from equipoise.cli.lists import reasons
+    """List the items most similar to one, according to the model."""
+    from equipoise.cli import ids
     from equipoise.models import load
 
-    paths.check(inputs={"--names": names})
     fitted = load(model)
     (wanted,) = ids.matched([item], ids.item_ids(fitted), "item")
     called = ids.item_names(fitted, names)
-    interactions = shared.read(
-        data, user_column, item_column, value, timestamp, file_format, query, delimiter
-    )
-    interactions = shared.prepare(interactions, 0, 0, binarize, normalize_rows)
-    interactions = ids.aligned(interactions, fitted, drop_unknown_items)
-    (who,) = ids.matched([user], interactions.user_ids, "user")
-    why = fitted.explain(interactions.select_users([who]), wanted, k=n)
+    found = fitted.similar_items(wanted, min(n, fitted.n_features_in_))
+    rows: list[dict[str, Any]] = [
+        {"item": each, "similarity": float(score)}
+        | ({} if called is None else {"name": called[each]})
+        for each, score in zip(found.ids.tolist(), found.scores.tolist(), strict=True)
+        if score == score  # a short list ends in NaN
+    ]
+    if not rows:
+        console.say(f"note: {type(fitted).__name__} finds no item similar to {wanted}.")
+    if as_json:
+        console.write_json(rows)
+    elif rows:
+        name = "" if called is None else f" ({called[wanted]})"
+        console.print_rows(rows, f"Most similar to {wanted}{name}")
+
+
+def explain(
+    model: ModelFile,
+    data: Data,
+    user_id: User,
+    item_id: Item,
+    reading: DataOptions,
+    n: Length,
+    names: Names = None,
+    as_json: AsJson = False,
+    drop_unknown_items: DropUnknown = False,
+) -> None:
+    """Split a user's score for an item into the contributions of the user's own items."""
+    from equipoise.cli import ids
+    from equipoise.cli.recommend import reasons
+    from equipoise.models import load
+
+    fitted = load(model)
+    (wanted,) = ids.matched([item_id], ids.item_ids(fitted), "item")
+    called = ids.item_names(fitted, names)
+    interactions = ids.aligned(reading.read(data), fitted, drop_unknown_items)
+    (who,) = ids.matched([user_id], interactions.user_ids, "user")
+    why = fitted.explain(interactions.select_users([who]), wanted, n)
     rows = reasons(why, called)
     if as_json:
-        told = {"user": who, "item": wanted, "score": why.score, "because": rows, "rest": why.rest}
-        text = json.dumps(told, ensure_ascii=False, default=str)
-        console.write(text)
+        facts = {"user": who, "item": wanted, "score": why.score, "because": rows}
+        console.write_json({**facts, "rest": why.rest})
         return
     name = "" if called is None else f" ({called[wanted]})"
     console.print_rows(rows, f"Why {wanted}{name} scores {why.score:.4g} for {who}")
-    console.out.print(f"all else {why.rest:.4g}", highlight=False)
+    console.out.print(f"all other items {why.rest:.4g}", highlight=False)

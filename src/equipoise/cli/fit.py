@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from equipoise.cli import console
 from equipoise.cli import options as shared
+from equipoise.cli.options import (
+    GAMMA,
+    AsJson,
+    Data,
+    DataOptions,
+    check_outputs,
+    option,
+    output,
+    shown,
+)
 from equipoise.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -18,129 +25,49 @@ if TYPE_CHECKING:
     from equipoise.models import Recommender
     from equipoise.models.registry import ModelEntry
 
-Out = Annotated[
-    Path,
-    typer.Option(
-        "--out", "-o", help="Write the model here, e.g. plays.eqp.", rich_help_panel=shared.OUTPUT
-    ),
-]
-Key = Annotated[str, typer.Option("--model", help="Which one; see equipoise models.")]
-Rank = Annotated[
-    int | None, typer.Option("--rank", help="Components; default: the model's own.", min=1)
-]
-Gamma = Annotated[
-    float | None,
-    typer.Option(
-        "--gamma",
-        help="An item counts by its popularity to this power; 0 is plain PCA. [default: -1]",
-    ),
-]
-Filter = Annotated[
-    str | None,
-    typer.Option(
-        "--filter",
-        help="How much later components count: hard (all alike), power:S or ridge:RHO.",
-        metavar="FILTER",
-    ),
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Any other parameter, may be repeated.", metavar="NAME=VALUE"),
-]
-
-_PAST_ONE_MEMORY = "Past one memory"
-Memory = Annotated[
-    str | None,
-    typer.Option(
-        help="Stream DATA from disk in blocks, so that so much memory does, e.g. 4GB.",
-        metavar="SIZE",
-        rich_help_panel=_PAST_ONE_MEMORY,
-    ),
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(
-        help="Fit on the Dask cluster at this address; DATA is Parquet that its workers reach.",
-        metavar="TCP://HOST:PORT",
-        rich_help_panel=_PAST_ONE_MEMORY,
-    ),
-]
-
 
 def fit(
-    data: shared.Data,
-    out: Out,
-    model: Key = "item-weighted",
-    rank: Rank = None,
-    gamma: Gamma = None,
-    spectral_filter: Filter = None,
-    settings: Set = None,
-    user: shared.User = None,
-    item: shared.Item = None,
-    value: shared.Value = None,
-    timestamp: shared.Timestamp = None,
-    delimiter: shared.Delimiter = None,
-    file_format: shared.Format = None,
-    query: shared.Query = None,
-    min_items_per_user: shared.MinItems = 0,
-    min_users_per_item: shared.MinUsers = 0,
-    binarize: shared.Binarize = False,
-    normalize_rows: shared.Normalize = False,
-    memory: Memory = None,
-    scheduler: Scheduler = None,
-    as_json: shared.AsJson = False,
+    data: Data,
+    reading: DataOptions,
+    out: Annotated[
+        Path, output("Write the model to this file, e.g. plays.eqp.", "FILE", "--out", "-o")
+    ],
+    model: Annotated[
+        str, option("Name of the model; see equipoise models.", "NAME")
+    ] = "item-weighted",
+    rank: Annotated[
+        int | None, option("Components (default: the model's own).", "N", min=1)
+    ] = None,
+    gamma: Annotated[
+        float | None, option(f"{GAMMA[:-1]} (default: the model's own).", "GAMMA")
+    ] = None,
+    spectral_filter: Annotated[
+        str | None,
+        option(
+            "Weights of the components: hard (all 1), power:S or ridge:RHO.", "FILTER", "--filter"
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None, option("Any other parameter; may be repeated.", "NAME=VALUE", "--set")
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Fit a model on all of DATA, print how good the solution provably is, and save it."""
-    from equipoise.cli import paths
+    """Fit a model on all of DATA, print its certificate of optimality, and save it."""
     from equipoise.models.registry import find_model
 
     entry = find_model(model)
     unfitted = entry.make(**_parameters(entry, rank, gamma, spectral_filter, settings))
-    paths.check(outputs={"--out": out}, data=data, file_format=file_format, printed=as_json)
-    if memory is None and scheduler is None:
-        interactions = shared.read(
-            data, user, item, value, timestamp, file_format, query, delimiter
-        )
-    else:
-        columns = {"user": user, "item": item, "value": value, "timestamp": timestamp}
-        layout = {"delimiter": delimiter, "format": file_format, "query": query}
-        interactions = _read_blocks(data, memory, scheduler, columns, layout)
-    interactions = shared.prepare(
-        interactions, min_items_per_user, min_users_per_item, binarize, normalize_rows
-    )
+    check_outputs({"--out": out}, reading.files(data))
+    interactions = reading.read(data)
     started = time.perf_counter()
     fitted = unfitted.fit(interactions, progress=console.progress())
     facts = _facts(fitted, entry, interactions, time.perf_counter() - started)
     saved = fitted.save(out).resolve()
     if as_json:
-        text = json.dumps(facts | {"saved": str(saved)}, ensure_ascii=False)
-        console.write(text)
+        console.write_json(facts | {"saved": str(saved)})
         return
-    console.print_facts(facts, f"{entry.title} of {shared.shown(data)}")
+    console.print_facts(facts, f"{entry.title} of {shown(data)}")
     console.write(f"Model: {saved}")
-
-
-def _read_blocks(
-    data: str,
-    memory: str | None,
-    scheduler: str | None,
-    columns: dict[str, Any],
-    layout: dict[str, Any],
-) -> Interactions:
-    """Read data past one memory; refuses what only a whole read can do."""
-    from equipoise.data import Interactions
-
-    usable = ("delimiter", "format") if memory is not None else ()
-    idle = [name for name, value in layout.items() if value is not None and name not in usable]
-    if idle:
-        raise InvalidParameterError(
-            f"--{idle[0]} cannot be used with {'--memory' if memory else '--scheduler'}. Leave it "
-            "out, or turn the data into Parquet first."
-        )
-    given = {name: layout[name] for name in usable}
-    return Interactions.read(
-        data, memory=memory, client=scheduler, progress=console.progress(), **columns, **given
-    )
 
 
 def _parameters(
@@ -150,13 +77,15 @@ def _parameters(
     spectral_filter: str | None,
     settings: list[str] | None,
 ) -> dict[str, Any]:
-    """Constructor arguments; refuses those that the model does not have."""
+    """Return constructor arguments; refuse those that the model does not have."""
     given: dict[str, Any] = {"n_components": rank, "gamma": gamma}
     if spectral_filter is not None:
-        kind, strength = shared.spectral_filter(spectral_filter, "--filter")
-        given |= {"spectral_filter": kind, "filter_strength": strength}
+        kind, _, strength = spectral_filter.partition(":")
+        given |= {"spectral_filter": kind, "filter_strength": _strength(strength, spectral_filter)}
     given = {name: value for name, value in given.items() if value is not None}
-    given |= dict(_setting(text) for text in settings or [])
+    for text in settings or []:
+        name, value = shared.assignment(text, "--set")
+        given[name] = shared.plain_value(value)
     known = entry.load_class()._get_param_names()
     for name in given:
         if name not in known:
@@ -166,11 +95,13 @@ def _parameters(
     return given
 
 
-def _setting(text: str) -> tuple[str, Any]:
-    name, sign, value = text.partition("=")
-    if not (name.strip() and sign):
-        raise InvalidParameterError(f"--set takes NAME=VALUE, got {text!r}.")
-    return name.strip(), shared.plain_value(value.strip())
+def _strength(text: str, given: str) -> float:
+    try:
+        return float(text or 0)
+    except ValueError:
+        raise InvalidParameterError(
+            f"--filter takes hard, power:S or ridge:RHO, got {given!r}."
+        ) from None
 
 
 def _facts(
@@ -179,7 +110,7 @@ def _facts(
     interactions: Interactions,
     seconds: float,
 ) -> dict[str, Any]:
-    """What is worth knowing about the fit; models without a certificate have fewer facts."""
+    """Return the sizes of the fit and, if the model has one, its certificate."""
     facts: dict[str, Any] = {
         "model": entry.key,
         "users": interactions.n_users,

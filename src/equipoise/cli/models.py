@@ -1,52 +1,33 @@
-"""`equipoise models`: every model with its paper, what it needs and what kind it is."""
+"""`equipoise models` and `equipoise metrics`: what can be fitted and what can be measured."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from equipoise.cli import console
+from equipoise.cli.options import AsJson
 
 if TYPE_CHECKING:
     from equipoise.models.registry import ModelEntry
 
 _ANSWERS = {True: "yes", False: "no", None: "–"}
+_COLUMNS = ("model", "paper", "convex", "hard rank", "labels", "computed", "needs")
 
 
-def models(
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything as JSON instead of a table.")
-    ] = False,
-) -> None:
-    """List every model: name, paper, what it needs, convex, hard rank, labels, closed form."""
+def models(as_json: AsJson = False) -> None:
+    """List every model: name, paper, convex, hard rank, labels, computation, extra."""
     from equipoise.models.registry import available
 
     entries = list(available().values())
     if as_json:
-        listed = [entry.facts() for entry in entries]
-        console.write(json.dumps(listed, indent=1))
+        console.write_json([entry.facts() for entry in entries], indent=1)
         return
-    _print(entries)
-
-
-def _print(entries: list[ModelEntry]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("model", "paper", "convex", "hard rank", "labels", "computed", "needs"):
-        table.add_column(name, overflow="fold")
+    table = console.new_table(*_COLUMNS)
     for entry in entries:
+        kind = (entry.convex, entry.hard_rank, entry.needs_labels)
+        answers = (_ANSWERS[each] for each in kind)
         table.add_row(
-            entry.key,
-            entry.paper or "–",
-            _ANSWERS[entry.convex],
-            _ANSWERS[entry.hard_rank],
-            _ANSWERS[entry.needs_labels],
-            entry.computation or "–",
-            _needs(entry),
+            entry.key, entry.paper or "–", *answers, entry.computation or "–", _needs(entry)
         )
     console.out.print(table)
     for entry in entries:
@@ -58,3 +39,26 @@ def _needs(entry: ModelEntry) -> str:
     if entry.extra is None:
         return "–"
     return entry.extra if entry.installed else f"{entry.extra} (missing)"
+
+
+def metrics(as_json: AsJson = False) -> None:
+    """List every metric: name, formula, which values are better, conventions."""
+    from equipoise.metrics import available
+
+    fields = ("name", "title", "formula", "needs", "conventions", "direction", "has_k")
+    found = available().values()
+    if as_json:
+        console.write_json(
+            [{name: getattr(one, name) for name in fields} for one in found], indent=1
+        )
+        return
+    rows = [
+        {
+            "metric": one.name,
+            "formula": one.formula,
+            "better": one.direction or "–",
+            "conventions": ", ".join(one.conventions),
+        }
+        for one in found
+    ]
+    console.print_rows(rows, "Metrics of evaluate and tune")

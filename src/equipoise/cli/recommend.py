@@ -2,154 +2,291 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 from equipoise.cli import console
-from equipoise.cli import options as shared
-from equipoise.exceptions import InvalidParameterError
-from equipoise.progress import task
+from equipoise.cli.options import (
+    AsJson,
+    Data,
+    DataOptions,
+    DropUnknown,
+    Length,
+    ModelFile,
+    Names,
+    check_outputs,
+    flag,
+    option,
+    output,
+)
+from equipoise.exceptions import InvalidParameterError, OutputError
+from equipoise.files import scratch_folder, write_whole
+from equipoise.progress import NoProgress, Progress, task
 
 if TYPE_CHECKING:
     import polars as pl
-    from rich.table import Table
+    from numpy.typing import NDArray
 
     from equipoise.data import Interactions
+    from equipoise.data.rows import RowBlock
+    from equipoise.models import Explanation, Recommender
 
-Users = Annotated[
-    str | None, typer.Option("--users", help="Only these, e.g. 17,42.", metavar="IDS")
-]
-UsersFile = Annotated[
-    Path | None, typer.Option("--users-file", help="Only these: one id on each line.")
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        "-o",
-        help="Write to this .parquet, .csv or .jsonl file.",
-        rich_help_panel=shared.OUTPUT,
-    ),
-]
-Explain = Annotated[bool, typer.Option("--explain", help="Add what speaks for each item.")]
-Top = Annotated[int, typer.Option("--top", help="With --explain: so many reasons.", min=1)]
-Seen = Annotated[bool, typer.Option("--include-seen", help="List what a user has as well.")]
-Only = Annotated[
-    str | None, typer.Option("--only-items", help="Choose from these alone.", metavar="IDS")
-]
-Exclude = Annotated[
-    str | None, typer.Option("--exclude-items", help="Never list these.", metavar="IDS")
-]
-AsJsonLines = Annotated[
-    bool, typer.Option("--json", help="Print JSON lines.", rich_help_panel=shared.OUTPUT)
-]
+# Rows of a table at a time: some MB, and blocks large enough for fast products.
+_ROWS_AT_A_TIME = 1 << 16
+SINKS = {".parquet": "sink_parquet", ".csv": "sink_csv", ".jsonl": "sink_ndjson"}
+
+Ids = str | None
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to recommend.
+
+    Attributes
+    ----------
+    model : Recommender
+        Fitted.
+    length : int
+        Items per user.
+    options : mapping
+        Options of its `recommend`.
+    because : int
+        How many contributions to list with each item; 0 for none.
+    names : mapping or None
+        Names of the items.
+    as_text : bool
+        Write contributions as JSON text, for CSV.
+    rows_at_a_time : int
+        Upper limit of one table; at least one user.
+    """
+
+    model: Recommender
+    length: int
+    options: Mapping[str, Any]
+    because: int = 0
+    names: Mapping[Any, str] | None = None
+    as_text: bool = False
+    rows_at_a_time: int = _ROWS_AT_A_TIME
 
 
 def recommend(
-    model: shared.ModelFile,
-    data: shared.Data,
-    users: Users = None,
-    users_file: UsersFile = None,
-    n: shared.Length = 10,
-    out: Out = None,
-    explain: Explain = False,
-    top: Top = 3,
-    include_seen: Seen = False,
-    only_items: Only = None,
-    exclude_items: Exclude = None,
-    names: shared.Names = None,
-    as_json: AsJsonLines = False,
-    user: shared.User = None,
-    item: shared.Item = None,
-    value: shared.Value = None,
-    timestamp: shared.Timestamp = None,
-    delimiter: shared.Delimiter = None,
-    file_format: shared.Format = None,
-    query: shared.Query = None,
-    binarize: shared.Binarize = False,
-    normalize_rows: shared.Normalize = False,
-    drop_unknown_items: shared.DropUnknown = False,
+    model: ModelFile,
+    data: Data,
+    reading: DataOptions,
+    n: Length,
+    users: Annotated[Ids, option("Only these users, e.g. 17,42.", "IDS")] = None,
+    users_file: Annotated[
+        Path | None, option("Only the users in this file, one id per line.", "FILE")
+    ] = None,
+    out: Annotated[
+        Path | None, output("Write to this .parquet, .csv or .jsonl file.", "FILE", "--out", "-o")
+    ] = None,
+    explain: Annotated[bool, flag("Add the user's items behind each item.", "--explain")] = False,
+    top: Annotated[int, option("With --explain: items to show.", "N", min=1)] = 3,
+    include_seen: Annotated[
+        bool, flag("List items that the user already has, too.", "--include-seen")
+    ] = False,
+    only_items: Annotated[Ids, option("Recommend only these items.", "IDS")] = None,
+    exclude_items: Annotated[Ids, option("Never recommend these items.", "IDS")] = None,
+    names: Names = None,
+    as_json: AsJson = False,
+    drop_unknown_items: DropUnknown = False,
 ) -> None:
-    """Recommend items to all users of DATA, or to those named; users need not be in training.
+    """Recommend items to all users of DATA, or to some; they need not be in the training data.
 
     Without --out the lists are printed: as a table on a terminal, as JSON lines into a pipe.
     """
-    from equipoise.cli import ids, lists, paths
+    from equipoise.cli import ids
     from equipoise.models import load
 
-    write = None if out is None else lists.writer(out)
-    paths.check(
-        outputs={"--out": out},
-        data=data,
-        file_format=file_format,
-        inputs={"MODEL": model, "--users-file": users_file, "--names": names},
-    )
+    sink = None if out is None else _sink(out)
+    check_outputs({"--out": out}, [*reading.files(data), model, users_file, names])
+    if users is not None and users_file is not None:
+        raise InvalidParameterError("--users and --users-file both name users. Give one of them.")
     fitted = load(model)
-    catalogue = ids.item_ids(fitted)
-    request = lists.Request(
-        k=min(n, len(catalogue)),
-        include_seen=include_seen,
-        only=ids.wanted(only_items, catalogue, "item", "--only-items"),
-        exclude=ids.wanted(exclude_items, catalogue, "item", "--exclude-items"),
-        because=top if explain else 0,
-        names=ids.item_names(fitted, names),
+    known = ids.item_ids(fitted)
+    options = {
+        "filter_already_liked_items": not include_seen,
+        "items": ids.wanted(only_items, known, "item", "--only-items"),
+        "filter_items": ids.wanted(exclude_items, known, "item", "--exclude-items"),
+    }
+    called = ids.item_names(fitted, names)
+    request = Request(
+        fitted, min(n, len(known)), options, top if explain else 0, called, sink == "sink_csv"
     )
-    interactions = shared.read(data, user, item, value, timestamp, file_format, query, delimiter)
-    interactions = shared.prepare(interactions, 0, 0, binarize, normalize_rows)
-    chosen = _chosen(ids.aligned(interactions, fitted, drop_unknown_items), users, users_file)
-    # a bar would run through the tables that are printed to the same terminal
+    chosen = ids.aligned(reading.read(data), fitted, drop_unknown_items)
+    wanted = ids.wanted(users, chosen.user_ids, "user", "--users")
+    if users_file is not None:
+        wanted = ids.matched(ids.listed(users_file, "user"), chosen.user_ids, "user")
+    if wanted is not None:
+        chosen = chosen.select_users(wanted)
+    # a bar would interfere with tables that are printed to the same terminal
     progress = console.progress(hidden=out is None and console.out.is_terminal)
     with task(progress, "Recommending", chosen.n_users) as recommending:
-        blocks = lists.tables(fitted, chosen, request, progress=recommending)
-        if out is None or write is None:
-            _print(blocks, as_json or not console.out.is_terminal)
+        if out is None or sink is None:
+            as_json = as_json or not console.out.is_terminal
+            with tempfile.TemporaryDirectory(prefix="equipoise-") as folder:
+                for table in printed_tables(chosen, request, Path(folder), recommending):
+                    _print(table, as_json)
         else:
-            write(out, blocks)
+            write_tables(out, sink, chosen, request, recommending)
     if out is not None:
         console.say(f"Lists of {chosen.n_users:,} users: {out.resolve()}")
 
 
-def _chosen(interactions: Interactions, users: str | None, file: Path | None) -> Interactions:
-    """Keep the users who were named; all if none was."""
-    from equipoise.cli import ids
-
-    if users is not None and file is not None:
-        raise InvalidParameterError("--users and --users-file both name users. Give one of them.")
-    if file is not None:
-        found = ids.matched(ids.listed(file, "user"), interactions.user_ids, "user")
-        return interactions.select_users(found)
-    named = ids.wanted(users, interactions.user_ids, "user", "--users")
-    return interactions if named is None else interactions.select_users(named)
+def _sink(path: Path) -> str:
+    """Return polars' writer for the ending of a file; a pipe without one gets JSON lines."""
+    if not path.suffix and path.exists() and not (path.is_file() or path.is_dir()):
+        return SINKS[".jsonl"]
+    if path.suffix.lower() not in SINKS:
+        raise InvalidParameterError(
+            f"--out {path}: the ending sets the format; use one of {', '.join(SINKS)}."
+        )
+    return SINKS[path.suffix.lower()]
 
 
-def _print(blocks: Iterable[pl.DataFrame], as_json: bool) -> None:
-    from equipoise.cli.lists import as_json_lines
+def printed_tables(
+    data: Interactions, request: Request, folder: Path, progress: Progress
+) -> Iterator[pl.DataFrame]:
+    """Yield the tables of all users; blocks on disk or on a cluster write theirs to `folder`."""
+    import polars as pl
 
-    for block in blocks:
-        if as_json:
-            console.write(as_json_lines(block))
-        else:
-            console.out.print(_table(block))
+    block = data.rows.whole()
+    if block is not None:
+        yield from tables(block, request, progress)
+    else:
+        yield from map(pl.read_parquet, _parts(data, request, folder, progress))
 
 
-def _table(block: pl.DataFrame) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+def write_tables(
+    path: Path, sink: str, data: Interactions, request: Request, progress: Progress
+) -> None:
+    """Write the tables of all users to one file, which appears when it is complete."""
+    import polars as pl
 
-    table = Table(box=SIMPLE_HEAD)
-    for name in block.columns:
-        table.add_column(name, justify="right" if name in ("rank", "score") else "left")
-    for row in block.iter_rows(named=True):
+    with scratch_folder(path) as folder:
+        try:
+            parts = _parts(data, request, folder, progress)
+            whole = folder / "whole"
+            getattr(pl.scan_parquet(parts, glob=False), sink)(whole)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise OutputError(
+                f"{path} was not written: {error}. Free space on the disk, or write elsewhere."
+            ) from error
+        with whole.open("rb") as source:
+            write_whole(path, lambda file: _copy(source, file))
+
+
+def _copy(source: IO[bytes], target: IO[bytes]) -> None:
+    shutil.copyfileobj(source, target)
+
+
+def _parts(data: Interactions, request: Request, folder: Path, progress: Progress) -> list[Path]:
+    """Write the tables of all users as Parquet files into a folder, block by block."""
+    if data.rows.whole() is None:  # the work may be in other processes
+        progress = NoProgress()
+    numbers = [(number,) for number in range(len(data.rows))]
+    counts = data.map(_write_parts, request, str(folder), progress, each=numbers)
+    parts = [_part(folder, block, n) for block, count in enumerate(counts) for n in range(count)]
+    if not all(part.exists() for part in parts):
+        raise OutputError(
+            f"{folder} lacks some lists: the workers of the cluster write to another disk. Write "
+            "to a folder that all of them share."
+        )
+    return parts
+
+
+def _write_parts(
+    block: RowBlock, request: Request, folder: str, progress: Progress, number: int
+) -> int:
+    count = 0
+    for table in tables(block, request, progress):
+        table.write_parquet(_part(Path(folder), number, count))
+        count += 1
+    return count
+
+
+def _part(folder: Path, block: int, number: int) -> Path:
+    return folder / f"{block:06}-{number:06}.parquet"
+
+
+def tables(block: RowBlock, request: Request, progress: Progress) -> Iterator[pl.DataFrame]:
+    """Yield tables of user, rank, item, score, and what else was asked for; never all at once."""
+    step = max(1, request.rows_at_a_time // request.length)
+    for start in range(0, len(block.user_ids), step):
+        users = block.user_ids[start : start + step]
+        yield _table(users, block.matrix[start : start + step], request)
+        progress.advance(len(users))
+
+
+def _table(users: NDArray[Any], rows: Any, request: Request) -> pl.DataFrame:
+    import numpy as np
+    import polars as pl
+
+    ranking = request.model.recommend(rows, request.length, **request.options)
+    # a list is shorter where too few items are left
+    row, place = np.nonzero(~np.isnan(ranking.scores))
+    items = ranking.ids[row, place]
+    columns = {"user": _column(users[row]), "rank": place + 1, "item": _column(items)}
+    if request.names is not None:
+        columns["name"] = [request.names[item] for item in items.tolist()]
+    columns["score"] = ranking.scores[row, place].astype(np.float64)
+    table = pl.DataFrame(columns, schema_overrides={"rank": pl.Int32})
+    if not request.because:
+        return table
+    because = [
+        reasons(request.model.explain(rows[[i]], item, request.because), request.names)
+        for i, item in zip(row, items, strict=True)
+    ]
+    if request.as_text:
+        texts = [json.dumps(each, ensure_ascii=False, default=str) for each in because]
+        return table.with_columns(pl.Series("because", texts, dtype=pl.String))
+    fields: dict[str, Any] = {
+        "item": table.schema["item"],
+        "contribution": pl.Float64,
+        "share": pl.Float64,
+    }
+    if request.names is not None:
+        fields["name"] = pl.String
+    return table.with_columns(pl.Series("because", because, dtype=pl.List(pl.Struct(fields))))
+
+
+def reasons(why: Explanation, names: Mapping[Any, str] | None) -> list[dict[str, Any]]:
+    """Return the user's items behind a score, their part of it, and its share."""
+    rows = [
+        {"item": item, "contribution": part, "share": part / why.score if why.score else None}
+        for item, part in zip(why.ids.tolist(), why.contributions.tolist(), strict=True)
+    ]
+    return rows if names is None else [row | {"name": names[row["item"]]} for row in rows]
+
+
+def _column(ids: NDArray[Any]) -> pl.Series:
+    """Ids as a column with the same type in every table; mixed ones as text."""
+    import polars as pl
+
+    if ids.dtype.kind != "O":
+        return pl.Series(ids)
+    return pl.Series([str(value) for value in ids], dtype=pl.String)
+
+
+def _print(lists: pl.DataFrame, as_json: bool) -> None:
+    if as_json:
+        console.write(lists.write_ndjson())
+        return
+    table = console.new_table(*lists.columns, right=("rank", "score"))
+    for row in lists.iter_rows(named=True):
         cells = {**row, "score": f"{row['score']:.4g}"}
         if "because" in row:
             cells["because"] = ", ".join(map(_reason, row["because"]))
-        table.add_row(*(console.inert(cell) for cell in cells.values()))
-    return table
+        table.add_row(*(console.escape_markup(cell) for cell in cells.values()))
+    console.out.print(table)
 
 
 def _reason(reason: Mapping[str, Any]) -> str:
-    called = reason.get("name", reason["item"])
-    return str(called) if reason["share"] is None else f"{called} {reason['share']:.0%}"
+    name = reason.get("name", reason["item"])
+    return str(name) if reason["share"] is None else f"{name} {reason['share']:.0%}"

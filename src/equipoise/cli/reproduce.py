@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from equipoise.cli import console
+from equipoise.cli.options import AsJson, flag, option
+from equipoise.files import require_folder
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,29 +32,25 @@ def reproduce(
         typer.Argument(help="all, fig1 … fig8, tables, theory, claims.", metavar="[WHAT]..."),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for the report, figures, tables and cache.")
+        Path, option("Folder for the report, figures, tables and cache.", "DIR")
     ] = _FOLDER,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Use fewer ranks and smaller experiments; same claims.")
+        bool, flag("Use fewer ranks and smaller experiments; same claims.", "--quick")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the findings as JSON instead of a table.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Reproduce the paper: measure and judge every claim, draw all figures, test all theorems."""
-    from equipoise.cli import paths
     from equipoise.paper.reproduction import run
 
-    paths.check(folder=out, printed=as_json)
+    require_folder(out)
     found = run(targets or ["all"], out, quick=quick, progress=console.progress())
     if as_json:
-        text = json.dumps({**found.as_dict(), "report": str(out / "index.html")})
-        console.out.print_json(text)
+        console.write_json({**found.as_dict(), "report": str(out / "index.html")}, indent=2)
     else:
         _print(found, out)
     for line in found.missing:
         console.err.print(
-            f"[yellow]left out:[/] {console.inert(line)}", highlight=False, soft_wrap=True
+            f"[yellow]left out:[/] {console.escape_markup(line)}", highlight=False, soft_wrap=True
         )
     if found.lost:
         raise typer.Exit(_LOST)
@@ -65,24 +62,19 @@ def _print(found: Reproduction, out: Path) -> None:
     if found.findings:
         console.out.print(_table(found))
     for line in found.headlines:
-        console.out.print(f"• {console.inert(line)}", highlight=False)
+        console.out.print(f"• {console.escape_markup(line)}", highlight=False)
     console.out.print(f"\n{found.headline()}.", highlight=False)
     page = (out / "index.html").resolve()
     console.out.print(f"Report: {page}", highlight=False, soft_wrap=True, markup=False)
 
 
 def _table(found: Reproduction) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from equipoise.paper.verdicts import show, show_measured
 
-    table = Table(box=SIMPLE_HEAD)
-    for title in ("claim", "published", "measured", "verdict"):
-        table.add_column(title, overflow="fold")
+    table = console.new_table("claim", "published", "measured", "verdict")
     for finding in found.findings:
         color, word = _VERDICTS[finding.verdict.name]
         lost = " [bold red]LOST[/]" if finding.lost else ""
         cells = (finding.claim.what, show(finding.claim.published), show_measured(finding))
-        table.add_row(*map(console.inert, cells), f"[{color}]{word}[/]{lost}")
+        table.add_row(*map(console.escape_markup, cells), f"[{color}]{word}[/]{lost}")
     return table

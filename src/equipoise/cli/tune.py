@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from equipoise.cli import console
-from equipoise.cli import options as shared
+from equipoise.cli.options import (
+    Cutoff,
+    Data,
+    DataOptions,
+    GridOptions,
+    Groups,
+    SplitOptions,
+    TableOptions,
+    ZeroDivision,
+    option,
+    show_value,
+    words,
+)
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 if TYPE_CHECKING:
@@ -17,183 +26,113 @@ if TYPE_CHECKING:
     from equipoise.evaluation import Trial, Tuning
 
 _LIMIT = re.compile(r"\s*([^<>=\s]+)\s*(>=|<=|>|<)\s*(\S+)\s*")
+_TUNE = "equipoise.evaluation:tune"
 
 
 def tune(
-    data: shared.Data,
-    model: Annotated[str, typer.Option(help="As `equipoise models` lists it.")] = "item-weighted",
-    grid: Annotated[
-        list[str] | None,
-        typer.Option(help="What to try, e.g. regularization=100,500; may be repeated."),
-    ] = None,
+    data: Data,
+    reading: DataOptions,
+    splitting: SplitOptions,
+    results_to: TableOptions,
+    k: Cutoff,
+    groups: Groups,
+    zero_division: ZeroDivision,
+    trying: GridOptions,
+    model: Annotated[
+        str, option("Name from equipoise models.", "NAME", default_of=f"{_TUNE}.model")
+    ],
     maximize: Annotated[
         str,
-        typer.Option(help="A metric, e.g. recall@10 or item_auc/niche; a leading - minimizes."),
-    ] = "ndcg@20",
+        option(
+            "A metric, e.g. recall@10 or item_auc/niche; a leading - minimizes.",
+            "METRIC",
+            default_of=f"{_TUNE}.maximize",
+        ),
+    ],
     subject_to: Annotated[
-        list[str] | None, typer.Option(help="A limit, e.g. 'aplt>=0.3'; may be repeated.")
+        list[str] | None, option("A limit, e.g. 'aplt>=0.3'; may be repeated.", "METRIC>=NUMBER")
     ] = None,
-    trade_off: Annotated[str, typer.Option(help="What the frontier weighs it against.")] = "aplt",
-    ranks: Annotated[str | None, typer.Option(help="Default: 4 to 128.")] = None,
-    gammas: Annotated[
-        str | None, typer.Option(help="Of item-weighted, as the next three; default: 0 to -2.")
-    ] = None,
-    filters: Annotated[
-        str | None, typer.Option(help="E.g. hard,power:0.25,ridge:0.1.", metavar="LIST")
-    ] = None,
-    user_scalings: Annotated[str | None, typer.Option(help="Default: 0,0.25,0.5,0.75.")] = None,
-    value_transforms: Annotated[
-        str | None, typer.Option(help="Of none, binary, log1p, one_plus; default: by the data.")
-    ] = None,
-    k: Annotated[int, typer.Option("-k", help="Cut-off of metrics that name none.", min=1)] = 20,
-    user: shared.User = None,
-    item: shared.Item = None,
-    value: shared.Value = None,
-    timestamp: shared.Timestamp = None,
-    delimiter: shared.Delimiter = None,
-    file_format: shared.Format = None,
-    query: shared.Query = None,
-    min_items_per_user: shared.MinItems = 0,
-    min_users_per_item: shared.MinUsers = 0,
-    binarize: shared.Binarize = False,
-    normalize_rows: shared.Normalize = False,
-    method: shared.Method = "per_user_random",
-    test: shared.TestShare = 0.2,
-    validation: shared.ValidationShare = 0.1,
-    seed: shared.Seed = 1024,
-    groups: shared.Groups = "interactions",
-    zero_division: shared.ZeroDivision = math.nan,
-    cache: shared.Folder = None,
-    as_json: shared.AsJson = False,
-    csv: shared.Csv = None,
-    plot: shared.Plot = None,
+    trade_off: Annotated[str, option("Metrics that the frontier compares.", "METRICS")] = "aplt",
 ) -> int:
-    """Choose the parameters of a model, by default Item-Weighted PCA, on validation.
+    """Choose the parameters of a model, by default Item-Weighted PCA, on validation data.
 
-    The choice is scored once on test.
+    The choice is scored once on test data.
     """
     from equipoise import evaluation
 
-    shared.check_table_paths(data, file_format, cache, csv, plot, as_json)
-    axes = {
-        "n_components": None if ranks is None else shared.integers(ranks, "--ranks"),
-        "gamma": None if gammas is None else shared.numbers(gammas, "--gammas"),
-        "user_scaling": None
-        if user_scalings is None
-        else shared.numbers(user_scalings, "--user-scalings"),
-        "value_transform": None
-        if value_transforms is None
-        else [None if word == "none" else word for word in shared.words(value_transforms)],
-    }
-    kinds = [shared.spectral_filter(f, "--filters") for f in shared.words(filters or "")]
+    results_to.check(reading.files(data))
     limits = dict(_limit(text) for text in subject_to or [])
-    interactions = shared.read(data, user, item, value, timestamp, file_format, query, delimiter)
-    interactions = shared.prepare(
-        interactions, min_items_per_user, min_users_per_item, binarize, normalize_rows
-    )
-    split = shared.hold_out(interactions, method, test, validation, seed)
-    _refuse_empty_validation(split, validation)
+    axes = trying.axes()
+    split = splitting.split(reading.read(data))
+    _refuse_empty_validation(split, splitting.validation)
     tuning = evaluation.tune(
         split,
         model,
-        grid=_grid(model, split, grid, axes, kinds),
+        grid=_grid(model, split, axes, whole=trying.grid is not None),
         maximize=maximize,
         subject_to=limits,
-        trade_off=shared.words(trade_off),
+        trade_off=words(trade_off),
         k=k,
         groups=groups,
         zero_division=zero_division,
-        cache=cache,
+        cache=results_to.cache,
         progress=console.progress(),
     )
-    if csv is not None:
-        tuning.write_csv(csv)
-    if plot is not None:
+    if results_to.csv is not None:
+        tuning.write_csv(results_to.csv)
+    if results_to.plot is not None:
         from equipoise.evaluation.plot import plot_tuning
 
-        plot_tuning(tuning, plot)
-    if as_json:
+        plot_tuning(tuning, results_to.plot)
+    if results_to.as_json:
         console.write(tuning.to_json())
     else:
         _print(tuning)
-    return 0 if tuning.complete else shared.interrupted(len(tuning.trials), cache)
+    return 0 if tuning.complete else results_to.interrupted(len(tuning.trials))
 
 
 def _print(tuning: Tuning) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     targets = [target.label for target in tuning.goal.targets]
-    table = Table(
-        box=SIMPLE_HEAD,
+    columns = ("", *_shown(tuning.choice), *targets)
+    table = console.new_table(
+        *columns,
+        right=set(columns) - {""},
         title=f"Best of {len(tuning.trials)} settings on validation, and the frontier",
     )
-    for name in ("", *_shown(tuning.choice), *targets):
-        table.add_column(name, justify="left" if name == "" else "right")
     for mark, trial in [("choice", tuning.choice), *(("", t) for t in tuning.frontier[:10])]:
         scores = (f"{trial.scores[target]:.4f}" for target in targets)
         table.add_row(mark, *_shown(trial).values(), *scores)
     console.out.print(table)
     if tuning.test is not None:
         for row in tuning.test.select(group="all"):
-            name = row.name
             text = f"{row.value:.4f}"
             if row.per_user is not None and row.n > 1:
                 text = str(tuning.test.interval(row))
-            console.out.print(f"test {name:<14}{text}", highlight=False, markup=False)
+            console.out.print(f"test {row.name:<14}{text}", highlight=False, markup=False)
     console.out.print(f"\n{tuning.constructor()}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _shown(trial: Trial) -> dict[str, str]:
-    """Return the settings of a trial by the heads of their columns."""
-    return {name: _word(value) for name, value in trial.settings.items()}
-
-
-def _word(value: Any) -> str:
-    if value is None:
-        return "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return {name: show_value(value) for name, value in trial.settings.items()}
 
 
 def _grid(
-    model: str,
-    split: Split,
-    given: list[str] | None,
-    axes: dict[str, list[Any] | None],
-    filters: list[tuple[str, float]],
-) -> list[dict[str, Any]]:
-    """Return --grid, or the model's search space, with the axes that other options set."""
+    model: str, split: Split, axes: dict[str, list[Any]], *, whole: bool
+) -> list[dict[str, Any]] | None:
+    """Return --grid; without it, the model's search space with --ranks and --gammas."""
     from equipoise.models.registry import find_model
 
-    base = find_model(model).make()
-    own = dict(_axis(text) for text in given or [])
-    space: list[dict[str, Any]]
-    space = [own] if given is not None else [*base.search_space(split.train)]
-    if filters:
-        rest = {k: v for k, v in space[0].items() if k not in base.free_parameters}
-        space = [
-            {**rest, "spectral_filter": (kind,), "filter_strength": (strength,)}
-            for kind, strength in filters
-        ]
-    set_axes = {name: tuple(values) for name, values in axes.items() if values is not None}
-    return [{**one, **set_axes} for one in space]
-
-
-def _axis(text: str) -> tuple[str, list[Any]]:
-    name, given, values = text.partition("=")
-    if not given or not name.strip() or not shared.words(values):
-        raise InvalidParameterError(
-            f"--grid takes PARAMETER=VALUE,VALUE,…, e.g. regularization=100,500, got {text!r}."
-        )
-    return name.strip(), [shared.plain_value(word) for word in shared.words(values)]
+    if whole or not axes:
+        return [axes] if axes else None
+    return [{**space, **axes} for space in find_model(model).make().search_space(split.train)]
 
 
 def _refuse_empty_validation(split: Split, validation: float) -> None:
     if split.validation.nnz == 0:
         raise InvalidDataError(
             f"--validation {validation:g} leaves nothing to tune on: users have too few items for "
-            "that share. Hold out a larger one, e.g. --validation 0.2, or leave out users with few "
-            "items (--min-items-per-user)."
+            "that share. Use a larger share, e.g. --validation 0.2, or drop users with few items "
+            "(--min-items-per-user)."
         )
 
 
