@@ -13,9 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from equipoise.spectral import matmul
-from equipoise.spectral.gram import DenseGram, Gram, SparseGram
+from equipoise.spectral.gram import Gram, SparseGram
 from equipoise.spectral.lapack import Operator
 from equipoise.spectral.matmul import Block, Floats
+from equipoise.spectral.weighted import WeightedGram
 
 
 class Family(Protocol):
@@ -96,7 +97,7 @@ class ItemFamily:
 
     def operator(self, y: Floats) -> FamilyOperator:
         """Return A(y) in the units of the data."""
-        return _WeightedOperator(self.gram, self.S @ y)
+        return WeightedGram(self.gram, self.S @ y)
 
     def image(self, V: Floats) -> Floats:
         """Return XᵀXV: one pass over the data."""
@@ -242,7 +243,7 @@ class RowFamily:
         return self._operator(self.rows.select(group), counts, self.scale[group])
 
     def _operator(self, gram: Gram, counts: Floats, factor: float = 1.0) -> FamilyOperator:
-        plain = _WeightedOperator(gram, np.full(self.size, factor))
+        plain = WeightedGram(gram, np.full(self.size, factor))
         return LowRankOperator(plain, self._means, -counts * factor) if self.center else plain
 
     def image(self, V: Floats) -> Floats:
@@ -331,34 +332,6 @@ class _MatrixOperator:
     def dense(self) -> Floats | None:
         """Return M."""
         return self.M
-
-
-class _WeightedOperator:
-    """½(DG + GD) / scale for a Gram operator G and weights of any sign."""
-
-    def __init__(self, gram: Gram, weights: Floats) -> None:
-        self.gram, self.size, self.passes = gram, gram.n_items, 0
-        self.largest = max(float(np.abs(weights).max()), np.finfo(np.float64).tiny)
-        self.weights = weights / self.largest
-        self.scale = self.largest * gram.scale
-        self.working_dtype = gram.working_dtype
-
-    @cached_property
-    def _product(self) -> Any:
-        uniform = bool(np.all(self.weights == 1.0))
-        return self.gram.product if uniform else self.gram.weighted_product(self.weights)
-
-    def __call__(self, V: Block) -> Block:
-        """Return the product: one pass over the data."""
-        self.passes += 1
-        product: Block = self._product(V)
-        return product
-
-    def dense(self) -> Floats | None:
-        """Return the matrix where the Gram operator has one."""
-        if not isinstance(self.gram, DenseGram):
-            return None
-        return self.gram.weighted_matrix(self.weights)
 
 
 class LowRankOperator:

@@ -154,7 +154,10 @@ def solve(
         """Leading eigenpairs for weights w, in units of gram.scale."""
         operator = WeightedGram(gram, w)
         if solver == "dense":
-            found = dense_eigenpairs(operator.dense(), components)
+            M = operator.dense()
+            if M is None:
+                raise TypeError(f"solver='dense' needs a DenseGram, got {type(gram).__name__}")
+            found = dense_eigenpairs(M, components)
         else:
             found = lanczos_eigenpairs(
                 operator, components, tol=tol, rng=rng, start=near, block=block, progress=progress

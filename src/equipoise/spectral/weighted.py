@@ -27,8 +27,8 @@ class WeightedGram:
     gram : Gram
         Products XᵀXV.
     weights : ndarray of shape (n_items,)
-        w ≥ 0, one weight per item. If all are equal, M is a multiple of C and the cheaper
-        unweighted product is used.
+        w, one weight per item, of any sign. If all are equal, M is a multiple of C and the
+        cheaper unweighted product is used.
 
     Attributes
     ----------
@@ -41,7 +41,8 @@ class WeightedGram:
     def __init__(self, gram: Gram, weights: Floats) -> None:
         self.gram = gram
         self.size = gram.n_items
-        largest = float(weights.max())
+        # all zero weights give a zero matrix, not a division by zero
+        largest = max(float(np.abs(weights).max()), np.finfo(np.float64).tiny)
         self.weights = weights / largest
         self.scale = gram.scale * largest
         self.passes = 0
@@ -57,7 +58,7 @@ class WeightedGram:
     def working_dtype(self) -> np.dtype[Any]:
         """The precision in which the iteration is fast; float64 if float32 cannot represent M."""
         relative = np.sqrt(self.gram.squared_norms / self.gram.scale)
-        largest = float((self.weights * relative).max())  # no entry of M / scale is larger
+        largest = float((np.abs(self.weights) * relative).max())  # no entry of M / scale is larger
         return self.gram.working_dtype if largest > _FLOAT32_LEAST else np.dtype(np.float64)
 
     def __call__(self, V: Block) -> Block:
@@ -66,8 +67,6 @@ class WeightedGram:
         self.columns += V.shape[1]
         return self._product(V)
 
-    def dense(self) -> Floats:
-        """Return M / scale as a matrix; this requires a `DenseGram`."""
-        if not isinstance(self.gram, DenseGram):
-            raise TypeError(f"{type(self.gram).__name__} has no dense matrix; build a DenseGram")
-        return self.gram.weighted_matrix(self.weights)
+    def dense(self) -> Floats | None:
+        """Return M / scale as a matrix; None if the Gram matrix is not dense."""
+        return self.gram.weighted_matrix(self.weights) if isinstance(self.gram, DenseGram) else None
