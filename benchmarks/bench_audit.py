@@ -1,10 +1,10 @@
 """Claim: an audit takes minutes and a few gigabytes, from thousands of interactions to 20 million.
 
-The audit with its default settings and the page that it ends in, on the paper's Last.fm matrix, on
-MovieLens 1M with movies of five users or more, and on 20 million synthetic interactions of 138,000
+The audit runs with its default settings and writes the page, on the paper's Last.fm matrix, on
+MovieLens 1M (movies with at least five users), and on 20 million synthetic interactions of 138,000
 users with 27,000 items. The page stays under 8 MB.
 
-Each runs once, in a process of its own that holds the data already; memory is what the audit adds.
+Each audit runs once, in a process that has already loaded the data. Memory is what the audit adds.
 Run ``python benchmarks/bench_audit.py --quick`` (without the 20 million) or ``--full``.
 """
 
@@ -18,9 +18,9 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from apart import Apart
 from datasets import LAST_FM, MOVIE_LENS_FULL, SYNTHETIC_SMALL, DataSet, available, synthetic
 from harness import Report, Table, machine, progress
+from isolated import Isolated
 from plots import Plot
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def examine(data: Interactions) -> Cell:
 
 def measure(data: DataSet) -> Cell:
     """One data set, in a process of its own."""
-    with Apart(data.load) as process:
+    with Isolated(data.load) as process:
         outcome = process.run(examine)
     if outcome.failure:
         raise RuntimeError(f"{data.name}: {outcome.failure}")
@@ -71,7 +71,7 @@ def measure(data: DataSet) -> Cell:
 
 
 def table_of(cells: list[Cell]) -> Table:
-    """One line a data set."""
+    """One row per data set."""
     rows = [
         [
             f"{cell['set']} ({cell['users']:,} × {cell['items']:,}, {cell['interactions']:,})",

@@ -1,13 +1,12 @@
-"""Claim: past one memory, a fit costs its passes over the data, and they can be told in advance.
+"""Claim: on data larger than memory, the time of a fit is that of its passes and can be predicted.
 
 `ItemWeightedPCA.fit` reaches the same objective (to 1e-8) in memory, streamed from disk under a
-memory limit, and on Dask workers. No worker, and no stream, takes more memory than it was allowed.
-The seconds of a pass, and those of a fit that takes so many passes, are within 30 % of what a cost
-model foretold whose numbers were measured before, on 4 million interactions with the same items.
-Where dask-ml's TruncatedSVD can run, on dense chunks, `VanillaPCA` captures as much in no more
-time.
+memory limit, and on Dask workers. No worker and no streamed fit exceeds its memory limit. The
+seconds per pass, and per fit with that many passes, are within 30 % of the prediction of a cost
+model. Its constants are measured first, on 4 million interactions with the same items. Where
+dask-ml's TruncatedSVD can run (dense chunks), `VanillaPCA` captures as much in no more time.
 
-Everybody has a process of its own. Foretold are the runs on workers, before the first of them.
+Every run has its own process. The runs on workers are predicted before the first of them starts.
 Run ``python benchmarks/bench_distributed.py --quick`` (2 million interactions) or ``--full`` (20
 and 100 million, which takes a quarter of an hour and some 5 GB of memory).
 """
@@ -28,7 +27,7 @@ import distributed_peer as peer
 import distributed_runs as runs
 from cost_model import CostModel
 from distributed_peer import Peer
-from distributed_runs import Run, Size, apart
+from distributed_runs import Run, Size, in_process
 from harness import Report, Table, machine, progress
 from plots import Plot, Point
 
@@ -38,11 +37,11 @@ _WORKERS = (1, 2)
 _COLUMNS = (
     "way",
     "read s",
-    "fit s (foretold)",
+    "fit s (predicted)",
     "passes",
-    "s a pass (foretold)",
+    "s per pass (predicted)",
     "peak MB (allowed)",
-    "MB sent a pass",
+    "MB sent per pass",
     "cores busy for others",
 )
 
@@ -73,7 +72,7 @@ FULL = Plan(
 )
 
 
-class Foretold(NamedTuple):
+class Predicted(NamedTuple):
     """The numbers measured for a table, and the seconds of a pass that they come to."""
 
     model: CostModel
@@ -81,19 +80,19 @@ class Foretold(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """All runs on one table, and what was foretold of those on workers."""
+    """All runs on one table, and what was predicted of those on workers."""
 
     size: Size
     runs: list[Run]
-    foretold: Foretold
+    predicted: Predicted
 
 
-def foretell(size: Size, small: int, rank: int) -> Foretold:
+def predict(size: Size, small: int, rank: int) -> Predicted:
     """Measure the numbers on a share of the users, and say what a pass over all will take."""
     share = small / size.nnz
     little = size._replace(name="small", users=int(size.users * share), nnz=small)
-    model = apart(partial(runs.calibration, little, rank, harness.PATIENCE.left))
-    return Foretold(
+    model = in_process(partial(runs.calibration, little, rank, harness.QUIET_WAIT.left))
+    return Predicted(
         model,
         {
             f"Dask, {count} worker(s)": model.sweep(runs.job(size, rank, count))
@@ -103,12 +102,12 @@ def foretell(size: Size, small: int, rank: int) -> Foretold:
 
 
 def measure(
-    size: Size, rank: int, foretold: Foretold, place: Path, step: Callable[[str], None]
+    size: Size, rank: int, predicted: Predicted, place: Path, step: Callable[[str], None]
 ) -> Measured:
     """Every way to fit the table."""
     folder = place / size.name
     folder.mkdir()
-    apart(partial(runs.write_table, size, folder))
+    in_process(partial(runs.write_table, size, folder))
     step(f"{size.name}: written")
     cores = harness.THREADS
     ways = [(partial(runs.local, folder, rank, threads), threads) for threads in {1, cores}]
@@ -116,14 +115,14 @@ def measure(
     ways += [(partial(runs.on_cluster, folder, rank, count, size.worker), 1) for count in _WORKERS]
     found: list[Run] = []
     for way, threads in ways:
-        harness.PATIENCE.wait()
-        found.append(apart(way, threads))
+        harness.QUIET_WAIT.wait()
+        found.append(in_process(way, threads))
         step(f"{size.name}: {found[-1].way}")
-    return Measured(size, found, foretold)
+    return Measured(size, found, predicted)
 
 
 class Check(NamedTuple):
-    """A run beside what was foretold."""
+    """A run beside what was predicted."""
 
     run: Run
     sweep_s: float
@@ -136,8 +135,8 @@ class Check(NamedTuple):
 
 
 def checks(measured: Measured, rank: int) -> dict[str, Check]:
-    """The runs on workers beside what was foretold of them."""
-    model, sweep_s = measured.foretold
+    """The runs on workers beside what was predicted of them."""
+    model, sweep_s = measured.predicted
     return {
         run.way: Check(
             run,
@@ -150,9 +149,9 @@ def checks(measured: Measured, rank: int) -> dict[str, Check]:
 
 
 def table_of(measured: Measured, rank: int) -> Table:
-    """One line a run."""
+    """One row per run."""
     size, beside = measured.size, checks(measured, rank)
-    numbers = measured.foretold.model.as_json()
+    numbers = measured.predicted.model.as_json()
     dense = 8 * size.users * size.items / 1e9
     return Table(
         f"{size.name} interactions, {size.users:,} × {size.items:,}, rank {rank}",
@@ -166,12 +165,12 @@ def table_of(measured: Measured, rank: int) -> Table:
 
 def _row(run: Run, check: Check | None) -> list[str]:
     off = check.off if check else (0.0, 0.0)
-    told = f" ({check.fit_s:.1f}, {off[1]:+.0%})" if check else ""
+    shown = f" ({check.fit_s:.1f}, {off[1]:+.0%})" if check else ""
     told_pass = f" ({check.sweep_s:.3f}, {off[0]:+.0%})" if check else ""
     return [
         run.way,
         f"{run.load_s:.1f}",
-        f"{run.fit_s:.1f}{told}",
+        f"{run.fit_s:.1f}{shown}",
         str(run.sweeps),
         f"{run.sweep_s:.3f}{told_pass}",
         f"{run.peak_mb:,.0f}" + (f" ({run.limit_mb:,.0f})" if run.limit_mb else ""),
@@ -181,13 +180,13 @@ def _row(run: Run, check: Check | None) -> list[str]:
 
 
 def picture(found: list[Measured], rank: int) -> Plot:
-    """Passes as they were beside what was foretold."""
-    series: dict[str, list[Point]] = {"measured": [], "foretold": []}
+    """Passes as they were beside what was predicted."""
+    series: dict[str, list[Point]] = {"measured": [], "predicted": []}
     for measured in found:
         for way, check in checks(measured, rank).items():
             where = f"{measured.size.name}, {way}"
             series["measured"].append((where, check.run.sweep_s))
-            series["foretold"].append((where, check.sweep_s))
+            series["predicted"].append((where, check.sweep_s))
     return Plot("A pass over the data", "", "seconds", series)
 
 
@@ -207,17 +206,17 @@ def verdicts(found: list[Measured], rank: int, peers: list[Peer]) -> list[str]:
     lines = []
     for measured in found:
         name, each = measured.size.name, measured.runs
-        apart_by = max(abs(run.objective / each[0].objective - 1) for run in each)
-        lines.append(_judged(apart_by <= _SAME, f"{name}: objectives agree to {apart_by:.1e}."))
+        difference = max(abs(run.objective / each[0].objective - 1) for run in each)
+        lines.append(_judged(difference <= _SAME, f"{name}: objectives agree to {difference:.1e}."))
         limited = [run for run in each if run.limit_mb]
         most = max(limited, key=lambda run: run.peak_mb / run.limit_mb)
-        told = f"{most.peak_mb:,.0f} of {most.limit_mb:,.0f} MB"
+        shown = f"{most.peak_mb:,.0f} of {most.limit_mb:,.0f} MB"
         within = most.peak_mb <= most.limit_mb
-        lines.append(_judged(within, f"{name}: memory, at most {told} ({most.way})."))
+        lines.append(_judged(within, f"{name}: memory, at most {shown} ({most.way})."))
         for way, check in checks(measured, rank).items():
             off_pass, off_fit = check.off
             held = max(abs(off_pass), abs(off_fit)) <= _WITHIN
-            said = f"a pass {off_pass:+.0%}, the fit {off_fit:+.0%} off what was foretold."
+            said = f"a pass {off_pass:+.0%}, the fit {off_fit:+.0%} off what was predicted."
             lines.append(_judged(held, f"{name}, {way}: {said}"))
     if peers:
         ours, *theirs = peers
@@ -237,18 +236,18 @@ def _judged(held: bool, said: str) -> str:
 
 
 def run(plan: Plan, rank: int) -> Report:
-    """Calibrate, foretell, measure, judge."""
+    """Calibrate, predict, measure, judge."""
     facts, why_not = machine(), peer.missing()
     with tempfile.TemporaryDirectory() as place, progress(1 + 7 * len(plan.sizes)) as step:
-        folder, foretold = Path(place), []
+        folder, predicted = Path(place), []
         for size in plan.sizes:
-            foretold.append(foretell(size, plan.small, rank))
-            step(f"{size.name}: foretold")
+            predicted.append(predict(size, plan.small, rank))
+            step(f"{size.name}: predicted")
         found = [
-            measure(size, rank, told, folder, step)
-            for size, told in zip(plan.sizes, foretold, strict=True)
+            measure(size, rank, shown, folder, step)
+            for size, shown in zip(plan.sizes, predicted, strict=True)
         ]
-        peers = [] if why_not else apart(partial(peer.beside, plan.dense, rank))
+        peers = [] if why_not else in_process(partial(peer.beside, plan.dense, rank))
         step(why_not or "dask-ml")
     tables = [table_of(each, rank) for each in found]
     if peers:
@@ -264,8 +263,8 @@ def _cells(found: list[Measured], peers: list[Peer]) -> dict[str, Any]:
         "tables": [
             {
                 "size": each.size._asdict(),
-                "cost_model": each.foretold.model.as_json(),
-                "foretold_s_a_pass": each.foretold.sweep_s,
+                "cost_model": each.predicted.model.as_json(),
+                "predicted_s_a_pass": each.predicted.sweep_s,
                 "runs": [run._asdict() for run in each.runs],
             }
             for each in found

@@ -1,11 +1,11 @@
-"""Claim: an exact Item-Weighted PCA costs no more than the plain PCA that people run today.
+"""Claim: an exact Item-Weighted PCA takes no longer than scikit-learn's truncated SVD.
 
 With residuals of 1e-6, `ItemWeightedPCA.fit` takes no more time than scikit-learn's TruncatedSVD
 (arpack) of the same rank, and half of it from 128 components on, although each of its steps has
 two products in place of one. It takes a quarter of the time of 15 iterations of implicit's ALS with
-as many factors. It reaches the optimum of the paper's semidefinite programme to 1e-6, a thousand
-times faster on the whole of Last.fm, and the path that it chooses by itself is never more than 1.3
-times slower than the best of its three.
+as many factors. It reaches the optimum of the paper's semidefinite program to 1e-6, a thousand
+times faster on the whole of Last.fm. The solver that `solver="auto"` chooses is never more than 1.3
+times slower than the best of the three.
 
 All methods run in one process, interleaved, on the same matrices; peak memory is measured in
 processes of their own. Run ``python benchmarks/bench_fit.py --quick`` (two minutes) or ``--full``.
@@ -23,7 +23,6 @@ from typing import Any, Literal, NamedTuple
 
 import datasets
 import fit_report
-from apart import Apart
 from datasets import DataSet
 from equipoise.spectral.solve import Solver
 from fit_methods import (
@@ -37,6 +36,7 @@ from fit_methods import (
     residual,
 )
 from harness import Report, Timing, interleave, machine, progress
+from isolated import Isolated
 from plots import Plot
 
 Cell = dict[str, Any]
@@ -94,22 +94,22 @@ def describe(data: DataSet, X: Any) -> str:
 def measure_fits(plan: Plan, data: DataSet, inputs: Inputs, step: Step) -> list[Cell]:
     """Time, residual and memory of every method at every rank."""
     cells: list[Cell] = []
-    with Apart(partial(load_inputs, data)) as apart:
+    with Isolated(partial(load_inputs, data)) as isolated:
         for rank in plan.ranks:
             field = candidates(inputs, rank)
             runs = {one.method: partial(one.task, inputs) for one in field}
             timings = interleave(runs, plan.repeats)
             for one in field:
                 timing = timings[one.method]
-                peak = _peak_mb(apart, one) if timing.median < _MEMORY_UNDER else None
+                peak = _peak_mb(isolated, one) if timing.median < _MEMORY_UNDER else None
                 facts = {"set": describe(data, inputs.X), "rank": rank, "peak_mb": peak}
                 cells.append(facts | _cell(one, timing, timings[OURS].median, inputs))
             step(f"{data.name}, r = {rank}: {len(field)} methods")
     return cells
 
 
-def _peak_mb(apart: Apart, one: Candidate) -> float:
-    return apart.run(partial(discard, one.task), warm_up=one.warm_up).peak_mb
+def _peak_mb(isolated: Isolated, one: Candidate) -> float:
+    return isolated.run(partial(discard, one.task), warm_up=one.warm_up).peak_mb
 
 
 def discard(task: Any, inputs: Inputs) -> None:
@@ -152,14 +152,14 @@ def measure_solvers(plan: Plan, data: DataSet, inputs: Inputs, step: Step) -> li
 
 
 def sample(data: DataSet, n_items: int | None) -> Any:
-    """Some items of a set, few enough for the semidefinite programme, or all of them."""
+    """Some items of a set, few enough for the semidefinite program, or all of them."""
     plays = data.load()
     few = plays if n_items is None else plays.sample_items(n_items, seed=2020)
     return few.matrix.astype("float64")
 
 
 def solve_sdp(solver: SDPSolver, X: Any) -> dict[str, float]:
-    """The paper's programme, as published; what it takes and what it reaches."""
+    """The paper's program, as published; what it takes and what it reaches."""
     import equipoise
 
     # SCS gets the accuracy that everybody is held to; Clarabel ends where double precision does
@@ -169,29 +169,29 @@ def solve_sdp(solver: SDPSolver, X: Any) -> dict[str, float]:
 
 
 def warm_up_sdp(solver: SDPSolver, X: Any) -> None:
-    """Load the solver: the same programme on as many items as components."""
+    """Load the solver: the same program on as many items as components."""
     solve_sdp(solver, X[:, :_SDP_RANK])
 
 
 def sdp_solvers(n_items: int | None) -> tuple[SDPSolver, ...]:
-    """Who can solve a programme of this size here."""
+    """Who can solve a program of this size here."""
     small = n_items is not None and n_items <= _CLARABEL_ITEMS
     return _SDP_SOLVERS if small else ("SCS",)
 
 
 def measure_sdp(plan: Plan, data: DataSet, step: Step) -> list[Cell]:
-    """The semidefinite programme beside our fit, on samples of the items; one run of each."""
+    """The semidefinite program beside our fit, on samples of the items; one run of each."""
     cells: list[Cell] = []
     for n_items in plan.sdp_items:
         X = sample(data, n_items)
         fit = partial(fit_item_weighted, Inputs(X, X, X), _SDP_RANK)
         ours = interleave({OURS: fit}, plan.repeats)[OURS]
         best = ours.value.certificate_.objective
-        with Apart(partial(sample, data, n_items)) as apart:
+        with Isolated(partial(sample, data, n_items)) as isolated:
             for solver in sdp_solvers(n_items):
                 solve = partial(solve_sdp, solver)
                 warm_up = partial(warm_up_sdp, solver)
-                came = apart.run(
+                came = isolated.run(
                     solve, warm_up=warm_up, limit=plan.sdp_limit, memory_gb=_SDP_MEMORY_GB
                 )
                 sdp = came.value or {"sdp_s": None, "objective": None}
@@ -209,7 +209,7 @@ def measure_sdp(plan: Plan, data: DataSet, step: Step) -> list[Cell]:
 
 
 def run(plan: Plan) -> Report:
-    """Measure everything in the plan that can be had here."""
+    """Measure everything in the plan that is available here."""
     facts = machine()
     sets = datasets.available(plan.sets)
     steps = (1 + plan.paths) * len(sets) * len(plan.ranks)

@@ -1,8 +1,8 @@
-"""Claim: reading a table costs what the table library itself takes, ids factorised and all.
+"""Claim: reading a table takes little longer than polars itself, with ids factorized.
 
 `Interactions.read` of 20 million rows takes at most 1.3 times as long as polars takes to read the
-same file and to factorise its two id columns by hand, from Parquet and from CSV, although ours also
-checks every cell, keeps little of the file in memory at a time and builds the matrix.
+same file and to factorize its two id columns by hand, from Parquet and from CSV. Ours also checks
+every cell, keeps only a part of the file in memory and builds the matrix.
 
 Both run in one process, interleaved, with the same number of threads. The way by hand is the faster
 of two (a dictionary of unique ids, a join); with the matrix that SciPy makes of it, it is a third
@@ -29,8 +29,8 @@ import numpy as np
 import polars as pl
 from scipy import sparse
 
-from apart import Apart
 from harness import Report, Table, interleave, machine, progress
+from isolated import Isolated
 from plots import Plot
 
 Cell = dict[str, Any]
@@ -93,7 +93,7 @@ def read_table(path: Path) -> pl.DataFrame:
 
 
 def by_dictionary(table: pl.DataFrame, column: str) -> Coded:
-    """Factorise by a dictionary of the unique ids."""
+    """Factorize by a dictionary of the unique ids."""
     known = table[column].unique(maintain_order=True)
     codes = pl.Series(np.arange(len(known), dtype=np.int32))
     coded = table[column].replace_strict(known, codes, return_dtype=pl.Int32)
@@ -101,22 +101,22 @@ def by_dictionary(table: pl.DataFrame, column: str) -> Coded:
 
 
 def by_join(table: pl.DataFrame, column: str) -> Coded:
-    """Factorise by a join with the unique ids."""
+    """Factorize by a join with the unique ids."""
     known = table.select(pl.col(column).unique(maintain_order=True)).with_row_index("code")
     joined = table.select(column).join(known, on=column, how="left", maintain_order="left")
     return Coded(joined["code"].cast(pl.Int32).to_numpy(), len(known))
 
 
-def by_hand(factorise: Callable[[pl.DataFrame, str], Coded], path: Path) -> Any:
-    """Read and factorise: users, items, values."""
+def by_hand(factorize: Callable[[pl.DataFrame, str], Coded], path: Path) -> Any:
+    """Read and factorize: users, items, values."""
     table = read_table(path)
-    users, items = factorise(table, "userId"), factorise(table, "movieId")
+    users, items = factorize(table, "userId"), factorize(table, "movieId")
     return users, items, table["rating"].to_numpy()
 
 
-def with_matrix(factorise: Callable[[pl.DataFrame, str], Coded], path: Path) -> Any:
+def with_matrix(factorize: Callable[[pl.DataFrame, str], Coded], path: Path) -> Any:
     """The same, up to the sorted matrix that a model needs."""
-    users, items, values = by_hand(factorise, path)
+    users, items, values = by_hand(factorize, path)
     shape = (users.n_ids, items.n_ids)
     matrix = sparse.csr_array((values, (users.codes, items.codes)), shape=shape)
     matrix.sum_duplicates()
@@ -141,7 +141,7 @@ def measure(plan: Plan, path: Path, ids: str) -> list[Cell]:
         facts
         | {"way": way, "ratio": seconds / timings[source].median}
         | timings[source].as_json()
-        | ({"factorised_by": faster} if way == BY_HAND else {})
+        | ({"factorized_by": faster} if way == BY_HAND else {})
         for way, source in named.items()
     ]
 
@@ -152,7 +152,7 @@ def discard(task: Callable[[Path], Any], path: Path, _: Any) -> None:
 
 
 def nothing() -> None:
-    """Runs apart bring their own data."""
+    """Isolated runs load their own data."""
 
 
 def measure_memory(path: Path) -> dict[str, float]:
@@ -164,10 +164,10 @@ def measure_memory(path: Path) -> dict[str, float]:
     }
     few = path.with_stem("few")
     peaks = {}
-    with Apart(nothing) as apart:
+    with Isolated(nothing) as isolated:
         for way, task in tasks.items():
             warm_up = partial(discard, task, few)
-            peaks[way] = apart.run(partial(discard, task, path), warm_up=warm_up).peak_mb
+            peaks[way] = isolated.run(partial(discard, task, path), warm_up=warm_up).peak_mb
     return peaks
 
 
@@ -192,7 +192,7 @@ def run(plan: Plan) -> Report:
 
 
 def table_of(cells: list[Cell]) -> Table:
-    """What was found, for people."""
+    """The results as a table."""
     rows = [
         [
             cell["file"],

@@ -1,9 +1,9 @@
-"""Claim: recommending costs no more than with implicit, for everybody at once.
+"""Claim: recommending to all users takes no longer than with implicit.
 
 `recommend` of the top 20 for all users of an ml-20m-shaped set (138,000 users, 26,700 items, 20
 million interactions), 64 factors, has at least the throughput of implicit's `recommend` on the same
 factors with as many threads, and gives the same lists. It never holds a users × items array: its
-peak memory above the data is a small part of one.
+peak memory above the data is a small share of one.
 
 Both run in one process, interleaved; implicit gets BLAS limited to one thread, as its authors ask.
 Peak memory is measured in processes of their own. Run ``python benchmarks/bench_recommend.py
@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from apart import Apart
 from harness import Report, Table, interleave, machine, progress
+from isolated import Isolated
 from plots import Plot
 
 Cell = dict[str, Any]
@@ -88,7 +88,7 @@ def load_inputs(shape: Shape) -> Inputs:
 
 
 def ours(inputs: Inputs) -> Any:
-    """Top 20 of everybody, from what they touched."""
+    """Top 20 for all users, from what they touched."""
     return inputs.model.recommend(inputs.user_items, K)
 
 
@@ -129,9 +129,9 @@ def measure(plan: Plan, shape: Shape) -> list[Cell]:
     ids = {name: timing.value[0] for name, timing in timings.items()}
     same = float(np.mean(ids["equipoise"] == ids["implicit"]))
     del inputs
-    with Apart(partial(load_inputs, shape)) as apart:
+    with Isolated(partial(load_inputs, shape)) as isolated:
         peaks = {
-            way: apart.run(partial(discard, way), warm_up=partial(discard_few, way)).peak_mb
+            way: isolated.run(partial(discard, way), warm_up=partial(discard_few, way)).peak_mb
             for way in WAYS
         }
     return [
@@ -149,7 +149,7 @@ def measure(plan: Plan, shape: Shape) -> list[Cell]:
 
 
 def table_of(cells: list[Cell]) -> Table:
-    """What was found, for people."""
+    """The results as a table."""
     rows = [
         [
             cell["set"],

@@ -1,4 +1,4 @@
-"""Claim: time grows with the interactions and no faster, up to a hundred million on a laptop.
+"""Claim: time grows linearly with the interactions, up to a hundred million on a laptop.
 
 With the items fixed, the time of `ItemWeightedPCA.fit` grows with the number of interactions to a
 power of at most 1.1. A Netflix-shaped set (480,000 users, 18,000 items, 100 million interactions)
@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from apart import Apart
 from harness import Report, Table, machine, progress
+from isolated import Isolated
 from plots import Plot
 
 Cell = dict[str, Any]
@@ -62,7 +62,7 @@ FULL = Plan(
 
 
 def matrix(nnz: int) -> Any:
-    """So many interactions with a fixed catalogue."""
+    """So many interactions with a fixed catalog."""
     from equipoise.data.synthetic import scale
 
     return scale(nnz // _PER_USER, _N_ITEMS, nnz, seed=0).matrix
@@ -140,12 +140,12 @@ def warm_up(X: Any) -> None:
 
 def measure_memory(nnz: int, rank: int) -> float:
     """Gigabytes that a fit holds at most, the matrix included, in a process of its own."""
-    with Apart(partial(matrix, nnz)) as apart:
-        came = apart.run(partial(_fit_apart, rank), warm_up=warm_up)
+    with Isolated(partial(matrix, nnz)) as isolated:
+        came = isolated.run(partial(_fit_isolated, rank), warm_up=warm_up)
     return float(came.value + came.peak_mb * 2**20) / 1e9
 
 
-def _fit_apart(rank: int, X: Any) -> int:
+def _fit_isolated(rank: int, X: Any) -> int:
     """Fit, and return the bytes of the matrix."""
     fit(X, rank)
     return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
@@ -158,7 +158,7 @@ def exponent(cells: Sequence[Cell], against: str) -> float:
 
 
 def table_of(title: str, cells: Sequence[Cell]) -> Table:
-    """What was found, for people."""
+    """The results as a table."""
     columns = (
         "interactions",
         "users",

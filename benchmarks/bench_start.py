@@ -1,10 +1,9 @@
-"""Claim: nobody waits for what they do not use.
+"""Claim: importing equipoise loads only what is used.
 
 `import equipoise`, with `Interactions`, takes less than half a second and loads no compiled parts;
-`equipoise --help` answers as light. The estimators are scikit-learn's kin: importing them costs
-what `import sklearn.base` costs, which is shown beside them. The first `fit` of a large matrix on a
-cold cache compiles its loops, which is shown; the second `fit`, and the first one of the next
-process, do not.
+`equipoise --help` loads as little. The models are scikit-learn estimators: importing them takes as
+long as `import sklearn.base`, which is shown for comparison. The first `fit` of a large matrix with
+an empty cache compiles its loops. The second `fit`, and the first one of the next process, do not.
 
 Every number is the median of fresh processes, with numba's cache in a folder of its own: empty for
 the cold start, filled for the warm one. Run ``python benchmarks/bench_start.py --quick`` or
@@ -125,7 +124,7 @@ def _cell(what: str, seconds: list[float], heavy: list[str] | None = None) -> Ce
 
 
 def table_of(cells: list[Cell]) -> Table:
-    """What was found, for people."""
+    """The results as a table."""
     rows = [[cell["what"], f"{cell['median_s']:.3f}", ", ".join(cell["heavy"])] for cell in cells]
     note = "The fits are of 20,000 × 5,000 with a million entries, r = 32, matrix-free."
     return Table("From nothing to a result", ("what", "median s", "heavy modules"), rows, note)

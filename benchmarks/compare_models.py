@@ -1,4 +1,4 @@
-"""Claim: each tuned on validation, Item-Weighted PCA of low rank is no worse than what people pick.
+"""Claim: tuned on validation, a low-rank Item-Weighted PCA is as accurate as common models.
 
 On each of the paper's two data sets as published, and on Last.fm as 0/1, its NDCG@20 on test is at
 least that of EASE, Weighted MF and LightGCN at rank 128 or less, and at equal NDCG it shows more
@@ -6,9 +6,9 @@ of the tail than PCA.
 
 Every model is tuned by `equipoise.evaluation.tune` on the validation part over its default search
 space (`equipoise models --json`), refitted on train + validation, and scored once on test; users
-without test items count 0, as in the paper. Every fit is kept in a cache, so that a run goes on
-where it was interrupted, and models and sets can be run one by one: what was measured before stays
-in the table until it is measured again. Run ``python benchmarks/compare_models.py``, or with
+without test items count 0, as in the paper. Every fit is cached, so an
+interrupted run continues, and models and data sets can be run one by one: earlier results stay in
+the table until they are measured again. Run ``python benchmarks/compare_models.py``, or with
 ``--models ease,pca --datasets lastfm-binary`` for some of it. Needs EQUIPOISE_DATA.
 """
 
@@ -114,14 +114,14 @@ def _frontier(tuning: Tuning) -> list[Cell]:
 
 def _numbers(test: Results) -> dict[str, Cell]:
     """Every metric with its convention; those of ranking with their 95 % interval."""
-    told: dict[str, Cell] = {}
+    numbers: dict[str, Cell] = {}
     for row in test.select(group="all"):
         if row.metric in (*RANKING, *LISTS, *OF_PROJECTIONS):
-            told[row.metric] = {"value": row.value, "convention": row.convention, "n": row.n}
+            numbers[row.metric] = {"value": row.value, "convention": row.convention, "n": row.n}
             if row.metric in RANKING:
                 interval = test.interval(row)
-                told[row.metric] |= {"low": interval.low, "high": interval.high}
-    return told
+                numbers[row.metric] |= {"low": interval.low, "high": interval.high}
+    return numbers
 
 
 def run(names: Sequence[str], keys: Sequence[str], folder: Path, cache: Path) -> Report:
@@ -169,7 +169,7 @@ def report(cells: Mapping[str, Mapping[str, Cell]], facts: Mapping[str, Any]) ->
 
 
 def table(title: str, found: Mapping[str, Cell]) -> Table:
-    """One data set: a model a row."""
+    """One data set: one row per model."""
     heads = [f"{head}@{K}" for head in RANKING.values()]
     columns = (
         "model", "rank", *heads, "ARP", "APLT", "coverage", "Gini", "specialization", "fit s",

@@ -12,7 +12,7 @@ called: what is new is made orthogonal to all vectors so far. The last pass is i
 counts twice.
 
 The numbers are measured once, on a table with hardly any interactions and on a small share of the
-users, before any run that they foretell, and are not touched afterwards. Both have the items of the
+users, before any run that they predict, and are not touched afterwards. Both have the items of the
 table in question: c_x depends on how much of V a processor's cache holds.
 """
 
@@ -54,7 +54,7 @@ class Job(NamedTuple):
     def _most_blocks(self) -> int:
         return -(-self.blocks // self.workers)
 
-    def orthogonalised(self, passes: int) -> float:
+    def orthogonalized(self, passes: int) -> float:
         """Operations of the calling process over so many passes."""
         return 4.0 * self.items * self.width**2 * passes**2
 
@@ -82,7 +82,7 @@ class CostModel:
 
     def fit(self, job: Job, passes: int) -> float:
         """Seconds of a fit that takes so many passes."""
-        caller = self.per_operation * job.orthogonalised(passes)
+        caller = self.per_operation * job.orthogonalized(passes)
         return (passes + 1) * self.sweep(job) + caller
 
     def as_json(self) -> dict[str, float]:
@@ -125,7 +125,7 @@ def calibrate(small: Small, width: int, rounds: int, wait: Callable[[], None]) -
         per_byte=per_byte,
         per_product=0.0,
         crowding=1.0,
-        per_operation=small.caller_s / one.orthogonalised(small.passes),
+        per_operation=small.caller_s / one.orthogonalized(small.passes),
     )
     alone = (seconds["products"] - known.overhead(one)) / one.products
     together = (seconds["crowded"] - known.overhead(two)) / two.products

@@ -63,7 +63,7 @@ ML20M_SHAPE = DataSet(
 
 
 def available(wanted: Sequence[DataSet]) -> list[DataSet]:
-    """Those that can be had here; what is left out is said aloud."""
+    """Those that is available here; what is left out is said aloud."""
     if "EQUIPOISE_DATA" in os.environ:
         return list(wanted)
     from rich.console import Console

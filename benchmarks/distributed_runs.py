@@ -18,7 +18,7 @@ import polars as pl
 import scipy.sparse as sp
 
 from cost_model import CostModel, Job, Small, calibrate
-from neighbours import Neighbours, Patience
+from machine_load import OtherLoad, QuietWait
 
 _ROWS_A_FILE = 4_000_000
 _ROW_GROUP = 500_000
@@ -85,7 +85,7 @@ class Run(NamedTuple):
     others: float
 
 
-def apart(run: Callable[[], Any], threads: int = 1) -> Any:
+def in_process(run: Callable[[], Any], threads: int = 1) -> Any:
     """Run in a fresh process, whose memory is the run's alone, with so many threads."""
     variables = ("NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
     os.environ.update(dict.fromkeys(variables, str(threads)))  # read when libraries are loaded
@@ -111,7 +111,7 @@ def write_table(size: Size, folder: Path) -> None:
         pl.DataFrame(columns).write_parquet(path, row_group_size=_ROW_GROUP)
 
 
-class _Strangers(Neighbours):
+class _LoadBesideCluster(OtherLoad):
     """Cores kept busy by processes that are neither this one nor below it."""
 
     def __init__(self) -> None:
@@ -160,9 +160,9 @@ def _fit(way: str, threads: int, data: Any, load_s: float, rank: int, limit: flo
 
     warm_up()
     with timed_sweeps() as sweeps:
-        strangers, started = _Strangers(), time.perf_counter()
+        load, started = _LoadBesideCluster(), time.perf_counter()
         model = ItemWeightedPCA(rank, passes="few", solver="matrix_free").fit(data)
-        fit_s, others = time.perf_counter() - started, strangers.cores()
+        fit_s, others = time.perf_counter() - started, load.cores()
     certificate = model.certificate_
     return Run(
         way=way,
@@ -247,7 +247,7 @@ def calibration(small: Size, rank: int, wait_s: float) -> CostModel:
         one.run(warm_up)
         fit = _fit("", 1, products, 0.0, rank, 0.0)
         measured = Small(vectors, products, crowded, fit.sweeps, fit.caller_s)
-        return calibrate(measured, wide_block(rank), _ROUNDS, Patience(wait_s).wait)
+        return calibrate(measured, wide_block(rank), _ROUNDS, QuietWait(wait_s).wait)
 
 
 def _written(size: Size, place: Path) -> str:
@@ -258,7 +258,7 @@ def _written(size: Size, place: Path) -> str:
 
 
 def job(size: Size, rank: int, workers: int) -> Job:
-    """What the cost model is told of a run."""
+    """Return what the cost model needs of a run."""
     from equipoise.spectral.lanczos import wide_block
 
     return Job(size.nnz, size.items, wide_block(rank), workers, size.blocks)

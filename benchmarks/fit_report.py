@@ -17,14 +17,14 @@ from fit_methods import (
     SETTINGS,
 )
 from harness import Table
-from neighbours import DISTURBED
+from machine_load import DISTURBED
 
 Cell = dict[str, Any]
 
 # From this rank on, half of the time of TruncatedSVD is claimed.
 _HIGH_RANK = 128
 
-# How many times longer the semidefinite programme is claimed to take on a whole data set.
+# How many times longer the semidefinite program is claimed to take on a whole data set.
 _TIMES_FASTER = 1_000
 
 # An automatic choice this much slower than the best path is a wrong one.
@@ -32,7 +32,7 @@ TOLERATED = 1.3
 
 
 def tables(cells: dict[str, list[Cell]]) -> list[Table]:
-    """Everything that was measured, a table a question."""
+    """Everything that was measured, one table per question."""
     fits, solvers = cells["fits"], cells["solvers"]
     paths = Table('Seconds of each path, and the one solver="auto" takes', *_solvers(solvers))
     measured = [
@@ -46,7 +46,7 @@ def tables(cells: dict[str, list[Cell]]) -> list[Table]:
         ),
         _by_method("Residual, and the setting it was had with", fits, _accuracy),
         _by_method("Peak memory of a fit above the data, MB", fits, _peak),
-        Table("The paper's semidefinite programme", *_sdp(cells["sdp"])),
+        Table("The paper's semidefinite program", *_sdp(cells["sdp"])),
     ]
     return [*measured, paths] if solvers else measured
 
@@ -193,11 +193,11 @@ def _sdp(cells: Sequence[Cell]) -> tuple[list[str], list[list[str]]]:
 def _sdp_verdicts(cells: Sequence[Cell]) -> list[str]:
     done = [cell for cell in cells if not cell["failure"]]
     if not done:
-        return [f"The semidefinite programme was not solved in any of {len(cells)} attempts."]
+        return [f"The semidefinite program was not solved in any of {len(cells)} attempts."]
     equal = [cell for cell in done if abs(cell["difference"]) <= ACCURACY]
     factors = [cell["sdp_s"] / cell["ours_s"] for cell in done]
     said = [
-        f"The semidefinite programme's optimum equals ours to {ACCURACY:g} in {len(equal)} of "
+        f"The semidefinite program's optimum equals ours to {ACCURACY:g} in {len(equal)} of "
         f"{len(done)} solved cases and takes {min(factors):.0f} to {max(factors):.0f} times as "
         f"long; {len(cells) - len(done)} of {len(cells)} were not solved in the time given."
     ]

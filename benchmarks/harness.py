@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from neighbours import DISTURBED, Neighbours, Patience
+from machine_load import DISTURBED, OtherLoad, QuietWait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,8 +37,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 _PACKAGES = ("equipoise", "numpy", "scipy", "scikit-learn", "numba", "implicit", "cvxpy")
 
-# BLAS workers spin for some 100 ms after a call: they must not spin into somebody else's turn. All
-# threads sleep when the process uses less than this of a core over so many seconds.
+# BLAS workers spin for about 100 ms after a call, which would slow the next run. All threads sleep
+# when the process uses less than this share of a core over this many seconds.
 _IDLE, _GLANCE = 0.2, 0.01
 
 
@@ -64,7 +64,7 @@ def arguments(description: str | None = None) -> argparse.ArgumentParser:
 
 
 def _pin_threads(count: int) -> int:
-    """Put the thread count into the environment, before anybody reads it."""
+    """Put the thread count into the environment before a library reads it."""
     threads = str(count)
     pinned = all(os.environ.get(variable) == threads for variable in _THREAD_VARIABLES)
     if "numpy" in sys.modules and not pinned:
@@ -78,7 +78,7 @@ def _pin_threads(count: int) -> int:
 
 _given = arguments().parse_known_args([a for a in sys.argv[1:] if a not in ("-h", "--help")])[0]
 THREADS = _pin_threads(_given.threads)
-PATIENCE = Patience(_given.wait)
+QUIET_WAIT = QuietWait(_given.wait)
 
 
 class Timing(NamedTuple):
@@ -108,13 +108,13 @@ class Timing(NamedTuple):
 
 
 def timed(run: Callable[[], Any]) -> Timing:
-    """Run once, after the garbage of others is gone and their threads sleep."""
+    """Run once, after a garbage collection and when no BLAS thread spins."""
     gc.collect()
     _settle()
-    neighbours = Neighbours()
+    load = OtherLoad()
     started = time.perf_counter()
     value = run()
-    return Timing([time.perf_counter() - started], value, neighbours.cores())
+    return Timing([time.perf_counter() - started], value, load.cores())
 
 
 def _settle() -> None:
@@ -137,7 +137,7 @@ def interleave(
     """Time callables side by side: a warm-up of each, then round after round of all of them.
 
     What slows the machine down for a while slows all of them. Every round begins with another
-    one, so that none always follows the same neighbour. Rounds that other processes disturb are
+    one, so none always follows the same one. Rounds that other processes disturb are
     repeated, as many as were asked for; of all runs the least disturbed are kept. With ``--wait``
     a round begins in a quiet moment.
 
@@ -173,11 +173,11 @@ def interleave(
         first = turn % len(names)
         turns = names[first:] + names[:first]
         due = [name for name in turns if _is_due(kept[name], wanted[name])]
-        PATIENCE.wait()
-        neighbours = Neighbours()
+        QUIET_WAIT.wait()
+        load = OtherLoad()
         seconds = {name: timed(runs[name]).median for name in due}
         for name in due:
-            kept[name].append((neighbours.cores(), seconds[name]))
+            kept[name].append((load.cores(), seconds[name]))
     return {
         name: _least_disturbed(kept[name], max(1, wanted[name]), warm[name].value) for name in names
     }
@@ -246,7 +246,7 @@ class Table:
     note: str = ""
 
     def markdown(self) -> str:
-        """The table as GitHub-flavoured Markdown."""
+        """The table as GitHub-flavored Markdown."""
         lines = [self.columns, ["---"] * len(self.columns), *self.rows]
         body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
         return f"### {self.title}\n\n{body}\n" + (f"\n{self.note}\n" if self.note else "")
@@ -299,7 +299,7 @@ class Report:
             console.print(f"• {verdict}", markup=False, highlight=False)
 
     def write(self, folder: Path) -> None:
-        """Write ``<name>.json``, ``<name>.md`` and pictures, each whole or not at all."""
+        """Write ``<name>.json``, ``<name>.md`` and pictures, each replaced only when complete."""
         from equipoise.files import write_whole
 
         folder.mkdir(parents=True, exist_ok=True)

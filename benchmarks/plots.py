@@ -12,7 +12,7 @@ Point = tuple[str | float, float]
 
 @dataclass(frozen=True)
 class Plot:
-    """Lines of points, one colour a method; logarithmic, because what counts are ratios.
+    """Lines of points, one color per method; logarithmic, because what counts are ratios.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Plot:
     def of(
         cls, title: str, cells: Iterable[Mapping[str, Any]], *, by: str, x: str, y: str, unit: str
     ) -> Plot:
-        """Draw field `y` of the cells over field `x`, a colour for every value of field `by`."""
+        """Draw field `y` of the cells over field `x`, one color per value of field `by`."""
         series: dict[str, list[Point]] = {}
         for cell in cells:
             if cell[y] is not None:

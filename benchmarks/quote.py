@@ -1,6 +1,6 @@
-"""Writes the README's table of speed from the results of the full benchmarks, and nothing else.
+"""Write the README's table of speed from the results of the full benchmarks.
 
-Run ``python benchmarks/quote.py`` after them; a test holds the README to it.
+Run ``python benchmarks/quote.py`` after them. A test compares the README with its output.
 """
 
 from __future__ import annotations
@@ -23,47 +23,44 @@ Row = tuple[str, str, str]
 
 
 def results(name: str) -> dict[str, Any]:
-    """What a full run of a benchmark left."""
+    """Return the results of a full run of a benchmark."""
     found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
     return found
 
 
 def fits() -> Iterator[Row]:
-    """Fits beside TruncatedSVD and ALS, a line a set."""
+    """Yield one row per data set: our fit compared with TruncatedSVD and ALS."""
     cells: dict[str, dict[str, Any]] = {}
     for cell in results("bench_fit")["cells"]["fits"]:
         if cell["rank"] == RANK:
             cells.setdefault(cell["set"], {})[cell["method"]] = cell
     for name, field in cells.items():
-        told = [
+        compared = [
             f"{peer} {field[method]['median_s']:.2f} s (ours ÷ it: {field[method]['ratio']:.2f})"
-            for method, peer in (
-                ("arpack", "TruncatedSVD(arpack)"),
-                ("implicit ALS", "implicit ALS"),
-            )
+            for method, peer in PEERS.items()
             if method in field
         ]
         yield (
             f"fit {name}, r = {RANK}",
             f"{field['ItemWeightedPCA']['median_s']:.2f} s",
-            "; ".join(told),
+            "; ".join(compared),
         )
 
 
-def programme() -> Iterator[Row]:
-    """The paper's semidefinite programme on a whole data set."""
+def semidefinite_program() -> Iterator[Row]:
+    """Yield the paper's semidefinite program on a whole data set."""
     for cell in results("bench_fit")["cells"]["sdp"]:
         if cell["whole"] and not cell["failure"]:
             yield (
                 f"fit all {cell['items']:,} artists of {cell['set']}, r = {cell['rank']}",
                 f"{cell['ours_s']:.2f} s",
-                f"the paper's programme ({cell['solver']}) {cell['sdp_s']:,.0f} s, "
+                f"the paper's program ({cell['solver']}) {cell['sdp_s']:,.0f} s, "
                 f"{cell['sdp_s'] / cell['ours_s']:,.0f} times as long, the same optimum",
             )
 
 
 def largest() -> Iterator[Row]:
-    """A hundred million interactions."""
+    """Yield the fit of a hundred million interactions."""
     cells = results("bench_scaling")["cells"]
     cell = cells["by_nnz"][-1]
     yield (
@@ -74,31 +71,31 @@ def largest() -> Iterator[Row]:
 
 
 def lists() -> Iterator[Row]:
-    """Recommending to everybody of the largest set."""
+    """Yield the time of recommending to all users of the largest set."""
     ours, theirs = results("bench_recommend")["cells"]["sets"][-2:]
     yield (
-        f"top 20 of everybody ({ours['set']})",
+        f"top 20 for all users ({ours['set']})",
         f"{ours['users_per_s']:,.0f} users/s",
         f"implicit {theirs['users_per_s']:,.0f} users/s",
     )
 
 
 def block() -> str:
-    """The table, with the machine it was measured on."""
-    rows = [*fits(), *programme(), *largest(), *lists()]
+    """Return the table, with the machine on which it was measured."""
+    rows = [*fits(), *semidefinite_program(), *largest(), *lists()]
     machine = results("bench_fit")["machine"]
-    lines = ["| what | Item-Weighted PCA here | beside |", "| --- | --- | --- |"]
+    lines = ["| task | Item-Weighted PCA | compared with |", "| --- | --- | --- |"]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     head = (
-        f"On {machine['cores']} cores ({machine['cpu']}) that others used too, {machine['date']}, "
-        "residuals of 1e-6, peers in the same\n"
-        "run; [every cell, lost ones too](docs/benchmarks.md):"
+        f"Measured on {machine['cores']} cores ({machine['cpu']}) shared with other work, "
+        f"{machine['date']}, with residuals of 1e-6\n"
+        "and all libraries in the same run; [every result, with the losses](docs/benchmarks.md):"
     )
     return "\n".join([head, "", *lines, ""])
 
 
 def main() -> None:
-    """Put the table between its marks."""
+    """Write the table between its markers."""
     before, rest = README.read_text().split(BEGIN)
     after = rest.split(END)[1]
     README.write_text(f"{before}{BEGIN}{block()}{END}{after}")

@@ -106,7 +106,7 @@ def measure(split: Split, model: LightGCN) -> dict[str, float]:
     return {metric: found.value(metric) for metric in METRICS}
 
 
-def as_strangers(model: LightGCN) -> LightGCN:
+def without_users(model: LightGCN) -> LightGCN:
     """The same model with every user forgotten: all rows are folded in."""
     forgetful = copy.copy(model)
     forgetful.row_hashes_ = 0 * model.row_hashes_
@@ -123,7 +123,7 @@ def cell(split: Split, rank: int, folder: Path, deadline: float) -> dict[str, An
         "best_epoch": model.best_epoch_,
         "inner_ndcg": float(model.validation_curve_[model.best_epoch_ - 1]),
         "test": measure(split, model),
-        "test_folded_in": measure(split, as_strangers(model)),
+        "test_folded_in": measure(split, without_users(model)),
     }
 
 
@@ -136,7 +136,7 @@ def finished(path: Path) -> dict[int, dict[str, Any]]:
 
 
 def table(cells: dict[int, dict[str, Any]]) -> Table:
-    """One line a rank."""
+    """One row per rank."""
     return Table(
         "LightGCN on the paper's MovieLens matrix, test part",
         ["rank", *METRICS, "ndcg@20, folded in", "epochs", "seconds"],

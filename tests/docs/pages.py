@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
-#: every page that a reader meets; the changelog tells of the past, whose code need not run today
+#: every page except the changelog, which describes past versions
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 
 _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.M | re.S)
@@ -17,9 +17,9 @@ _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.M | re.S)
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: its language, its text, its line, and whether it follows another at once.
+    """One fenced block: language, text, line, and whether it directly follows another block.
 
-    A `text` block that follows code at once shows what that code prints.
+    A `text` block directly below code shows what that code prints.
     """
 
     language: str

@@ -1,9 +1,9 @@
 """Every block of code in the documentation runs, in reading order, and prints what it shows.
 
-A page is run from top to bottom in a folder of its own. ```python blocks share one namespace;
+A page is run from top to bottom in its own folder. ```python blocks share one namespace;
 ```console blocks go through the command line; a ```text block right below either shows output
-and must be what was printed (… stands for anything). What cannot run here (a cluster, a download)
-is ```py or ```sh, below a comment that says why.
+and must be what was printed (… stands for anything). ```toml blocks must be valid. What cannot run
+here (a cluster, a download) is ```py or ```sh, below a comment that gives the reason.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import pytest
 
 from equipoise.cli import console
 from equipoise.cli.app import run
+from tests.docs.fixtures import write_fixtures
 from tests.docs.pages import PAGES, ROOT, Block, blocks, name
-from tests.docs.pantry import lay_out
 
 RUN = ("python", "console")
 NOT_RUN = ("py", "sh")
-LANGUAGES = {*RUN, *NOT_RUN, "text", ""}
+LANGUAGES = {*RUN, *NOT_RUN, "toml", "text", ""}
 WITH_CODE = [page for page in PAGES if any(block.language in RUN for block in blocks(page))]
 REASON = re.compile(r"<!-- not run: \S[^\n]* -->\s*\Z")
 
 
 @pytest.fixture(autouse=True)
-def _as_a_reader_starts(tmp_path, monkeypatch):
+def _clean_start(tmp_path, monkeypatch):
     """Each page begins in an empty folder, on a wide terminal, with nothing silenced."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
@@ -38,7 +38,7 @@ def _as_a_reader_starts(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=name)
 def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(page, tmp_path, capsys):
-    lay_out(tmp_path, page.read_text(encoding="utf-8"))
+    write_fixtures(tmp_path, page.read_text(encoding="utf-8"))
     namespace = {"__name__": "page"}
     printed = ""
     for block in blocks(page):
@@ -46,6 +46,8 @@ def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(page, tmp_path, 
             _run_python(page, block, namespace)
         elif block.language == "console":
             _run_commands(page, block, capsys)
+        elif block.language == "toml":
+            tomllib.loads(block.code)
         elif block.follows and block.language == "text":
             where = f"{name(page)}:{block.line}"
             assert _shows(block.code, printed), f"{where}: what is printed is\n{printed}"
@@ -99,12 +101,12 @@ def _is_a_script(arguments: list[str]) -> None:
     assert (ROOT / arguments[0]).is_file(), f"no script {arguments[0]}"
 
 
-#: programs whose commands are not run but held against what they speak of
+#: programs whose commands are not run: only their arguments are checked
 CHECKED_ONLY = {"make": _is_a_target, "pip": _names_extras, "python": _is_a_script}
 
 
 def _shows(shown: str, printed: str) -> bool:
-    """Tell whether the lines shown were printed one after the other, spaces aside."""
+    """Return whether the lines shown were printed in this order, ignoring spaces."""
     pattern = r"\s+".join(
         ".*?".join(map(re.escape, word.split("…"))) if word != "…" else ".*?"
         for word in shown.split()
@@ -113,7 +115,7 @@ def _shows(shown: str, printed: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_blocks_are_run_or_say_why_not(page):
+def test_a_block_that_is_not_run_gives_a_reason(page):
     for block in blocks(page):
         where = f"{name(page)}:{block.line}"
         assert block.language in LANGUAGES, f"{where}: ```{block.language} is neither run nor text"

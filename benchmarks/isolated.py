@@ -1,4 +1,4 @@
-"""Runs in processes of their own: a peak of memory that is the run's alone, and a time limit."""
+"""Run tasks in separate processes, with their own peak memory and a time limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 class Outcome(NamedTuple):
-    """What a run apart came to.
+    """Result of an isolated run.
 
     Attributes
     ----------
@@ -46,13 +46,12 @@ class _Order(NamedTuple):
     memory_gb: float | None
 
 
-class Apart:
+class Isolated:
     """A process that holds the data and forks a child for each run.
 
-    The process is spawned, so that no thread of the caller's is lost in a fork, and it computes
-    nothing itself. A child first warms up on something small, which loads and compiles code.
-    Then the memory that is free goes back to the system, the mark of the highest so far is taken
-    down, and how far the run lifts it again is the run's own.
+    The process is spawned, because a fork would lose the threads of the caller, and it computes
+    nothing itself. A child first warms up on a small task, which loads and compiles code. Then free
+    memory is returned to the system and the peak is reset, so the peak above it is that of the run.
 
     Parameters
     ----------
@@ -98,7 +97,7 @@ class Apart:
         limit : float, optional
             Seconds after which the child is ended.
         memory_gb : float, optional
-            Address space that the child may have, so that the machine survives it.
+            Limit of the child's address space, which protects the machine.
         """
         self._line.send(_Order(task, warm_up, limit, memory_gb))
         outcome: Outcome = self._line.recv()
@@ -106,13 +105,13 @@ class Apart:
 
 
 def _serve(line: Connection, load: Callable[[], Any]) -> None:
-    # children leave by os._exit: locks that they make must not wait for a clean-up to be unlinked
+    # children end by os._exit, so their locks must not depend on a clean-up
     multiprocessing.set_start_method("fork", force=True)
     data = load()
     while True:
         try:
             order: _Order = line.recv()
-        except EOFError:  # the owner hung up
+        except EOFError:  # the owner closed the pipe
             return
         line.send(_fork(data, order))
 
@@ -123,7 +122,7 @@ def _fork(data: Any, order: _Order) -> Outcome:
     if child == 0:
         reader.close()
         writer.send(_measure(data, order))
-        os._exit(0)  # the parent's clean-up is not ours to do
+        os._exit(0)  # skip the clean-up of the parent
     writer.close()
     try:
         if not reader.poll(order.limit):
@@ -156,7 +155,7 @@ def _measure(data: Any, order: _Order) -> Outcome:
 
 
 def _forget_peak() -> None:
-    """Let the peak be what is held now, where the system can: without it, a warm-up hides runs."""
+    """Reset the peak to the current memory, where supported: otherwise a warm-up hides the run."""
     gc.collect()
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):  # another libc, a locked-down /proc

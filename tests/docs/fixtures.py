@@ -1,4 +1,4 @@
-"""The files that pages speak of: a reader has their own, the tests have these."""
+"""Example files for the pages: readers use their own files, the tests use these."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ FILES: dict[str, Callable[[Path], None]] = {
 }
 
 
-def lay_out(folder: Path, text: str) -> None:
-    """Put the files that a page names into a folder."""
+def write_fixtures(folder: Path, text: str) -> None:
+    """Write the files that a page names into a folder."""
     for filename, make in FILES.items():
         if filename in text:
             make(folder / filename)
