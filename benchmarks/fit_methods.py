@@ -12,7 +12,7 @@ from threadpoolctl import ThreadpoolController
 
 from datasets import DataSet, synthetic
 from equipoise.spectral.solve import Solver
-from harness import PATIENCE, THREADS, interleave, timed
+from harness import QUIET_WAIT, THREADS, interleave, timed
 
 # The accuracy that everybody is held to: the residual that ItemWeightedPCA promises by default.
 ACCURACY = 1e-6
@@ -153,7 +153,7 @@ def candidates(inputs: Inputs, rank: int) -> list[Candidate]:
     Settings are searched for only where TruncatedSVD's own take seconds: a search runs it a dozen
     times.
     """
-    PATIENCE.wait()
+    QUIET_WAIT.wait()
     field = [
         _candidate(OURS, fit_item_weighted, rank),
         _candidate(PCA, fit_pca, rank),
@@ -169,7 +169,7 @@ def candidates(inputs: Inputs, rank: int) -> list[Candidate]:
 def _tuned(inputs: Inputs, rank: int) -> list[Candidate]:
     ours = min(timed(lambda: fit_item_weighted(inputs, rank)).median for _ in range(3))
     arpack = {"algorithm": "arpack"} | _loosest_tolerance(inputs, rank)
-    more_iterations = _iterations(inputs, rank, patience=TIMES_OURS * ours)
+    more_iterations = _iterations(inputs, rank, limit=TIMES_OURS * ours)
     return [
         _candidate(ARPACK_TUNED, fit_truncated_svd, rank, **arpack),
         _candidate(RANDOMIZED, fit_truncated_svd, rank, n_iter=_DEFAULT_ITERATIONS),
@@ -209,20 +209,20 @@ def _faster_blas(inputs: Inputs, rank: int, **options: Any) -> dict[str, int]:
     return {"blas_threads": int(min(timings, key=lambda count: timings[count].median))}
 
 
-def _iterations(inputs: Inputs, rank: int, patience: float) -> dict[str, Any]:
-    """The smallest n_iter that is accurate, to about an eighth; or the first beyond patience."""
+def _iterations(inputs: Inputs, rank: int, limit: float) -> dict[str, Any]:
+    """The smallest n_iter that is accurate, to about an eighth; or the first beyond the limit."""
     blas = _faster_blas(inputs, rank, n_iter=_DEFAULT_ITERATIONS)
 
     def attempt(n_iter: int) -> tuple[bool, float]:
         fit = partial(fit_truncated_svd, inputs, rank, n_iter=n_iter, **blas)
         run = timed(fit)
         # once more, so that a busy moment is not mistaken for a slow method
-        seconds = run.median if run.median < patience else min(run.median, timed(fit).median)
+        seconds = run.median if run.median < limit else min(run.median, timed(fit).median)
         return _is_accurate(inputs, run.value), seconds
 
     low, high = 0, _DEFAULT_ITERATIONS
     accurate, seconds = attempt(high)
-    while not accurate and seconds <= patience:
+    while not accurate and seconds <= limit:
         low, high = high, 2 * high
         accurate, seconds = attempt(high)
     while accurate and high - low > max(1, high // 8):

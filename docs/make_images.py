@@ -23,14 +23,14 @@ IMAGES = Path(__file__).parent / "images"
 DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
 MARGIN = 24
-# panels that go on for longer than a reader of the documentation needs
-TALLEST = {"memorised": 1040, "items": 900, "users": 900, "compared": 1040, "audit-lastfm": 2060}
+# heights at which long panels are cut
+TALLEST = {"memorized": 1040, "items": 900, "users": 900, "compared": 1040, "audit-lastfm": 2060}
 PANELS = {
     "opening": ".opening",
     "controls": "#bar",
-    "portrait": "#portrait",
-    "waiting": "#waiting",
-    "memorised": "#memorised",
+    "data": "#data",
+    "half-error": "#half-error",
+    "memorized": "#memorized",
     "collaboration": "#collaboration",
     "holdout": "#holdout",
     "frontier": "#frontier",
@@ -73,7 +73,7 @@ def draw_embedded(browser: Any, folder: Path) -> None:
 
 
 def draw_compared(browser: Any, folder: Path) -> None:
-    """Draw the audit of implicit's ALS, as a user would save and name it."""
+    """Draw the audit of implicit's ALS from its saved file."""
     import scipy.sparse as sp
     from implicit.als import AlternatingLeastSquares
 
@@ -83,7 +83,7 @@ def draw_compared(browser: Any, folder: Path) -> None:
     als.save(folder / "als.npz")
     findings = audit(plays, factors=[folder / "als.npz"], source="plays.parquet")
     page = opened(browser, folder, findings, viewport=DESKTOP, color_scheme="light")
-    draw(page, "#memorised", IMAGES / "report/compared.png")
+    draw(page, "#memorized", IMAGES / "report/compared.png")
 
 
 def draw_lastfm(browser: Any, folder: Path) -> None:
@@ -95,7 +95,7 @@ def draw_lastfm(browser: Any, folder: Path) -> None:
 
 
 def draw(page: Any, selector: str, path: Path) -> None:
-    """Draw one element with a margin at its sides, cut where it goes on for too long."""
+    """Draw one element with a margin at its sides, cut at its largest height."""
     box = page.locator(selector).bounding_box()
     clip = {
         "x": box["x"] - MARGIN,
@@ -108,10 +108,10 @@ def draw(page: Any, selector: str, path: Path) -> None:
 
 
 def shrink(path: Path) -> None:
-    """Keep the few colours that a chart has: a third of the bytes."""
+    """Reduce the picture to 200 colors: a third of the bytes."""
     from PIL import Image
 
-    # by coverage: the median cut would merge the colours of thin lines
+    # by coverage: the median cut would merge the colors of thin lines
     picture = Image.open(path).convert("RGB")
     few = picture.quantize(200, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     few.save(path, optimize=True)
@@ -124,7 +124,7 @@ def opened(browser: Any, folder: Path, findings: Findings, **look: Any) -> Any:
     page = browser.new_context(reduced_motion="reduce", **look).new_page()
     page.goto(path.as_uri())
     page.wait_for_selector("body[data-drawing=false]", timeout=60_000)
-    # what sticks to the window would lie across a picture that is taller than the window
+    # sticky elements would cover parts of a picture that is taller than the window
     page.evaluate(
         """() => {
             const stuck = document.querySelectorAll("#bar, .prose");
