@@ -216,6 +216,24 @@ def check_explanations(model: Recommender) -> None:
         _require(bool(np.isclose(total, why.score)), "contributions and rest must be the score")
 
 
+def check_views(model: Recommender) -> None:
+    """`factors`, `item_item` and `low_rank` give the scores, where they are not None."""
+    data = example_data()
+    X = data.matrix
+    scores = model.fit(X).score_items(X)
+    vectors, matrix, low_rank = model.factors(), model.item_item(), model.low_rank()
+    if vectors is not None:
+        found = vectors.users(X) @ vectors.items.T
+        _require(_close(found, scores), "factors: users(rows) @ items.T must be the scores")
+    if matrix is not None:
+        found = sp.csr_array(matrix.prepare(X) @ matrix.coefficients).toarray()
+        _require(_close(found, scores), "item_item: prepare(rows) @ B must be the scores")
+    if low_rank is not None:
+        weighted = low_rank.coordinates(X) * low_rank.component_weights
+        found = weighted @ low_rank.components
+        _require(_close(found, scores), "low_rank must give the scores")
+
+
 def check_saving(model: Recommender) -> None:
     """A saved model loads with the same lists; equal models give equal files."""
     data = example_data()
@@ -252,6 +270,7 @@ CHECKS: tuple[Callable[[Recommender], None], ...] = (
     check_bad_data,
     check_similar_items,
     check_explanations,
+    check_views,
     check_saving,
 )
 

@@ -1,4 +1,4 @@
-"""A model of another package, installed by pip, takes part in everything by its entry point."""
+"""A model and a metric of another package, installed by pip, work everywhere by name."""
 
 from __future__ import annotations
 
@@ -59,18 +59,39 @@ def test_fit_saves_it_and_recommend_loads_it(python, plays, tmp_path):
     assert {one["rank"] for one in lists} == {"1", "2", "3"}
 
 
-def test_evaluate_measures_it(python, plays):
-    options = ("--models", "pca,plain-neighbors", "--ranks", "4", "--metrics", "ndcg@5", "--json")
-    text = python("-m", "equipoise", "evaluate", str(plays), *options).stdout
-    assert "Plain neighbors" in text
+def test_metrics_lists_its_metric(python):
+    listed = json.loads(python("-m", "equipoise", "metrics", "--json").stdout)
+    (facts,) = [one for one in listed if one["name"] == "first_hit"]
+    assert facts["title"] == "First hit"
 
 
-def test_tune_searches_its_own_grid(python, plays):
+def test_evaluate_measures_its_model_with_its_metric(python, plays):
+    options = (
+        "--models",
+        "pca,plain-neighbors",
+        "--ranks",
+        "4",
+        "--metrics",
+        "first_hit,hit_rate@1",
+    )
+    table = python("-m", "equipoise", "evaluate", str(plays), *options).stdout
+    assert "Plain neighbors" in table
+    rows = json.loads(python("-m", "equipoise", "evaluate", str(plays), *options, "--json").stdout)
+    values = {
+        (row["model"], row["metric"]): row["value"] for row in rows["rows"] if row["group"] == "all"
+    }
+    for model in ("PCA", "Plain neighbors"):  # the first item is a hit if the list of one has a hit
+        assert values[model, "first_hit"] == values[model, "hit_rate"] > 0
+
+
+def test_tune_searches_its_own_grid_for_its_own_metric(python, plays):
     code = (
         "import sys, equipoise as eq\n"
-        "data = eq.Interactions.read(sys.argv[1])\n"
-        "found = eq.tune(eq.holdout(data, validation=0.2), 'plain-neighbors')\n"
-        "print(sorted({trial.settings['power'] for trial in found.trials}))"
+        "split = eq.holdout(eq.Interactions.read(sys.argv[1]), validation=0.2)\n"
+        "found = eq.tune(split, 'plain-neighbors', maximize='first_hit')\n"
+        "scores = {trial.settings['power']: trial.scores['first_hit'] for trial in found.trials}\n"
+        "assert found.choice.scores['first_hit'] == max(scores.values())\n"
+        "print(sorted(scores))"
     )
     assert python("-c", code, str(plays)).stdout.strip() == "[0.0, 0.5, 1.0]"
 

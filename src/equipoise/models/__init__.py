@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from equipoise.models.base import Explanation as Explanation
     from equipoise.models.base import Recommender as Recommender
     from equipoise.models.item_vectors import Factors as Factors
+    from equipoise.models.item_vectors import ItemItem as ItemItem
     from equipoise.models.item_weighted_pca import ItemWeightedPCA as ItemWeightedPCA
     from equipoise.models.pca import NormalizedPCA as NormalizedPCA
     from equipoise.models.pca import VanillaPCA as VanillaPCA
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _ELSEWHERE = {
     "Explanation": "equipoise.models.base",
     "Factors": "equipoise.models.item_vectors",
+    "ItemItem": "equipoise.models.item_vectors",
     "Ranking": "equipoise.models.ranking",
     "Recommender": "equipoise.models.base",
 }

@@ -33,7 +33,7 @@ from equipoise.exceptions import (
     UnknownIdError,
 )
 from equipoise.memory import require
-from equipoise.models.item_vectors import Factors
+from equipoise.models.item_vectors import Factors, ItemItem
 from equipoise.models.low_rank import LowRank
 from equipoise.models.persistence import (
     SavedModel,
@@ -94,7 +94,7 @@ class Recommender(BaseEstimator, ABC):
 
     - `_similarities` (default: no item is similar to another);
     - `_contributions` (default: `explain` reports the whole score as `rest`);
-    - `factors`, if scores are inner products of vectors;
+    - `factors` or `item_item`, if scores are inner products of vectors, or X B;
     - ``_arrays`` and ``_scalars``, which declare the learned attributes that `save` writes. One
       letter per axis declares an array (m items, r components; equal letters, equal lengths), and
       after a colon the NumPy kinds of its type (default: f). A number is declared by its type;
@@ -161,6 +161,10 @@ class Recommender(BaseEstimator, ABC):
 
     def factors(self) -> Factors | None:
         """Return vectors whose inner products are the scores; None if there are none."""
+        return None
+
+    def item_item(self) -> ItemItem | None:
+        """Return the item × item matrix that gives the scores; None if there is none."""
         return None
 
     # -------------------------------------------------------------- what evaluation needs to know

@@ -36,6 +36,21 @@ class Factors(NamedTuple):
     users: Callable[[csr_array], NDArray[Any]]
 
 
+class ItemItem(NamedTuple):
+    """An item × item matrix B with the scores ``prepare(rows) @ B``.
+
+    Attributes
+    ----------
+    coefficients : ndarray or csr_array of shape (n_items, n_items)
+        B[i, j] is what an entry 1 at item i adds to the score of item j.
+    prepare : callable
+        From rows of data, a CSR matrix, to the rows that are multiplied.
+    """
+
+    coefficients: Any
+    prepare: Callable[[csr_array], csr_array]
+
+
 def item_norms(data: Interactions) -> Floats:
     """Return ‖X_·j‖₂ of every item; refuse values whose squares overflow or underflow."""
     norms = data.popularity("norm")

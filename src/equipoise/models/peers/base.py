@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from equipoise.models.base import Recommender
-from equipoise.models.item_vectors import Factors, cosines_to
+from equipoise.models.item_vectors import Factors, ItemItem, cosines_to
 from equipoise.models.value_transforms import TransformsValues
 
 
@@ -54,6 +54,11 @@ class ItemItemModel(TransformsValues, Recommender):
     _arrays: ClassVar[dict[str, str]] = {**Recommender._arrays, "coefficients_": "mm"}
 
     coefficients_: NDArray[Any] | sp.csr_array
+
+    def item_item(self) -> ItemItem:
+        """Return the coefficients, and the transform of the values."""
+        check_is_fitted(self)
+        return ItemItem(self.coefficients_, self.preprocess)
 
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
         return _dense(self.preprocess(user_items) @ self.coefficients_)

@@ -1,5 +1,6 @@
-"""A model of another package: everything that equipoise needs to know is in this file."""
+"""A model and a metric of another package."""
 
+from plain_neighbors.metric import first_hit
 from plain_neighbors.model import PlainNeighbors
 
-__all__ = ["PlainNeighbors"]
+__all__ = ["PlainNeighbors", "first_hit"]

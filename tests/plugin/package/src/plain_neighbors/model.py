@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from equipoise.models import Recommender
+from equipoise.models import ItemItem, Recommender
 
 
 class PlainNeighbors(Recommender):
@@ -31,6 +31,9 @@ class PlainNeighbors(Recommender):
 
     def _scores(self, user_items):
         return user_items @ self.shared_users_
+
+    def item_item(self):
+        return ItemItem(self.shared_users_, lambda rows: rows)
 
     def _similarities(self, item):
         return np.where(self.shared_users_[item] > 0, self.shared_users_[item], -np.inf)
