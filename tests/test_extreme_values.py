@@ -51,8 +51,8 @@ def test_results_do_not_depend_on_the_unit(kind, factor):
     lists = one.recommend(X, k=4).ids, other.recommend(X * factor, k=4).ids
     np.testing.assert_array_equal(*lists)
     np.testing.assert_array_equal(one.similar_items(2).ids, other.similar_items(2).ids)
-    told, scaled = one.explain(X[5], 3, k=None), other.explain(X[5] * factor, 3, k=None)
-    np.testing.assert_array_equal(told.ids, scaled.ids)
+    plain, scaled = one.explain(X[5], 3, k=None), other.explain(X[5] * factor, 3, k=None)
+    np.testing.assert_array_equal(plain.ids, scaled.ids)
     assert scaled.contributions.sum() == pytest.approx(scaled.score, rel=1e-9)
 
 
@@ -120,11 +120,11 @@ def test_the_page_shows_popularities_that_float32_cannot_hold():
 
 def payload_of(page: str, name: str):
     """What the page holds under that name, as its scripts read it."""
-    told, packed = (
+    summary, packed = (
         re.search(rf'<script[^>]*id="{part}"[^>]*>(.*?)</script>', page, re.DOTALL)[1]
         for part in ("summary", "blocks")
     )
-    start, kind, count = json.loads(told)["blocks"][name]
+    start, kind, count = json.loads(summary)["blocks"][name]
     assert kind == "json"
     return json.loads(gzip.decompress(base64.b64decode(packed))[start : start + count])
 

@@ -179,8 +179,8 @@ def test_blocks_that_no_user_fell_into_do_no_harm(client, tmp_path):
     assert_same_model(ItemWeightedPCA(1, tol=1e-9).fit(spread), ItemWeightedPCA(1).fit(local))
 
 
-@pytest.mark.parametrize("sweeps", ["few", "many"])
-def test_the_passes_of_the_certificate_and_the_progress_are_those_made(spread, monkeypatch, sweeps):
+@pytest.mark.parametrize("passes", ["few", "many"])
+def test_the_passes_of_the_certificate_and_the_progress_are_those_made(spread, monkeypatch, passes):
     made, seen = [], Recorded()
     total = spread.rows.total
 
@@ -190,13 +190,13 @@ def test_the_passes_of_the_certificate_and_the_progress_are_those_made(spread, m
         return total(function, *shared, **options)
 
     monkeypatch.setattr(spread.rows, "total", counted)
-    model = ItemWeightedPCA(6, passes=sweeps).fit(spread, progress=seen)
-    told = [int(note.split()[0]) for note in seen.notes()]
+    model = ItemWeightedPCA(6, passes=passes).fit(spread, progress=seen)
+    noted = [int(note.split()[0]) for note in seen.notes()]
     assert model.certificate_.passes == len(made)
-    assert told == sorted(told)
-    assert told[-1] == len(made) - 1  # the last pass computes the certificate itself
-    if sweeps == "few":
-        assert told == list(range(told[0], len(made)))  # every pass is told
+    assert noted == sorted(noted)
+    assert noted[-1] == len(made) - 1  # the last pass computes the certificate itself
+    if passes == "few":
+        assert noted == list(range(noted[0], len(made)))  # every pass is noted
 
 
 @pytest.mark.data

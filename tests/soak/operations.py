@@ -175,10 +175,12 @@ def explain(cycle: Cycle) -> float:
     row = int(cycle.rng.choice(np.flatnonzero(np.diff(cycle.data.matrix.indptr))))
     column = int(cycle.rng.integers(cycle.data.n_items))
     one = cycle.data.select_users([cycle.data.user_ids[row]])
-    told = cycle.model.explain(one, cycle.data.item_ids[column], k=None)
+    explained = cycle.model.explain(one, cycle.data.item_ids[column], k=None)
     everything = _scores(cycle)[row]
-    off = max(abs(told.contributions.sum() + told.rest - told.score), abs(told.rest))
-    return float(max(off, abs(told.score - everything[column])) / np.abs(everything).max())
+    off = max(
+        abs(explained.contributions.sum() + explained.rest - explained.score), abs(explained.rest)
+    )
+    return float(max(off, abs(explained.score - everything[column])) / np.abs(everything).max())
 
 
 def save_and_load(cycle: Cycle) -> float:

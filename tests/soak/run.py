@@ -173,8 +173,8 @@ def main() -> int:
     def say(record: Record) -> None:
         if record.cycles % 50 == 0:
             now = record.samples[-1]
-            told = f"{now.minutes:5.1f} min  {record.cycles:6} cycles  {now.megabytes:.0f} MB"
-            print(told, flush=True)
+            line = f"{now.minutes:5.1f} min  {record.cycles:6} cycles  {now.megabytes:.0f} MB"
+            print(line, flush=True)
             keep(summary(record))
 
     record = soak(lambda _: time.monotonic() < end, seed=options.seed, say=say)

@@ -144,8 +144,8 @@ def test_zero_budget_takes_the_best_of_all_solutions_of_pca():
         (np.random.default_rng(3).integers(0, 5, (8, 5)).astype(float), 5),
     ],
 )
-def test_data_that_pca_rebuilds_whole_leave_no_budget_to_spend(X, r, budget, solver):
-    """E_r = 0: every feasible projection rebuilds X too, so that the objective is tr(DC)."""
+def test_data_that_pca_reconstructs_leave_no_budget(X, r, budget, solver):
+    """E_r = 0: every feasible projection reconstructs X, and the objective is tr(DC)."""
     matrix = sp.csr_array(X)
     w = 1 / np.linalg.norm(X, axis=0)
     found = fit(matrix, w, r, budget, solver)
