@@ -72,11 +72,11 @@ def test_audits_of_extreme_values_are_complete(name):
     data = Interactions.from_sparse(sp.csr_array(FITTED[name]))
     found = audit(data, rank=4)
     record = json.loads(to_json(found), parse_constant=pytest.fail)  # no NaN, no Infinity
-    assert record["portrait"]["n_items"] == data.n_items
+    assert record["data"]["n_items"] == data.n_items
     assert "NaN" not in render(found).split("<script", 1)[0]
     assert to_markdown(found)
     for variant in found.variants:
-        held = np.asarray(variant.error["all"])
+        held = np.asarray(variant.means["item_error"]["all"])
         assert np.all(held[np.isfinite(held)] >= -1e-9)
 
 

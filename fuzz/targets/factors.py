@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 import scipy.sparse as sp
 
-from equipoise.audit.factor_files import read_matrix
-from equipoise.audit.factors import read_subjects
+from equipoise.audit.audited_model import Projection
+from equipoise.audit.factors import read_matrix, read_models
 from fuzz.choices import Choices
 from fuzz.mutation import mutated
 from fuzz.target import Mismatch, Target
@@ -136,15 +136,14 @@ def packed_factors(random: Random) -> bytes:
 
 
 def call(content: bytes, folder: Path) -> None:
-    """Read the file as a subject of an audit; what it is measured by must be sound."""
+    """Read the file as a model to audit; its components must be orthonormal."""
     ending = _ENDINGS[content[0] % len(_ENDINGS) if content else 0]
     path = folder / f"factors{ending}"
     path.write_bytes(content[1:])
     with np.errstate(all="ignore"):
-        (subject,) = read_subjects([path], _PLAYS)
-    prefixes = getattr(subject, "prefixes", None)
-    if prefixes is not None:
-        P = prefixes.components @ prefixes.components.T
+        (model,) = read_models([path], _PLAYS)
+    if isinstance(model, Projection):
+        P = model.model.components @ model.model.components.T
         if ending != ".eqp" and not np.allclose(P, np.eye(len(P)), atol=1e-2):
             raise Mismatch("the directions of the factors are not orthonormal")
     if ending == ".npy":

@@ -10,8 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from equipoise import audit as audit
     from equipoise import metrics as metrics
+    from equipoise.audit import audit as audit  # the module can be called, too
     from equipoise.data.catalog import load_dataset as load_dataset
     from equipoise.data.interactions import Interactions as Interactions
     from equipoise.data.split import holdout as holdout

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from equipoise import array_files
-from equipoise.audit.factors import read_subjects
+from equipoise.audit.factors import read_models
 from equipoise.data import Interactions
 from equipoise.exceptions import InvalidDataError
 
@@ -50,7 +50,7 @@ def test_a_header_that_claims_more_than_follows_is_refused_without_allocating(
     monkeypatch.setattr(array_files.npy, "read_array", no_array)
     for name in ("y.npy", "y.npz"):
         with pytest.raises(InvalidDataError, match=r"header claims .* but 40 follow"):
-            read_subjects([tmp_path / name], PLAYS)
+            read_models([tmp_path / name], PLAYS)
 
 
 @pytest.mark.medium
@@ -60,14 +60,14 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     assert path.stat().st_size < 1_000_000
     monkeypatch.setattr(array_files.npy, "read_array", no_array)
     with pytest.raises(InvalidDataError, match=r"would unpack to 320,\d+,\d+ bytes"):
-        read_subjects([path], PLAYS)
+        read_models([path], PLAYS)
 
 
 @pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_packing_that_cannot_be_bounded_is_refused(tmp_path, packing):
     path = archive(tmp_path / "y.npz", {"item_factors": npy(np.eye(M))}, packing)
     with pytest.raises(InvalidDataError, match="method NumPy does not use"):
-        read_subjects([path], PLAYS)
+        read_models([path], PLAYS)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_indices_that_lead_out_of_the_matrix_are_refused(tmp_path, columns, star
     members = {name: npy(values) for name, values in (parts | {"shape": np.array([M, M])}).items()}
     path = archive(tmp_path / "y.npz", members)
     with pytest.raises(InvalidDataError, match="its indices lead outside of its"):
-        read_subjects([path], PLAYS)
+        read_models([path], PLAYS)
 
 
 @pytest.mark.parametrize(
@@ -102,19 +102,19 @@ def test_indices_that_lead_out_of_the_matrix_are_refused(tmp_path, columns, star
 def test_headers_that_say_nothing_sound_are_refused(tmp_path, content):
     (tmp_path / "y.npy").write_bytes(content)
     with pytest.raises(InvalidDataError, match="cannot be read as a matrix"):
-        read_subjects([tmp_path / "y.npy"], PLAYS)
+        read_models([tmp_path / "y.npy"], PLAYS)
 
 
 def test_sparse_matrices_as_scipy_saves_them_are_still_read(tmp_path):
     values = np.diag(np.arange(1.0, M + 1))
     for kind in (sp.csr_array, sp.csc_array, sp.bsr_array):
         sp.save_npz(tmp_path / "y.npz", kind(values))
-        (subject,) = read_subjects([tmp_path / "y.npz"], PLAYS)
+        (subject,) = read_models([tmp_path / "y.npz"], PLAYS)
         assert subject.kind == "scores"
 
 
 def test_lists_of_words_are_refused(tmp_path):
     table = pl.DataFrame({"vector": [["a"], ["b"], ["c"], ["d"], ["e"]]})
     table.write_parquet(tmp_path / "y.parquet")
-    with pytest.raises(InvalidDataError, match="the lists in column 'vector' must hold numbers"):
-        read_subjects([tmp_path / "y.parquet"], PLAYS)
+    with pytest.raises(InvalidDataError, match="the lists in column 'vector' must contain numbers"):
+        read_models([tmp_path / "y.parquet"], PLAYS)

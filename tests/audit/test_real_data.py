@@ -12,7 +12,7 @@ from equipoise.audit import audit
 pytestmark = pytest.mark.data
 
 # Exact values of the published protocol at r = 30: specialization, item AUC of all and of
-# low-popularity items, item precision@20 of all and of low-popularity items.
+# niche items, item precision@20 of all and of niche items.
 EXPECTED = {
     "pca": (0.1933, 0.8209, 0.8353, 0.1115, 0.0589),
     "normalized": (0.0630, 0.8992, 0.9114, 0.2144, 0.1446),
@@ -58,16 +58,16 @@ def variant(found, key):
 
 
 def test_the_report_has_the_published_numbers_of_both_mechanisms(found):
-    assert [group.n_items for group in found.portrait.groups] == [7, 893, 629]
+    assert [group.n_items for group in found.data.groups] == [7, 893, 629]
     for key, expected in EXPECTED.items():
         got = variant(found, key)
-        at = got.ranks.index(30)
+        at = got.sizes.index(30)
         measured = (
-            got.specialization[at],
-            got.auc["all"][at],
-            got.auc["niche"][at],
-            got.precision["all"][at],
-            got.precision["niche"][at],
+            got.means["specialization"]["all"][at],
+            got.means["item_auc"]["all"][at],
+            got.means["item_auc"]["niche"][at],
+            got.means["item_precision"]["all"][at],
+            got.means["item_precision"]["niche"][at],
         )
         assert measured == pytest.approx(expected, abs=6e-5), key
 
@@ -75,32 +75,32 @@ def test_the_report_has_the_published_numbers_of_both_mechanisms(found):
 def test_the_report_has_the_exact_accuracy_of_the_published_protocol(found):
     for key, expected in ACCURACY.items():
         got = variant(found, key)
-        at = got.ranks.index(32)
+        at = got.sizes.index(32)
         share = (USERS - WITHOUT_TEST) / USERS
-        measured = (got.accuracy["recall"][at] * share, got.accuracy["ndcg"][at] * share)
+        measured = (got.means["recall"]["all"][at] * share, got.means["ndcg"]["all"][at] * share)
         assert measured == pytest.approx(expected, abs=6e-5), key
 
 
-def test_the_verdict_tells_both_mechanisms(found):
+def test_the_verdict_describes_both_mechanisms(found):
     text = " ".join(found.verdict.sentences)
     assert "PCA fails niche items" in text
-    assert "It memorises popular items: 96% of one is copied from itself" in text
+    assert "It memorizes popular items: 96% of one is reconstructed from the item itself" in text
     assert "lowers specialization from 0.193 to 0.146 (-24%)" in text
     pca = variant(found, "pca")
-    assert pca.halving["niche"] > 50 * pca.halving["popular"]
+    assert pca.components_to_half["niche"] > 50 * pca.components_to_half["popular"]
     assert len(pca.owned) > 10 > len(variant(found, "item-weighted:-1").owned)
 
 
-def test_als_and_ease_are_audited_beside_ours(found):
+def test_als_and_ease_are_audited_next_to_ours(found):
     als, ease = found.variants[-2:]
     assert (als.label, als.kind) == ("als.npz", "factors")
-    assert als.ranks[-1] == 32
-    assert (ease.label, ease.kind, ease.ranks) == ("ease.npy", "scores", (1529,))
-    assert np.all(ease.diagonal["all"] == 0)
+    assert als.sizes[-1] == 32
+    assert (ease.label, ease.kind, ease.sizes) == ("ease.npy", "scores", (1529,))
+    assert np.all(ease.means["self_reconstruction"]["all"] == 0)
     for each in (als, ease):
-        assert 0.1 < each.accuracy["recall"][-1] < 0.5
-        assert 0.6 < each.auc["all"][-1] < 1
-    assert {"factors:0", "factors:1"} <= set(found.users[0].recommended)
+        assert 0.1 < each.means["recall"]["all"][-1] < 0.5
+        assert 0.6 < each.means["item_auc"]["all"][-1] < 1
+    assert {"given:0", "given:1"} <= set(found.users[0].recommended)
     text = " ".join(found.verdict.sentences)
     assert "als.npz at rank 30: specialization" in text
     assert "ease.npy: specialization 0.000" in text

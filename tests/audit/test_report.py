@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from equipoise.audit.findings import Findings, Variant
-from equipoise.audit.report import assets, render
-from equipoise.audit.report.encoding import Quantised, quantise
+from equipoise.audit.report import page as assets
+from equipoise.audit.report import render
+from equipoise.audit.report.encoding import Quantized, quantize
 from equipoise.audit.report.payload import LADDER, payload
 from tests.browser import fakes
 
@@ -58,13 +59,13 @@ class Outline(HTMLParser):
         return [value for t, n, value in self.attributes if (t, n) == (tag, name)]
 
 
-def restored(quantised: Quantised) -> np.ndarray:
+def restored(quantized: Quantized) -> np.ndarray:
     """The inverse by its definition, with whole numbers of unlimited size."""
-    size = np.iinfo(quantised.codes.dtype).max + 1
-    codes = np.cumsum(quantised.codes.astype(np.int64), axis=0) % size
-    share = (codes / quantised.levels) ** quantised.power
-    values = quantised.low + (quantised.high - quantised.low) * share
-    return np.where(codes > quantised.levels, np.nan, values)
+    size = np.iinfo(quantized.codes.dtype).max + 1
+    codes = np.cumsum(quantized.codes.astype(np.int64), axis=0) % size
+    share = (codes / quantized.levels) ** quantized.power
+    values = quantized.low + (quantized.high - quantized.low) * share
+    return np.where(codes > quantized.levels, np.nan, values)
 
 
 def unpacked(outline: Outline) -> tuple[dict, Callable[[str], np.ndarray | list]]:
@@ -82,7 +83,7 @@ def unpacked(outline: Outline) -> tuple[dict, Callable[[str], np.ndarray | list]
 
 @pytest.fixture(scope="module")
 def tame() -> Outline:
-    words = re.sub(r"[^ \n]+", "word", HOSTILE_WORDS)  # as many words, all harmless
+    words = re.sub(r"[^ \n]+", "word.", HOSTILE_WORDS)  # as many words, all harmless
     return Outline(render(fakes.findings(n_items=len(fakes.HOSTILE), files=["als"], words=words)))
 
 
@@ -167,7 +168,7 @@ def test_a_page_with_half_a_surrogate_pair_can_be_written():
     assert render(fakes.findings(words="\ud800")).encode("utf-8")
 
 
-def test_missing_names_are_told_as_nothing():
+def test_missing_names_are_empty():
     _, block = unpacked(Outline(render(fakes.findings(names=[None, float("nan"), 7]))))
     assert block("names")[:4] == ["", "", "7", "Name 3"]
 
@@ -178,16 +179,16 @@ def test_numbers_of_items_come_back_from_the_data():
     for place, variant in enumerate(findings.variants):
         told = summary["variants"][place]
         for measure, exact in [
-            ("diagonal", variant.diagonal_by_item),
-            ("error", variant.error_by_item),
+            ("self_reconstruction", variant.self_reconstruction_by_item),
+            ("item_error", variant.error_by_item),
         ]:
             codes = np.asarray(block(f"{place}.{measure}")).reshape(exact.shape)
-            values = restored(Quantised(codes, *told["scales"][measure]))
+            values = restored(Quantized(codes, *told["scales"][measure]))
             np.testing.assert_allclose(values, exact, atol=2e-4)
-        neighbours = np.asarray(block(f"{place}.neighbours")).reshape(len(exact[0]), -1)
-        np.testing.assert_array_equal(neighbours, variant.neighbours[:, :10])
-        halving = np.asarray(block(f"{place}.halving"))
-        np.testing.assert_array_equal(halving[:-2], variant.halving_by_item[:-2])
+        neighbors = np.asarray(block(f"{place}.neighbors")).reshape(len(exact[0]), -1)
+        np.testing.assert_array_equal(neighbors, variant.neighbors[:, :10])
+        halving = np.asarray(block(f"{place}.to_half"))
+        np.testing.assert_array_equal(halving[:-2], variant.components_to_half_by_item[:-2])
         assert halving[-2:].tolist() == [65535, 65534]
     np.testing.assert_allclose(block("popularity"), findings.items.popularity, rtol=1e-6)
 
@@ -201,35 +202,37 @@ def test_numbers_of_items_come_back_from_the_data():
     st.sampled_from([30, 250, 10_000]),
 )
 def test_rounding_moves_no_value_by_more_than_half_a_step(values, levels):
-    quantised = quantise(values, levels)
-    step = (quantised.high - quantised.low) / levels
-    np.testing.assert_allclose(restored(quantised), values, atol=step / 2 + 1e-12)
+    quantized = quantize(values, levels)
+    step = (quantized.high - quantized.low) / levels
+    np.testing.assert_allclose(restored(quantized), values, atol=step / 2 + 1e-12)
 
 
-def test_who_takes_the_components_is_the_running_sum_of_the_diagonal():
+def test_the_share_of_components_is_the_running_sum_of_self_reconstruction():
     findings = fakes.findings(n_items=60)
     summary, _ = unpacked(Outline(render(findings)))
-    diagonal = findings.variants[0].diagonal_by_item[2]
+    diagonal = findings.variants[0].self_reconstruction_by_item[2]
     curve = np.array(summary["variants"][0]["shares"][2])
     expected = np.interp(curve[:, 0] * 60, np.arange(61), np.append(0, diagonal.cumsum()))
     np.testing.assert_allclose(curve[:, 1], expected / diagonal.sum(), atol=1e-5)
 
 
-def test_a_sample_tells_who_takes_the_components_by_group():
+def test_a_sample_has_the_share_of_components_by_group():
     whole = fakes.findings(n_items=60)
-    portrait = dataclasses.replace(whole.portrait, n_items=600)
-    summary, _ = unpacked(Outline(render(dataclasses.replace(whole, portrait=portrait))))
+    data = dataclasses.replace(whole.data, n_items=600)
+    summary, _ = unpacked(Outline(render(dataclasses.replace(whole, data=data))))
     curve = np.array(summary["variants"][0]["shares"][2])
-    diagonal = whole.variants[0].diagonal_by_item[2]
+    diagonal = whole.variants[0].self_reconstruction_by_item[2]
     np.testing.assert_allclose(curve[:, 0], [0, 1 / 6, 1 / 3, 1], atol=1e-5)
     expected = [0, diagonal[:10].sum(), diagonal[:20].sum(), diagonal.sum()]
     np.testing.assert_allclose(curve[:, 1], np.divide(expected, diagonal.sum()), atol=1e-5)
 
 
-def test_a_model_without_a_diagonal_takes_no_components():
+def test_a_model_without_self_reconstruction_has_no_share_of_components():
     findings = fakes.findings()
     first = findings.variants[0]
-    empty = dataclasses.replace(first, diagonal_by_item=np.zeros_like(first.diagonal_by_item))
+    empty = dataclasses.replace(
+        first, self_reconstruction_by_item=np.zeros_like(first.self_reconstruction_by_item)
+    )
     summary, _ = unpacked(
         Outline(render(dataclasses.replace(findings, variants=(empty, *findings.variants[1:]))))
     )
@@ -238,14 +241,14 @@ def test_a_model_without_a_diagonal_takes_no_components():
 
 def noisy(variant: Variant, rng: np.random.Generator) -> Variant:
     """Nothing that zips: the worst that can come."""
-    shape = variant.diagonal_by_item.shape
+    shape = variant.self_reconstruction_by_item.shape
     return dataclasses.replace(
         variant,
-        diagonal_by_item=rng.random(shape),
+        self_reconstruction_by_item=rng.random(shape),
         error_by_item=rng.random(shape),
         auc_by_item=rng.random(shape[1]),
-        halving_by_item=rng.integers(1, 1024, shape[1]).astype(float),
-        neighbours=rng.integers(0, shape[1], (shape[1], 10)).astype(np.int32),
+        components_to_half_by_item=rng.integers(1, 1024, shape[1]).astype(float),
+        neighbors=rng.integers(0, shape[1], (shape[1], 10)).astype(np.int32),
     )
 
 
@@ -262,7 +265,7 @@ def large() -> Findings:
 def test_twenty_thousand_items_stay_below_eight_megabytes():
     page = render(large())
     assert 4_000_000 < len(page.encode("utf-8")) < 8_000_000
-    assert LADDER[-1].in_words() in Outline(page).text
+    assert LADDER[-1].description() in Outline(page).text
 
 
 def test_the_finest_payload_that_fits_is_taken():

@@ -8,19 +8,19 @@ import numpy as np
 
 from equipoise.audit.findings import (
     Advice,
+    DataSummary,
     Findings,
     Group,
     Headline,
     Items,
-    Kind,
     OwnedComponent,
-    Portrait,
     Recommendation,
     Settings,
     UserView,
     Variant,
     Verdict,
 )
+from equipoise.metrics import Result, Results
 
 GROUPS = ("popular", "medium", "niche")
 METRICS = ("recall", "ndcg", "precision", "mrr", "arp", "aplt", "coverage", "gini")
@@ -63,12 +63,12 @@ def findings(
     """
     popularity = 10.0 / (1.0 + np.arange(n_items)) ** 0.8
     group = np.minimum(np.arange(n_items) * 6 // n_items, 2).astype(np.int8)
-    kinds: list[tuple[str, str, Kind, float | None]] = [
+    kinds: list[tuple[str, str, str, float | None]] = [
         ("pca", "PCA", "pca", None),
         ("normalized", "Normalized PCA", "normalized", None),
     ]
     kinds += [(f"item-weighted:{g:g}", "Item-Weighted PCA", "item-weighted", g) for g in gammas]
-    kinds += [(f"factors:{i}", name, "factors", None) for i, name in enumerate(files)]
+    kinds += [(f"given:{i}", name, "factors", None) for i, name in enumerate(files)]
     kinds += [(f"scores:{i}", name, "scores", None) for i, name in enumerate(scores)]
     measured_at = {"factors": ranks[:3], "scores": (n_items,)}  # few factors; a full matrix
     variants = tuple(
@@ -78,7 +78,7 @@ def findings(
     sizes = np.bincount(group, minlength=3)
     shares = [popularity[group == g].sum() / popularity.sum() for g in range(3)]
     return Findings(
-        portrait=Portrait(
+        data=DataSummary(
             source=words,
             n_users=100,
             n_items=n_items,
@@ -89,7 +89,15 @@ def findings(
             popularity_curve=np.stack([np.linspace(0, 1, 11), np.linspace(0, 1, 11) ** 0.4], 1),
             groups=tuple(map(Group, GROUPS, sizes.tolist(), shares)),
         ),
-        settings=Settings(ranks[-2], words, -1.0, 5, "interactions", 0, (words, "Second note.")),
+        settings=Settings(
+            {"n_components": ranks[-2], "gamma": -1.0},
+            "n_components",
+            words,
+            5,
+            "interactions",
+            0,
+            (words, "Second note."),
+        ),
         variants=variants,
         items=Items(
             ids=_repeated(ids, n_items, "item-{}"),
@@ -103,7 +111,9 @@ def findings(
         verdict=Verdict(
             headlines=(Headline("7×", words), Headline("42%", words), Headline("+3%", words)),
             sentences=(words, "A second sentence."),
-            advice=Advice(-1.5, 8, f"fit({words!r})", f"equipoise fit {words}", words),
+            advice=Advice(
+                "item-weighted", {"n_components": 8, "gamma": -1.5}, words, {"query": words}, words
+            ),
         ),
         version="0.0.0",
     )
@@ -119,7 +129,7 @@ def _variant(
     place: int,
     key: str,
     label: str,
-    kind: Kind,
+    kind: str,
     gamma: float | None,
     *,
     ranks: tuple[int, ...],
@@ -128,39 +138,48 @@ def _variant(
     """Curves that rise with the rank, later for niche items, each model in its own way."""
     n_items, steps = len(group), np.arange(1, len(ranks) + 1)[:, np.newaxis]
     waits = np.linspace(0.0, len(ranks), n_items)[np.newaxis] / (1.0 + 0.2 * place)
-    diagonal = 1.0 / (1.0 + np.exp(1.5 * (waits + 2.0 + 0.3 * place - steps)))
-    error = 1.0 - diagonal**0.8 + 0.01 * place
-    halving = np.round(2.0 ** (waits[0] + 0.2 * place))
-    halving[-2:] = [np.inf, np.nan]
-    auc = 0.5 + 0.4 * diagonal[len(ranks) // 2]
+    own = 1.0 / (1.0 + np.exp(1.5 * (waits + 2.0 + 0.3 * place - steps)))
+    error = 1.0 - own**0.8 + 0.01 * place
+    to_half = np.round(2.0 ** (waits[0] + 0.2 * place))
+    to_half[-2:] = [np.inf, np.nan]
+    auc = 0.5 + 0.4 * own[len(ranks) // 2]
     auc[n_items // 2] = np.nan
-    accuracy = {
-        metric: (0.1 + 0.05 * i) * np.sqrt(steps[:, 0]) / (1 + 0.1 * place)
-        for i, metric in enumerate(METRICS)
+    means = {
+        "specialization": {"all": own.max(axis=1)},
+        "self_reconstruction": _means(own, group),
+        "item_error": _means(error, group),
+        "item_auc": _means(0.5 + 0.4 * own, group),
+        "item_precision": _means(0.5 * own, group),
     }
-    accuracy["arp"] = accuracy["arp"] * 100
-    neighbours = (np.arange(n_items)[:, np.newaxis] + np.arange(1, 9) * (place + 1)) % n_items
-    neighbours[0, -1] = -1
+    for i, metric in enumerate(METRICS):
+        values = (0.1 + 0.05 * i) * np.sqrt(steps[:, 0]) / (1 + 0.1 * place)
+        means[metric] = {"all": values * 100 if metric == "arp" else values}
+    settings = {} if gamma is None else {"gamma": gamma}
+    rows = [
+        Result(metric, float(value), "standard", group=name, model=label, settings=settings)
+        for metric, by_group in means.items()
+        for name, values in by_group.items()
+        for value in values
+    ]
+    neighbors = (np.arange(n_items)[:, np.newaxis] + np.arange(1, 9) * (place + 1)) % n_items
+    neighbors[0, -1] = -1
     owned = () if place else (OwnedComponent(0, 0, 0.9), OwnedComponent(3, 1, 0.55))
     return Variant(
         key=key,
         label=label,
         kind=kind,
-        gamma=gamma,
-        ranks=ranks,
-        specialization=diagonal.max(axis=1),
-        diagonal=_means(diagonal, group),
-        error=_means(error, group),
-        auc=_means(0.5 + 0.4 * diagonal, group),
-        precision=_means(0.5 * diagonal, group),
-        halving={name: float(halving[:-2].mean()) for name in (*GROUPS, "all")},
-        accuracy=accuracy,
+        settings=settings,
+        sizes=ranks,
+        results=Results(tuple(rows)),
+        components_to_half={name: float(to_half[:-2].mean()) for name in (*GROUPS, "all")},
+        not_halved=dict.fromkeys((*GROUPS, "all"), 0),
+        depth=max(ranks),
         owned=owned,
-        diagonal_by_item=diagonal,
+        self_reconstruction_by_item=own,
         error_by_item=error,
         auc_by_item=auc,
-        halving_by_item=halving,
-        neighbours=neighbours.astype(np.int32),
+        components_to_half_by_item=to_half,
+        neighbors=neighbors.astype(np.int32),
     )
 
 
@@ -170,7 +189,7 @@ def _means(values: np.ndarray, group: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _user(name: str, place: int, variants: Sequence[Variant]) -> UserView:
-    shown = [v for v in variants if v.gamma in (None, -1.0)]
+    shown = [v for v in variants if v.settings.get("gamma", -1.0) == -1.0]
     lists = {
         v.key: tuple(
             Recommendation(10 + place + i * (at + 1), 1.0 - i / 10, (place, place + 1))

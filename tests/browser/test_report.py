@@ -13,7 +13,7 @@ from tests.browser import fakes
 pytestmark = pytest.mark.browser
 
 FIGURES = {
-    "shares": 1, "error": 3, "halving": 1, "diagonal": 1, "diagonal-groups": 3,
+    "shares": 1, "error": 3, "half-error": 1, "self": 1, "self-groups": 3,
     "collaboration": 2, "holdout": 8, "frontier": 1,
 }  # fmt: skip
 MODELS = ["PCA", "Normalized PCA", "Item-Weighted PCA", "als.npz", "ease.npz"]
@@ -93,10 +93,10 @@ def test_the_charts_show_the_numbers_that_were_found(report, findings):
     )
     by_key = {key: (x, y) for key, x, y in traces}
     x, y = by_key["item-weighted:-1"]
-    assert x == list(weighted.ranks)
-    np.testing.assert_allclose(y, weighted.error["niche"], atol=1e-5)
+    assert x == list(weighted.sizes)
+    np.testing.assert_allclose(y, weighted.means["item_error"]["niche"], atol=1e-5)
     gist = report.page.text_content("#chart-error-gist")
-    assert f"Item-Weighted PCA (γ\u00a0−1) {weighted.error['niche'][1]:.2f}" in gist
+    assert f"Item-Weighted PCA (γ\u00a0−1) {weighted.means['item_error']['niche'][1]:.2f}" in gist
 
 
 def test_a_model_hidden_in_the_legend_is_hidden_everywhere(report):
@@ -107,7 +107,7 @@ def test_a_model_hidden_in_the_legend_is_hidden_everywhere(report):
         "figure .plot", "plots => plots.flatMap((p) => p.data.map((t) => t.meta))"
     )
     assert "normalized" not in shown
-    assert {"pca", "item-weighted:-1", "factors:0", "scores:0"} <= set(shown)
+    assert {"pca", "item-weighted:-1", "given:0", "scores:0"} <= set(shown)
     for place in ("#item-table thead", "#user-view", "#owned", "#chart-holdout-gist"):
         said = page.inner_text(place)
         assert "Normalized" not in said
@@ -145,15 +145,15 @@ def drag(report, chart: str, start: tuple[float, float], end: tuple[float, float
     report.settle()
 
 
-@pytest.mark.parametrize("chart", ["halving", "diagonal"])
+@pytest.mark.parametrize("chart", ["half-error", "self"])
 def test_the_table_follows_a_box_drawn_over_items(report, findings, chart):
     drag(report, f"chart-{chart}-0", (0.3, 0.2), (0.7, 0.99))
     box = report.page.evaluate(f"document.getElementById('chart-{chart}-0').layout.shapes.at(-1)")
-    shown = [v for v in findings.variants if v.gamma in (None, -1.0)]
-    at_rank = [v.ranks.index(max(r for r in (v.ranks[0], *v.ranks) if r <= max(8, v.ranks[0])))
+    shown = list(findings.compared)
+    at_rank = [v.sizes.index(max(r for r in (v.sizes[0], *v.sizes) if r <= max(8, v.sizes[0])))
                for v in shown]  # fmt: skip
     values = [
-        v.halving_by_item if chart == "halving" else v.diagonal_by_item[at]
+        v.components_to_half_by_item if chart == "half-error" else v.self_reconstruction_by_item[at]
         for v, at in zip(shown, at_rank, strict=True)
     ]
     popularity = findings.items.popularity
@@ -208,7 +208,7 @@ def test_columns_sort_both_ways_and_say_so(report):
 
 def test_what_is_not_known_comes_last_whichever_way_one_sorts(report):
     page = report.page
-    page.select_option("#measure", "halving")
+    page.select_option("#measure", "half")
     for way in ("descending", "ascending"):
         page.click("[data-sort=pca]")
         assert page.get_attribute("th:has([data-sort=pca])", "aria-sort") == way
@@ -234,16 +234,16 @@ def test_a_click_opens_the_card_and_escape_returns(report, findings):
     page.click("#item-table tbody tr:nth-child(6) td:nth-child(2)")
     assert page.inner_text("#card-title") == "Name 5"
     for variant, column in zip(
-        [v for v in findings.variants if v.gamma in (None, -1.0)],
+        list(findings.compared),
         page.query_selector_all("#card .columns > div"),
         strict=True,
     ):
         near = [b.inner_text() for b in column.query_selector_all("button")]
-        assert near == [f"Name {j}" for j in variant.neighbours[5] if j >= 0]
+        assert near == [f"Name {j}" for j in variant.neighbors[5] if j >= 0]
     curves = page.eval_on_selector_all(
         "#card .plot", "plots => plots.map((p) => p.data.map((t) => t.meta))"
     )
-    assert curves == [["pca", "normalized", "item-weighted:-1", "factors:0", "scores:0"]] * 2
+    assert curves == [["pca", "normalized", "item-weighted:-1", "given:0", "scores:0"]] * 2
     page.keyboard.press("Escape")
     assert not page.evaluate("document.getElementById('card').open")
     assert page.evaluate("document.activeElement.dataset.item") == "5"
@@ -263,7 +263,7 @@ def test_the_card_opens_by_keyboard_and_arrows_walk_over_rows(report):
     assert page.evaluate("document.activeElement.dataset.item") == "1"
 
 
-def test_the_card_leads_to_neighbours_and_back(report):
+def test_the_card_leads_to_neighbors_and_back(report):
     page = report.page
     page.click("[data-item='3']")
     page.click("#card .columns button >> nth=0")
@@ -275,7 +275,7 @@ def test_the_card_leads_to_neighbours_and_back(report):
 
 def test_a_dot_of_the_scatter_opens_its_item(report):
     page = report.page
-    dot = page.locator("#chart-diagonal-0 .trace").first.locator(".point").first
+    dot = page.locator("#chart-self-0 .trace").first.locator(".point").first
     dot.scroll_into_view_if_needed()
     box = dot.bounding_box()
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
@@ -456,15 +456,15 @@ def test_right_to_left_marks_stay_inside_their_name(hostile):
 @pytest.mark.parametrize("item", [0, 3, 9])
 def test_hovering_shows_the_letters_of_a_hostile_name(hostile, item):
     page = hostile.page
-    dot = page.locator("#chart-diagonal-0 .trace").first.locator(".point").nth(item)
+    dot = page.locator("#chart-self-0 .trace").first.locator(".point").nth(item)
     dot.scroll_into_view_if_needed()
     box = dot.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=3)
-    label = page.locator("#chart-diagonal-0 .hoverlayer text.nums")
+    label = page.locator("#chart-self-0 .hoverlayer text.nums")
     expected = fakes.HOSTILE[item][:47]
     label.filter(has_text=expected[:20]).wait_for()
     assert label.text_content().startswith(expected)
-    assert page.locator("#chart-diagonal-0 .hoverlayer a").count() == 0
+    assert page.locator("#chart-self-0 .hoverlayer a").count() == 0
 
 
 def test_hostile_words_run_nothing_wherever_they_appear(hostile):

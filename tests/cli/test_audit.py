@@ -12,7 +12,8 @@ import pytest
 
 from equipoise import Interactions, ItemWeightedPCA, load
 from equipoise.audit import audit, to_json, to_markdown
-from equipoise.audit.phrases import components
+from equipoise.audit.advice import command as command_of
+from equipoise.audit.formatting import components
 from equipoise.audit.report import render
 from equipoise.cli import console
 from equipoise.cli.app import run
@@ -60,7 +61,7 @@ def test_the_page_and_the_table_say_what_was_found(command, found, tmp_path, mon
         assert f"{line.title} {' '.join(line.values)}" in said
     for sentence in found.verdict.sentences:
         assert sentence in said
-    assert found.verdict.advice.command in said
+    assert command_of(found.verdict.advice) in said
     assert "als.npy" in said
     assert shown.splitlines()[-1] == f"Report: {tmp_path / 'r.html'}"
 
@@ -113,11 +114,12 @@ def test_many_models_in_a_narrow_terminal_keep_their_names(world, factors, tmp_p
 
 
 def test_a_bound_is_marked_as_one_in_the_table(found):
-    group = found.portrait.groups[-1].name
-    first = replace(found.variants[0], not_halved={group: 1}, halving={**found.variants[0].halving})
+    group = found.data.groups[-1].name
+    pca = found.variants[0]
+    first = replace(pca, not_halved={**pca.not_halved, group: 1})
     bounded = replace(found, variants=(first, *found.variants[1:]))
-    shown = {line.title: line.values for line in lines(bounded)}["niche: components for half"]
-    assert shown[0] == f"≥ {components(first.halving[group])}"
+    shown = {line.title: line.values for line in lines(bounded)}["niche: components to half error"]
+    assert shown[0] == f"≥ {components(first.components_to_half[group])}"
 
 
 def test_an_item_with_a_blank_name_is_called_by_its_id(plays):
@@ -137,9 +139,9 @@ def test_without_data_the_built_in_ones_are_audited(tmp_path, monkeypatch, capsy
     assert run(["audit", *options]) == 0
     said = capsys.readouterr()
     told = json.loads(said.out)
-    assert told["portrait"]["source"] == "built-in example data"
-    assert told["settings"]["rank_chosen_by"] != "given"
-    assert told["settings"]["gamma"] == -0.5
+    assert told["data"]["source"] == "built-in example data"
+    assert told["settings"]["size_chosen_by"] != "given"
+    assert told["settings"]["audited"]["gamma"] == -0.5
     assert "Drew 80 invented listeners of 60 invented artists" in said.err
 
 

@@ -18,7 +18,7 @@ import polars as pl
 import equipoise
 from equipoise import Interactions, ItemWeightedPCA, NormalizedPCA, VanillaPCA
 from equipoise.audit import audit, to_json, to_markdown
-from equipoise.audit.plan import study
+from equipoise.audit.plan import prepare
 from equipoise.audit.report import render
 from equipoise.data.readers import Options, open_files
 from equipoise.data.synthetic import listening, scale
@@ -199,13 +199,13 @@ def save_and_load(cycle: Cycle) -> float:
 
 
 def audit_all(cycle: Cycle) -> float:
-    """An audit with its page; diagonals and errors by item, against dense projections."""
+    """An audit with its page; self-reconstruction and errors by item, against dense projections."""
     found = audit(cycle.data, rank=4, normalize=False, seed=cycle.number)
     page, text, record = render(found), to_markdown(found), to_json(found)
     if not (page.startswith("<!doctype html>") and text and record):
         return np.inf
-    fitted = study(
-        cycle.data, groups="interactions", seed=cycle.number, normalize=False, n_ranks=1
+    fitted = prepare(
+        cycle.data, groups="interactions", seed=cycle.number, normalize=False, n_sizes=1
     ).fitted.matrix.toarray()
     norms = np.linalg.norm(fitted, axis=0)
     weights = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
@@ -251,14 +251,14 @@ def _variant_error(found: Any, key: str, X: Any, weights: Any) -> float:
     (variant,) = (each for each in found.variants if each.key == key)
     columns, norms = found.items.columns, (X**2).sum(axis=0)
     worst = 0.0
-    for place, rank in enumerate(variant.ranks[:3]):
+    for place, rank in enumerate(variant.sizes[:3]):
         U = exact.vectors[:, :rank]
         gap = float(exact.values[rank - 1] - exact.values[rank]) / float(exact.values[0])
         diagonal = np.square(U).sum(axis=1)[columns]
         left = np.square(X - (X @ U) @ U.T).sum(axis=0)[columns]
         touched = norms[columns] > 0
         error = left[touched] / norms[columns][touched]
-        off = np.abs(diagonal - variant.diagonal_by_item[place]).max()
+        off = np.abs(diagonal - variant.self_reconstruction_by_item[place]).max()
         off = max(off, np.abs(error - variant.error_by_item[place][touched]).max())
         worst = max(worst, float(off) * gap)
     return worst

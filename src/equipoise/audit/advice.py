@@ -1,56 +1,162 @@
-"""The setting to use, why, and the calls that apply it."""
+"""The recommended setting: chosen on validation, rendered as a Python call and as a command."""
 
 from __future__ import annotations
 
 import shlex
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-import numpy as np
+from equipoise.audit.findings import Advice, Settings
+from equipoise.audit.formatting import plain, symbol
+from equipoise.evaluation.goal import Goal
+from equipoise.evaluation.task import Task
+from equipoise.evaluation.tuning import Trial, search
+from equipoise.exceptions import SolverWarning
+from equipoise.models import Recommender
+from equipoise.models.registry import find_model
+from equipoise.progress import Progress
 
-from equipoise.audit.choice import Choice
-from equipoise.audit.findings import Advice, Portrait, Settings
-
-# What data are called that nobody named.
+# Name of data without a name.
 UNNAMED = "interactions"
+
+# Command-line options of parameters that have another name there.
+_OPTIONS = {"n_components": "rank"}
+
+
+class Selection(NamedTuple):
+    """What was tried on the validation part.
+
+    Attributes
+    ----------
+    trials : tuple of Trial
+        Every setting with its score.
+    choice : Trial
+        The best; of equals the first.
+    metric : str
+        The score, e.g. "ndcg@20".
+    """
+
+    trials: tuple[Trial, ...]
+    choice: Trial
+    metric: str
+
+    def score(self, trial: Trial) -> float:
+        """Return the score of a trial."""
+        return trial.scores[self.metric]
+
+    def best(self, settings: Mapping[str, Any]) -> Trial:
+        """Return the best of the trials with these settings; of equals the first."""
+        wanted = settings.items()
+        return max((t for t in self.trials if wanted <= t.settings.items()), key=self.score)
+
+
+def select(
+    task: Task | None,
+    base: Recommender,
+    grid: Mapping[str, Sequence[Any]],
+    k: int,
+    progress: Progress | None = None,
+) -> Selection | None:
+    """Fit on train and score every setting of the grid on validation; None without validation.
+
+    Of equal settings the first of the grid is chosen: list small values of its first parameter
+    first.
+    """
+    if task is None:
+        return None
+    goal = Goal.parse(f"ndcg@{k}", None, (), k)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SolverWarning)  # fewer components than tried are fine
+        trials, complete = search(task, base, grid, goal, progress=progress)
+    if not complete:  # part of the grid would give another choice
+        raise KeyboardInterrupt
+    choice = trials[goal.best([trial.scores for trial in trials])]
+    return Selection(tuple(trials), choice, goal.target.label)
 
 
 def advise(
-    portrait: Portrait, settings: Settings, choice: Choice | None, *, normalized: bool
+    model: str,
+    settings: Settings,
+    selection: Selection | None,
+    source: str,
+    data_options: Mapping[str, Any],
 ) -> Advice:
-    """The best setting on validation, or the one asked for, with the calls that apply it."""
-    gamma = settings.gamma if choice is None else choice.gamma
-    rank = settings.rank if choice is None else choice.rank
-    rows = ".normalize_rows()" if normalized else ""
-    option = " --normalize-rows" if normalized else ""
-    data = _data_argument(portrait.source)
-    return Advice(
-        gamma=gamma,
-        rank=rank,
-        python=f"ItemWeightedPCA(n_components={rank}, gamma={gamma:g}).fit(interactions{rows})",
-        command=f"equipoise fit {data} --rank {rank} --gamma {gamma:g}{option} --out model.eqp",
-        why=_why(settings, choice),
-    )
-
-
-def _why(settings: Settings, choice: Choice | None) -> str:
-    if choice is None:
-        return (
+    """Return the best setting on validation, or the audited one if there is no validation part."""
+    if selection is None:
+        why = (
             "There is no validation part to choose on: this is the setting that was asked for, "
             "not a recommendation that was measured."
         )
-    best, k = choice.at(choice.gamma, choice.rank), settings.k
-    plain = float(np.max(choice.ndcg[choice.gammas.index(0.0)]))
-    tried = f"{len(choice.gammas)} values of γ and {len(choice.ranks)} ranks"
-    chosen = f"NDCG@{k} {best:.3f} on the validation part, the best of {tried}"
-    if choice.gamma == 0:
-        return f"{chosen}: here plain PCA (γ = 0) is not beaten by item weights."
-    edges = [("γ", choice.gamma == min(choice.gammas)), ("rank", choice.rank == max(choice.ranks))]
-    at_edge = " and ".join(name for name, reached in edges if reached)
-    beyond = f" Its {at_edge} is at the edge of what was tried." if at_edge else ""
-    return f"{chosen}; PCA (γ = 0) reaches {plain:.3f} at its best rank.{beyond}"
+        return Advice(model, settings.audited, source, data_options, why)
+    chosen = {name: selection.choice.settings[name] for name in settings.audited}
+    return Advice(model, chosen, source, data_options, _why(settings, selection))
+
+
+def _why(settings: Settings, selection: Selection) -> str:
+    choice, trials = selection.choice, selection.trials
+    tried = {name: sorted({t.settings[name] for t in trials}) for name in settings.audited}
+    counts = " and ".join(f"{len(values)} values of {symbol(n)}" for n, values in tried.items())
+    score = selection.score(choice)
+    chosen = f"NDCG@{settings.k} {score:.3f} on the validation part, the best of {counts}"
+    pca = dict.fromkeys(settings.weighting, 0.0)
+    equal = ", ".join(f"{symbol(name)} = 0" for name in pca)
+    if pca.items() <= choice.settings.items():
+        return f"{chosen}: here item weights do not improve on PCA ({equal})."
+    edges = {name: values[-1] for name, values in tried.items()}
+    edges |= {name: tried[name][0] for name in pca}  # weights grow as the exponent falls
+    reached = " and ".join(symbol(n) for n, edge in edges.items() if choice.settings[n] == edge)
+    beyond = f" Its {reached} is at the edge of what was tried." if reached else ""
+    best = selection.score(selection.best(pca))
+    return f"{chosen}; PCA ({equal}) reaches {best:.3f} at its best rank.{beyond}"
+
+
+def python_call(advice: Advice) -> str:
+    """Return the call that fits the advised model on `interactions`.
+
+    Examples
+    --------
+    >>> settings = {"n_components": 8, "gamma": -1.0}
+    >>> python_call(Advice("item-weighted", settings, "plays.csv", {"binarize": True}, ""))
+    'ItemWeightedPCA(n_components=8, gamma=-1).fit(interactions.binarize())'
+    """
+    options = advice.data_options
+    limits = [n for n in ("min_users_per_item", "min_items_per_user") if options.get(n)]
+    data = "interactions"
+    if limits:
+        data += f".filter({', '.join(f'{name}={options[name]}' for name in limits)})"
+    data += "".join(f".{n}()" for n in ("binarize", "normalize_rows") if options.get(n))
+    parameters = ", ".join(f"{name}={plain(value)}" for name, value in advice.settings.items())
+    return f"{type(find_model(advice.model).make()).__name__}({parameters}).fit({data})"
+
+
+def command(advice: Advice) -> str:
+    """Return the command that reads the data as the audit did, and fits and saves the model.
+
+    Examples
+    --------
+    >>> settings = {"n_components": 8, "gamma": -1.0}
+    >>> command(Advice("item-weighted", settings, "plays.csv", {"binarize": True}, ""))
+    'equipoise fit plays.csv --binarize --rank 8 --gamma -1 --out model.eqp'
+    """
+    settings = {_OPTIONS.get(name, name): plain(v) for name, v in advice.settings.items()}
+    words = [
+        word
+        for name, value in {**advice.data_options, **settings}.items()
+        for word in _option(name, value)
+    ]
+    return " ".join(["equipoise fit", _data_argument(advice.source), *words, "--out model.eqp"])
+
+
+def _option(name: str, value: Any) -> list[str]:
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return [f"--{flag}" if value else f"--no-{flag}"]
+    return [f"--{flag}", shlex.quote(str(value))]
 
 
 def _data_argument(source: str) -> str:
-    """The data as a shell takes them; DATA where the source is a description and no address.
+    """Return the data as a shell argument; DATA if the source is a description, not an address.
 
     Examples
     --------

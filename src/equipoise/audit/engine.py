@@ -1,7 +1,8 @@
-"""`audit`: interactions (and anybody's item factors) in, `Findings` out."""
+"""`audit`: interactions, and optionally models of the user's, in; `Findings` out."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
@@ -9,31 +10,38 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from equipoise import __version__
-from equipoise.audit.advice import UNNAMED
-from equipoise.audit.choice import Choice, choose
-from equipoise.audit.factors import notes_on_files, read_subjects
+from equipoise.audit.advice import UNNAMED, Selection, advise, select
+from equipoise.audit.audited_model import AuditedModel, Projection
+from equipoise.audit.factors import notes_on, read_models
 from equipoise.audit.findings import Findings, Settings
-from equipoise.audit.fitting import Steps, fit_all, key_of
-from equipoise.audit.measuring import Measured, measure, to_variant
-from equipoise.audit.plan import DEEPEST_CHOICE, Study, depth_for, gammas_with, ranks_up_to, study
-from equipoise.audit.portrait import portrait_of
-from equipoise.audit.showing import (
-    N_NEIGHBOURS,
-    as_positions,
-    columns_of,
-    items_of,
-    pick_items,
-    pick_users,
-    view_user,
+from equipoise.audit.formatting import plain, symbol
+from equipoise.audit.measure import Measured, measure, to_variant
+from equipoise.audit.plan import (
+    LARGEST_TRIED,
+    Study,
+    depth_for,
+    exponents_with,
+    prepare,
+    sizes_up_to,
+    summarize,
 )
-from equipoise.audit.subjects import Subject
+from equipoise.audit.sampling import as_positions, columns_of, items_of, pick_items, view_users
 from equipoise.audit.verdict import judge
 from equipoise.checks import check_whole_number
 from equipoise.data.interactions import Interactions
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
+from equipoise.models import Recommender
+from equipoise.models.low_rank import LowRank
+from equipoise.models.registry import find_model
 from equipoise.progress import Progress, task
 
 DEFAULT_RANK, DEFAULT_GAMMA, DEFAULT_K = 32, -1.0, 20
+
+# Names in the registry of models: the baseline, another one, and the model that is audited.
+_PCA, _NORMALIZED, _WEIGHTED = "pca", "normalized", "item-weighted"
+
+# At smaller sizes than its own a fit has to be more accurate, which is affordable up to this size.
+_ACCURATE_UP_TO = 2_000_000
 
 
 def audit(
@@ -48,38 +56,44 @@ def audit(
     seed: int = 0,
     normalize: bool | None = None,
     source: str = UNNAMED,
+    data_options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Findings:
-    """Find which items a low-rank model fails, which it memorises, and what item weights change.
+    """Find which items a low-rank model fails, which it memorizes, and what item weights change.
 
-    PCA, Normalized PCA and Item-Weighted PCA along γ are fitted once each, as deep as a fit of a
-    quarter of a minute goes (1,024 components at most), and measured at every power of two.
-    Mechanisms are measured in-sample, accuracy on a hold-out, a setting is recommended by a
-    validation part. What is sampled or prepared is said in ``settings.notes``.
+    PCA, Normalized PCA and Item-Weighted PCA at several exponents γ are fitted once each, with up
+    to 1,024 components, as long as a fit takes about ten seconds. They are measured at 1, 2, 4, …
+    components. Errors, self-reconstruction and item AUC are measured in-sample, accuracy on a
+    hold-out. A setting is recommended by a validation part. ``settings.notes`` lists every sample
+    and preparation.
 
     Parameters
     ----------
     interactions : Interactions
-        Users × items.
+        Users × items, in memory, on disk or on a cluster; the findings are the same.
     names : mapping, table or path, optional
-        What the items are called; see `Interactions.with_names`.
+        Names of the items; see `Interactions.with_names`.
     rank : int or "auto"
-        What headline, tables and neighbours speak of; "auto" takes the best on validation.
+        Number of components that headlines, tables and neighbors are about; "auto" chooses the
+        best on validation.
     gamma : float
-        γ that they speak of, to six digits.
+        Exponent of the item weights that they are about, to six digits.
     groups : {"interactions", "items"}
-        How popularity groups are cut; see `equipoise.metrics.popularity_groups`.
+        The rule of the popularity groups; see `equipoise.metrics.popularity_groups`.
     factors : mapping of label to model, or sequence of models
-        Paths, arrays or fitted models to audit beside ours; see `equipoise.audit.factors`.
+        Other models to audit: paths, arrays or fitted models; see `equipoise.audit.factors`.
     k : int
         Length of recommended lists.
     seed : int
         Of the hold-out and of every sample.
     normalize : bool, optional
-        Divide each row by its sum. By default only where the heaviest 1 % of users carry more
-        than a quarter of ‖X‖²: PCA would be about them alone.
+        Divide each row by its sum. By default only if the heaviest 1 % of users have more than a
+        quarter of ‖X‖²: they would dominate PCA.
     source : str
-        What the data are called in the report and in the recommended command.
+        Name of the data in the report and in the recommended command.
+    data_options : mapping of str to value, optional
+        How the data were read and prepared, for the recommended calls: names and values of
+        command-line options, e.g. ``{"min_items_per_user": 5, "binarize": True}``.
     progress : Progress, optional
         Receives the progress, e.g. `equipoise.progress.display.ProgressBar()`; silent by default.
 
@@ -92,57 +106,73 @@ def audit(
     --------
     >>> from equipoise.data.synthetic import listening
     >>> found = audit(listening(n_users=200, n_items=60), rank=4)
+    >>> found
+    Findings(interactions: 200 users × 60 items; n_components=4, gamma=-1.0; 7 variants)
     >>> [variant.key for variant in found.variants][:3]
     ['pca', 'normalized', 'item-weighted:0']
-    >>> len(found.verdict.headlines)
-    3
     """
     _check(interactions, rank, gamma, groups, k, seed)
-    gamma = float(f"{gamma:g}") + 0.0  # six digits, as in the keys of the variants; no −0
-    gammas = gammas_with(gamma)
-    # one step for each of: preparing, PCA, Normalized PCA, Item-Weighted PCA along γ, two for the
-    # choice on validation, measuring PCA and Normalized PCA, the findings
-    steps = 9 + len(gammas) + len(factors)
+    base = find_model(_WEIGHTED).make()
+    exponents = exponents_with(float(f"{gamma:g}") + 0.0)  # six digits, as in the keys; no −0
+    # one step for each of: preparing, three fits, model selection, measuring PCA and Normalized
+    # PCA, the findings
+    steps = 8 + len(exponents) + len(factors)
     with task(progress, "Auditing", steps) as auditing:
-        step = Steps(auditing)
+        step = _Steps(auditing)
         step.begin("Preparing the data")
         named = interactions if names is None else interactions.with_names(names)
-        others = read_subjects(factors, named)
+        given = read_models(factors, named)
         asked = 1 if rank == "auto" else min(rank, named.n_items)
-        depth = depth_for(named.matrix, at_least=asked)
-        data = study(
-            named,
-            groups=groups,
-            seed=seed,
-            normalize=normalize,
-            n_ranks=len(ranks_up_to(depth, asked)),
-        )
-        ours: list[Subject] = list(fit_all(data.fitted, gammas, depth, step))
-        held = max(subject.depth for subject in ours)
-        ranks = ranks_up_to(min(held, DEEPEST_CHOICE), min(asked, held))
-        choice = choose(data, gammas, ranks, k, step)
-        chosen = _chosen_rank(rank, held, choice)
-        common = ranks_up_to(held, chosen.rank)
+        depth = depth_for(named, at_least=asked)
+        n_sizes = len(sizes_up_to(depth, asked))
+        study = prepare(named, groups=groups, seed=seed, normalize=normalize, n_sizes=n_sizes)
+        ours = _fit(study.fitted, base, exponents, depth, step)
+        available = max(model.depth for model in ours)
+        sizes = sizes_up_to(min(available, LARGEST_TRIED), min(asked, available))
+        size_parameter, exponent = _parameters(base)
+        step.begin("Choosing a setting on the validation part")
+        grid = {size_parameter: sizes, exponent: exponents}
+        selection = select(study.validation, base, grid, k, auditing)
+        size, chosen_by = _audited_size(rank, available, selection, size_parameter)
+        common = sizes_up_to(available, size)
         measured: list[Measured] = []
-        for subject in (*ours, *others):
-            step.begin(f"Measuring {_title(subject)}")
-            if subject.gamma == 0:  # PCA, which was measured first
-                measured.append(replace(measured[0], subject=subject))
+        for model in (*ours, *given):
+            step.begin(f"Measuring {_title(model)}")
+            if model.settings.get(exponent) == 0:  # PCA, which was measured first
+                measured.append(_relabeled(measured[0], model))
             else:
-                measured.append(measure(subject, data, common, chosen.rank, k))
+                measured.append(measure(model, study, common, (size_parameter, size), k))
         step.begin("Writing the findings")
         settings = Settings(
-            rank=chosen.rank,
-            rank_chosen_by=chosen.by,
-            gamma=gamma,
+            audited={size_parameter: size, exponent: float(f"{gamma:g}") + 0.0},
+            size_parameter=size_parameter,
+            size_chosen_by=chosen_by,
             k=k,
             groups=groups,
             seed=seed,
-            notes=(*data.notes, *_notes(named, depth, measured)),
+            notes=(*study.notes, *_notes(named, depth, measured)),
         )
-        found = _findings(data, settings, measured, choice, source)
+        options = dict(data_options or {})
+        if study.normalized:
+            options["normalize_rows"] = True
+        found = _findings(study, settings, measured, selection, source, options)
         auditing.advance()
         return found
+
+
+class _Steps:
+    """The steps of an audit; each ends when the next one begins."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self._begun = False
+
+    def begin(self, name: str) -> None:
+        """Name the next step; the one before is done."""
+        if self._begun:
+            self.progress.advance()
+        self._begun = True
+        self.progress.note(name)
 
 
 def _check(interactions: Any, rank: Any, gamma: Any, groups: Any, k: Any, seed: Any) -> None:
@@ -154,7 +184,7 @@ def _check(interactions: Any, rank: Any, gamma: Any, groups: Any, k: Any, seed: 
     if interactions.nnz == 0:
         raise InvalidDataError(
             f"there is nothing to audit: {interactions.n_users} users × {interactions.n_items} "
-            "items and not one interaction. Check the input and the filters."
+            "items without any interaction. Check the input and the filters."
         )
     if rank != "auto":
         check_whole_number("rank", rank, least=1)
@@ -166,78 +196,135 @@ def _check(interactions: Any, rank: Any, gamma: Any, groups: Any, k: Any, seed: 
     check_whole_number("seed", seed)
 
 
-class _ChosenRank(NamedTuple):
-    rank: int
-    by: str
+class _Parameters(NamedTuple):
+    """The two parameters of the audited model: its size, and the exponent of its weights."""
+
+    size: str
+    exponent: str
 
 
-def _chosen_rank(rank: int | str, held: int, choice: Choice | None) -> _ChosenRank:
-    """The rank of the headline, and how it came about."""
+def _parameters(base: Recommender) -> _Parameters:
+    (exponent,) = base.shared_parameters
+    return _Parameters(str(base.size_parameter), exponent)
+
+
+def _fit(
+    fitted: Interactions, base: Recommender, exponents: Sequence[float], depth: int, step: _Steps
+) -> list[Projection]:
+    """Fit PCA, Normalized PCA, and Item-Weighted PCA at every exponent, each at full depth."""
+    size, exponent = _parameters(base)
+
+    def ready(model: Recommender) -> Recommender:
+        accurate = model.for_evaluation() if fitted.nnz <= _ACCURATE_UP_TO else model
+        sized: Recommender = accurate.set_params(**{size: depth})
+        return sized
+
+    def variant(key: str, model: Recommender, settings: dict[str, Any]) -> Projection:
+        name = ":".join([key, *map(plain, settings.values())])
+        low_rank: LowRank = model.low_rank()  # type: ignore[assignment]  # all are projections
+        return Projection(name, find_model(key).title, key, settings, low_rank)
+
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SolverWarning)  # fewer components than asked for are fine
+        for key in (_PCA, _NORMALIZED):
+            step.begin(f"Fitting {find_model(key).title}")
+            model = ready(find_model(key).make()).fit(fitted, progress=step.progress)
+            found.append(variant(key, model, {}))
+        path = [{exponent: value} for value in exponents if value != 0]
+        values = ", ".join(plain(one[exponent]) for one in path)
+        step.begin(f"Fitting {find_model(_WEIGHTED).title} at {symbol(exponent)} = {values}")
+        models = ready(base).fit_many(fitted, path, progress=step.progress)
+    weighted = {one[exponent]: model for one, model in zip(path, models, strict=True)}
+    for value in exponents:
+        settings = {exponent: value}
+        if value == 0:
+            found.append(replace(found[0], key=f"{_WEIGHTED}:0", kind=_WEIGHTED, settings=settings))
+            found[-1] = replace(found[-1], label=find_model(_WEIGHTED).title)
+        else:
+            found.append(variant(_WEIGHTED, weighted[value], settings))
+    return found
+
+
+def _relabeled(measured: Measured, model: AuditedModel) -> Measured:
+    """Return the numbers of one variant as those of another that is the same model."""
+    rows = tuple(
+        replace(row, model=model.label, settings={**model.settings, **row.settings})
+        for row in measured.rows
+    )
+    return replace(measured, model=model, rows=rows)
+
+
+class _AuditedSize(NamedTuple):
+    size: int
+    chosen_by: str
+
+
+def _audited_size(
+    rank: int | str, available: int, selection: Selection | None, size_parameter: str
+) -> _AuditedSize:
+    """Return the audited number of components, and how it was chosen."""
     if rank == "auto":
-        if choice is not None:
-            by = "best NDCG on the validation part, over γ and rank"
-            return _ChosenRank(choice.rank, by)
-        fallback = min(DEFAULT_RANK, held)
-        return _ChosenRank(fallback, f"no validation part to choose on, so the default {fallback}")
+        if selection is not None:
+            best = int(selection.choice.settings[size_parameter])
+            return _AuditedSize(best, "best NDCG on the validation part, over γ and rank")
+        default = min(DEFAULT_RANK, available)
+        return _AuditedSize(default, f"no validation part to choose on, so the default {default}")
     asked = int(rank)
-    if asked > held:
-        return _ChosenRank(held, f"given as {asked}; the data hold no more than {held} components")
-    return _ChosenRank(asked, "given")
+    if asked > available:
+        return _AuditedSize(
+            available, f"given as {asked}; the data have only {available} components"
+        )
+    return _AuditedSize(asked, "given")
 
 
 def _notes(data: Interactions, depth: int, measured: Sequence[Measured]) -> list[str]:
-    """What was limited or sampled, besides the preparation of the data."""
+    """List what was limited or sampled, besides the preparation of the data."""
     notes = []
     if depth < data.n_items:
         notes.append(
-            f"The {depth:,} leading components of each model are looked at. An item whose error "
-            "they do not halve counts with all of them in a mean, which is then a lower bound."
+            f"The first {depth:,} components of each model are computed. An item whose error they "
+            "do not halve counts with all of them in a mean, which is then a lower bound."
         )
-    return notes + notes_on_files([one.subject for one in measured])
+    return notes + notes_on([one.model for one in measured])
 
 
-def _title(subject: Subject) -> str:
-    return subject.label if subject.gamma is None else f"{subject.label}, γ = {subject.gamma:g}"
+def _title(model: AuditedModel) -> str:
+    values = [f", {symbol(name)} = {plain(value)}" for name, value in model.settings.items()]
+    return "".join([model.label, *values])
 
 
 def _findings(
-    data: Study,
+    study: Study,
     settings: Settings,
     measured: Sequence[Measured],
-    choice: Choice | None,
+    selection: Selection | None,
     source: str,
+    data_options: Mapping[str, Any],
 ) -> Findings:
-    ours = key_of(settings.gamma)
-    by_key = {one.subject.key: one for one in measured}
-    compared = [
-        one.subject
-        for one in measured
-        if one.subject.kind != "item-weighted" or one.subject.key == ours
-    ]
-    views = [
-        view_user(data, int(user), compared, settings.rank, settings.k)
-        for user in pick_users(data, settings.seed)
-    ]
-    columns = pick_items(
-        data, measured, by_key["pca"], by_key[ours], columns_of(views), settings.seed
+    audited = settings.audited.items()
+    compared = [one for one in measured if one.model.settings.items() <= audited]
+    views = view_users(
+        study, [one.model for one in compared], settings.size, settings.k, settings.seed
     )
-    if len(columns) < data.data.n_items:
-        shown = (
-            f"{len(columns):,} of {data.data.n_items:,} items are shown one by one: the most and "
-            "least popular, those that change most, owners of components, those of the shown "
-            "users, and a random sample. Neighbours are the nearest of these; means are over all."
+    weighted = next(one for one in compared if one.model.settings)
+    columns = pick_items(study, measured, compared[0], weighted, columns_of(views), settings.seed)
+    if len(columns) < study.data.n_items:
+        listed = (
+            f"{len(columns):,} of {study.data.n_items:,} items are listed: the most and least "
+            "popular, those that change most, owners of components, those of the listed users, and "
+            "a random sample. Neighbors are the nearest of these; means are over all items."
         )
-        settings = replace(settings, notes=(*settings.notes, shown))
-    variants = tuple(
-        to_variant(one, data, columns, settings.rank, N_NEIGHBOURS) for one in measured
-    )
-    portrait = portrait_of(data, source)
+        settings = replace(settings, notes=(*settings.notes, listed))
+    variants = tuple(to_variant(one, study, columns, settings.size) for one in measured)
+    data = summarize(study, source)
+    advice = advise(_WEIGHTED, settings, selection, source, data_options)
     return Findings(
-        portrait=portrait,
+        data=data,
         settings=settings,
         variants=variants,
-        items=items_of(data, columns),
+        items=items_of(study, columns),
         users=tuple(as_positions(view, columns) for view in views),
-        verdict=judge(portrait, settings, variants, choice, normalized=data.normalized),
+        verdict=judge(data, settings, variants, selection, advice),
         version=__version__,
     )

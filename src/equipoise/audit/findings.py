@@ -1,49 +1,51 @@
-"""What an audit found: one typed summary that the page, Markdown and JSON all say.
+"""What an audit found: one typed summary that the page, Markdown and JSON render.
 
-Axes, everywhere: *variant* is one fitted model (Item-Weighted PCA at each γ is a variant of its
-own), *rank* the number of leading components that are used, *item* a column of the data.
+A *variant* is one model with one setting (Item-Weighted PCA at each exponent γ is a variant of its
+own), a *size* is the number of leading components that are used, an *item* a column of the data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.metrics import Results
+
 Floats = NDArray[np.float64]
-Kind = Literal["pca", "normalized", "item-weighted", "factors", "scores"]
 
 
 @dataclass(frozen=True)
 class Group:
-    """Items of similar popularity, from the most popular group to the least.
+    """Items of similar popularity.
 
     Attributes
     ----------
     name : str
         popular, medium or niche.
     n_items : int
-        How many items.
-    mass : float
-        Their share of the sum of all values.
+        Number of items.
+    share : float
+        Their share of the interactions: of the sum of all values.
     """
 
     name: str
     n_items: int
-    mass: float
+    share: float
 
 
-@dataclass(frozen=True)
-class Portrait:
+@dataclass(frozen=True, eq=False)
+class DataSummary:
     """The data, before any model.
 
     Attributes
     ----------
     source : str
-        What was read, as the user named it.
+        Name of the data, as the user gave it.
     n_users, n_items, n_interactions : int
         Size.
     density : float
@@ -51,11 +53,11 @@ class Portrait:
     gini : float
         Of the items' popularity: 0 all equal, 1 one item has everything.
     head_share : float
-        Share of the mass that the most popular tenth of the items has.
+        Share of the interactions (of the sum of all values) of the most popular tenth of the items.
     popularity_curve : ndarray of shape (points, 2)
-        Share of the items (most popular first) against their share of the mass.
+        Share of the items, most popular first, and their share of the interactions.
     groups : tuple of Group
-        By popularity, popular first.
+        From popular to niche.
     """
 
     source: str
@@ -71,41 +73,50 @@ class Portrait:
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked for, and what was decided for the user.
+    """What was asked for, and what was decided.
 
     Attributes
     ----------
-    rank : int
-        The rank that the headline, tables and neighbours speak of.
-    rank_chosen_by : str
-        "given" or how it was chosen, in words.
-    gamma : float
-        The γ that they speak of.
+    audited : mapping of str to value
+        The setting of Item-Weighted PCA that headlines, tables and neighbors are about.
+    size_parameter : str
+        Its parameter for the number of components.
+    size_chosen_by : str
+        "given", or how the size was chosen.
     k : int
         Length of the recommended lists.
     groups : str
-        The rule: mass or items.
+        The rule of the popularity groups: interactions or items.
     seed : int
         Of the hold-out and of every sample.
     notes : tuple of str
-        Every sample, limit and preparation, in words.
+        Every sample, limit and preparation.
     """
 
-    rank: int
-    rank_chosen_by: str
-    gamma: float
+    audited: Mapping[str, Any]
+    size_parameter: str
+    size_chosen_by: str
     k: int
     groups: str
     seed: int
     notes: tuple[str, ...]
 
+    @property
+    def size(self) -> int:
+        """Number of components that headlines, tables and neighbors are about."""
+        return int(self.audited[self.size_parameter])
+
+    @property
+    def weighting(self) -> dict[str, Any]:
+        """The audited setting without the number of components."""
+        return {name: v for name, v in self.audited.items() if name != self.size_parameter}
+
 
 @dataclass(frozen=True)
 class OwnedComponent:
-    """A component (counted from 0) that one item has for itself: its weight there is above ½.
+    """A component (counted from 0) of whose squared length one item has more than half.
 
-    The weight is the item's share of the component's squared length; `item` is a position in
-    `Items`.
+    `weight` is the item's share; `item` is a position in `Items`.
     """
 
     component: int
@@ -113,87 +124,93 @@ class OwnedComponent:
     weight: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Variant:
-    """One fitted model, measured at every rank of `ranks`.
+    """One model with one setting, measured at every size of `sizes`.
 
     Attributes
     ----------
     key : str
-        Identifier, e.g. "pca", "item-weighted:-1", "factors:0".
+        Identifier, e.g. "pca", "item-weighted:-1", "given:0".
     label : str
-        What people call it, e.g. "Item-Weighted PCA", "als.npz". Not trusted: may be a path.
+        Name for people, e.g. "Item-Weighted PCA", "als.npz". Not trusted: may be a path.
     kind : str
-        What it is; a full item × item matrix ("scores") has one rank, the number of items.
-    gamma : float or None
-        γ of an Item-Weighted PCA.
-    ranks : tuple of int
-        In rising order; what the arrays below are measured at. Common to all variants but where a
-        file holds fewer factors.
-    specialization : ndarray of shape (ranks,)
-        Mean of the largest tenth of the projector's diagonal.
-    diagonal, error, auc, precision : dict of group to ndarray of shape (ranks,)
-        Means over the items of a group, and "all". NaN where not defined.
-    halving : dict of group to float
-        Mean number of components until an item's error is halved; see `halving_by_item`.
-    accuracy : dict of metric to ndarray of shape (ranks,)
-        On the hold-out: recall, ndcg, precision, mrr at `Settings.k`, and popularity metrics of
-        the lists: arp, aplt, coverage, gini.
-    owned : tuple of OwnedComponent
-        Components at `Settings.rank` that one item owns, most popular item first.
-    diagonal_by_item, error_by_item : ndarray of shape (ranks, items)
-        The same for each item of `Items`.
-    auc_by_item : ndarray of shape (items,)
-        In-sample AUC at `Settings.rank`; NaN for items not in the sample.
-    halving_by_item : ndarray of shape (items,)
-        Components until the error is halved; inf where those that were looked at do not suffice.
-    neighbours : ndarray of int, shape (items, neighbours)
-        Positions in `Items` (−1: none) of the nearest items at `Settings.rank`, nearest first.
-    depth : int
-        How many components were looked at: what `halving` counts up to.
+        Name in the registry of models; of given models "factors", "scores" (an item × item matrix)
+        or "model" (any other recommender). The last two have one size only.
+    settings : mapping of str to value
+        Parameters that differ between variants of one kind.
+    sizes : tuple of int
+        Ascending. The same for all variants, except given models.
+    results : Results
+        Means of every metric at every size: in-sample metrics of items for all items and by
+        popularity group, metrics of the lists on the hold-out. nan where not defined.
+    components_to_half : dict of group to float
+        Mean number of components until an item's error is halved.
     not_halved : dict of group to int
-        Items whose error all of them do not halve. They count as `depth` in `halving`, which is
-        then a lower bound.
+        Items whose error all components do not halve. They count as `depth` in
+        `components_to_half`, which is then a lower bound.
+    depth : int
+        Number of components that were computed.
+    owned : tuple of OwnedComponent
+        At `Settings.size`, most popular item first.
+    self_reconstruction_by_item, error_by_item : ndarray of shape (sizes, items)
+        For each item of `Items`.
+    auc_by_item : ndarray of shape (items,)
+        In-sample AUC at `Settings.size`; nan for items that are not in the sample.
+    components_to_half_by_item : ndarray of shape (items,)
+        inf where all components do not suffice.
+    neighbors : ndarray of int, shape (items, neighbors)
+        Positions in `Items` (−1: none) of the nearest items at `Settings.size`, nearest first.
     """
 
     key: str
     label: str
-    kind: Kind
-    gamma: float | None
-    ranks: tuple[int, ...]
-    specialization: Floats
-    diagonal: Mapping[str, Floats]
-    error: Mapping[str, Floats]
-    auc: Mapping[str, Floats]
-    precision: Mapping[str, Floats]
-    halving: Mapping[str, float]
-    accuracy: Mapping[str, Floats]
+    kind: str
+    settings: Mapping[str, Any]
+    sizes: tuple[int, ...]
+    results: Results
+    components_to_half: Mapping[str, float]
+    not_halved: Mapping[str, int]
+    depth: int
     owned: tuple[OwnedComponent, ...]
-    diagonal_by_item: Floats
+    self_reconstruction_by_item: Floats
     error_by_item: Floats
     auc_by_item: Floats
-    halving_by_item: Floats
-    neighbours: NDArray[np.int32]
-    depth: int = 0
-    not_halved: Mapping[str, int] = field(default_factory=dict)
+    components_to_half_by_item: Floats
+    neighbors: NDArray[np.int32]
+
+    @cached_property
+    def means(self) -> dict[str, dict[str, Floats]]:
+        """`results` as arrays over the sizes, by metric and group."""
+        values: dict[str, dict[str, list[float]]] = {}
+        for row in self.results:
+            values.setdefault(row.metric, {}).setdefault(row.group, []).append(row.value)
+        return {
+            metric: {group: np.array(each) for group, each in by_group.items()}
+            for metric, by_group in values.items()
+        }
+
+    def at(self, size: int) -> int:
+        """Return the position of a size, or of the largest below it; 0 if there is none."""
+        return max(0, int(np.searchsorted(self.sizes, size, side="right")) - 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Items:
-    """The items that the report shows one by one: all, or a stated sample with all extremes.
+    """The items that the report lists: all, or a sample that contains all extremes.
 
     Attributes
     ----------
     ids, names : ndarray of shape (items,)
-        As the data call them. Not trusted.
+        As in the data. Not trusted.
     columns : ndarray of int
         Their columns in the data.
     popularity : ndarray of float
-        p_j, the norm of the item's column in what the models were fitted on.
+        p_j, the norm of the item's column in the data that the models were fitted on.
     n_users : ndarray of int
-        Who touched the item, held-out interactions included.
+        Number of users, held-out interactions included.
     group : ndarray of int
-        Position in `Portrait.groups`.
+        Position in `DataSummary.groups`.
     """
 
     ids: NDArray[Any]
@@ -206,7 +223,7 @@ class Items:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """One recommended item and the items of the user that speak for it most."""
+    """One recommended item, and the user's items that contribute most to its score."""
 
     item: int
     score: float
@@ -215,10 +232,9 @@ class Recommendation:
 
 @dataclass(frozen=True)
 class UserView:
-    """One user: history, what was held out, and what each variant recommends.
+    """One user: history, held-out items, and the lists of the compared variants by key.
 
-    Items are positions in `Items`. `recommended` maps the keys of the variants at
-    `Settings.gamma` to their lists, best first.
+    Items are positions in `Items`, best first.
     """
 
     user: str
@@ -229,46 +245,60 @@ class UserView:
 
 @dataclass(frozen=True)
 class Headline:
-    """One of the three numbers that matter: the number as text, and what it says."""
+    """One of the three main numbers, as text, and what it means."""
 
     number: str
-    says: str
+    meaning: str
 
 
 @dataclass(frozen=True)
 class Advice:
-    """The setting that is recommended, and the calls that apply it."""
+    """The recommended setting; `equipoise.audit.advice` renders it as calls.
 
-    gamma: float
-    rank: int
-    python: str
-    command: str
+    Attributes
+    ----------
+    model : str
+        Name in the registry of models.
+    settings : mapping of str to value
+        Parameters of the model.
+    source : str
+        Name of the data.
+    data_options : mapping of str to value
+        How the data were read and prepared, by the names of the command-line options.
+    why : str
+        The reason.
+    """
+
+    model: str
+    settings: Mapping[str, Any]
+    source: str
+    data_options: Mapping[str, Any]
     why: str
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What it all means, in plain words."""
+    """The findings in words."""
 
     headlines: tuple[Headline, Headline, Headline]
     sentences: tuple[str, ...]
     advice: Advice
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Findings:
     """Everything that an audit found.
 
     Attributes
     ----------
-    portrait : Portrait
+    data : DataSummary
         The data.
     settings : Settings
-        Rank, γ, k, and every sample that was taken.
+        The audited setting, and every sample that was taken.
     variants : tuple of Variant
-        PCA, Normalized PCA, Item-Weighted PCA at every γ of the slider, then files of factors.
+        PCA, Normalized PCA, Item-Weighted PCA at every exponent, then the given models.
     items : Items
-        What the report shows one by one.
+        The items that the report lists.
     users : tuple of UserView
         A few users, drawn at random.
     verdict : Verdict
@@ -277,10 +307,49 @@ class Findings:
         Of equipoise.
     """
 
-    portrait: Portrait
+    data: DataSummary
     settings: Settings
     variants: tuple[Variant, ...]
     items: Items
     users: tuple[UserView, ...]
     verdict: Verdict
     version: str
+
+    def __repr__(self) -> str:
+        data, setting = self.data, ", ".join(f"{k}={v}" for k, v in self.settings.audited.items())
+        return (
+            f"Findings({data.source}: {data.n_users:,} users × {data.n_items:,} items; {setting}; "
+            f"{len(self.variants)} variants)"
+        )
+
+    @property
+    def results(self) -> Results:
+        """Every mean as one tidy table: models × settings × metrics × groups."""
+        return Results(tuple(row for variant in self.variants for row in variant.results))
+
+    @property
+    def compared(self) -> tuple[Variant, ...]:
+        """One variant of each model: of Item-Weighted PCA the one at the audited setting."""
+        audited = self.settings.audited.items()
+        return tuple(each for each in self.variants if each.settings.items() <= audited)
+
+    @property
+    def baseline(self) -> Variant:
+        """PCA."""
+        return self.variants[0]
+
+    @property
+    def weighted(self) -> Variant:
+        """Item-Weighted PCA at the audited setting."""
+        return next(each for each in self.compared if each.settings)
+
+    def changes(self) -> dict[str, Floats]:
+        """Return what changes for each item from PCA to Item-Weighted PCA, by metric."""
+        before, after, size = self.baseline, self.weighted, self.settings.size
+        old, new = before.at(size), after.at(size)
+        return {
+            "self_reconstruction": after.self_reconstruction_by_item[new]
+            - before.self_reconstruction_by_item[old],
+            "item_error": after.error_by_item[new] - before.error_by_item[old],
+            "item_auc": after.auc_by_item - before.auc_by_item,
+        }

@@ -1,6 +1,6 @@
-"""What the numbers mean: three headlines, plain sentences, and a setting to use.
+"""What the numbers mean: three headlines, and plain sentences.
 
-Each effect is told as it was measured: an effect that is absent or goes the wrong way is said too.
+Every effect is stated as it was measured, including effects that are absent or reversed.
 """
 
 from __future__ import annotations
@@ -9,295 +9,283 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from equipoise.audit.advice import advise
-from equipoise.audit.choice import Choice
-from equipoise.audit.findings import (
-    Floats,
-    Headline,
-    Portrait,
-    Settings,
-    Variant,
-    Verdict,
-)
-from equipoise.audit.fitting import key_of
-from equipoise.audit.measuring import position_of
-from equipoise.audit.phrases import Pair, count, goes, listed, moves, signed, three
+from equipoise.audit.advice import Selection
+from equipoise.audit.findings import Advice, DataSummary, Headline, Settings, Variant, Verdict
+from equipoise.audit.formatting import Pair, count, goes, listed, moves, setting, signed, three
+from equipoise.metrics.results import ALL
 
-# Changes of less than this, relatively, are called "about the same".
+POPULAR, NICHE = "popular", "niche"
+
+# Smaller relative changes count as none.
 _SAME_WITHIN = 0.01
 
-# The trace of a projector is its rank, so a mean diagonal of 1 is the identity. Components stored
-# as float32 reach it to about 1e-7; one component less takes off 1 / items.
+# The self-reconstructions of a projection add up to its rank, so a mean of 1 is the identity.
+# Components stored as float32 reach it to about 1e-7; one component less takes off 1 / items.
 _IDENTITY_WITHIN = 1e-6
 
 
 def judge(
-    portrait: Portrait,
+    data: DataSummary,
     settings: Settings,
     variants: Sequence[Variant],
-    choice: Choice | None,
-    *,
-    normalized: bool,
+    selection: Selection | None,
+    advice: Advice,
 ) -> Verdict:
-    """Say what was found.
+    """Describe the findings.
 
     Parameters
     ----------
-    portrait : Portrait
+    data : DataSummary
         The data.
     settings : Settings
-        The rank and γ to speak of.
+        The audited setting.
     variants : sequence of Variant
-        PCA, Item-Weighted PCA at `settings.gamma`, and the others.
-    choice : Choice or None
-        What validation found best.
-    normalized : bool
-        Whether rows were divided by their sums, which the recommended call then has to do too.
+        PCA first, then the others.
+    selection : Selection or None
+        What was tried on validation.
+    advice : Advice
+        The recommended setting.
     """
-    by_key = {variant.key: variant for variant in variants}
-    pca, ours = by_key["pca"], by_key[key_of(settings.gamma)]
-    told = _Told(portrait, settings, pca, ours)
-    others = [
-        variant for variant in variants if variant.kind in ("normalized", "factors", "scores")
-    ]
+    compared = [each for each in variants if each.settings.items() <= settings.audited.items()]
+    pca, ours = compared[0], next(each for each in compared if each.settings)
+    write = _Writer(data, settings, pca, ours)
     sentences = (
-        told.failing(),
-        told.memorising(),
-        told.owning(),
-        *told.comparing(),
-        told.each_at_its_best(choice),
-        *(told.beside(variant) for variant in others),
+        write.failing(),
+        write.memorizing(),
+        write.owning(),
+        *write.comparing(),
+        write.each_at_its_best(selection),
+        *(write.other(each) for each in compared if each not in (pca, ours)),
     )
     return Verdict(
-        (told.first(), told.second(), told.third(choice)),
+        (write.first(), write.second(), write.third(selection)),
         tuple(sentence for sentence in sentences if sentence),
-        advise(portrait, settings, choice, normalized=normalized),
+        advice,
     )
 
 
-class _Told:
-    """Sentences about PCA and Item-Weighted PCA at the rank and γ of the settings."""
+class _Writer:
+    """Sentences about PCA and Item-Weighted PCA at the audited setting."""
 
-    def __init__(self, portrait: Portrait, settings: Settings, pca: Variant, ours: Variant) -> None:
-        self.portrait, self.settings, self.pca, self.ours = portrait, settings, pca, ours
-        self.at = position_of(settings.rank, pca.ranks)
+    def __init__(self, data: DataSummary, settings: Settings, pca: Variant, ours: Variant) -> None:
+        self.data, self.settings, self.pca, self.ours = data, settings, pca, ours
+        self.rank = f"rank {settings.size}"
 
-    def pair(self, of: str, group: str = "all") -> Pair:
-        """A number of both models at the rank of the settings."""
-        return Pair(self.value(self.pca, of, group), self.value(self.ours, of, group))
+    def value(self, variant: Variant, metric: str, group: str = ALL) -> float:
+        """Return a mean at the audited size; nan if there is none."""
+        if metric == "components_to_half":
+            return variant.components_to_half[group]
+        return float(variant.means[metric][group][variant.at(self.settings.size)])
 
-    def value(self, variant: Variant, of: str, group: str = "all") -> float:
-        at = position_of(self.settings.rank, variant.ranks)
-        if of == "specialization":
-            return float(variant.specialization[at])
-        if of == "halving":
-            return float(variant.halving[group])
-        if of in variant.accuracy and group == "accuracy":
-            return float(variant.accuracy[of][at])
-        means: dict[str, Floats] = getattr(variant, of)
-        return float(means[group][at])
+    def pair(self, metric: str, group: str = ALL) -> Pair:
+        """Return a mean of both models."""
+        return Pair(self.value(self.pca, metric, group), self.value(self.ours, metric, group))
+
+    def of_pca(self, metric: str) -> tuple[float, float]:
+        """Return the means of popular and of niche items under PCA."""
+        return self.value(self.pca, metric, POPULAR), self.value(self.pca, metric, NICHE)
 
     def same(self) -> bool:
-        """Whether both models reproduce their input, which leaves nothing to compare."""
-        return min(self.pair("diagonal")) > 1 - _IDENTITY_WITHIN
+        """Whether both models reproduce their input, so there is nothing to compare."""
+        return min(self.pair("self_reconstruction")) > 1 - _IDENTITY_WITHIN
 
     def comparing(self) -> tuple[str, ...]:
-        """What Item-Weighted PCA changes; one sentence where both are the same model."""
+        """What Item-Weighted PCA changes; one sentence if both are the same model."""
         if not self.same():
-            return self.changing(), self.collaborating(), self.waiting(), self.accuracy()
+            return self.changing(), self.collaborating(), self.halving(), self.accuracy()
         return (
-            f"With {self.settings.rank} components for {self.portrait.n_items} items PCA and "
+            f"With {self.settings.size} components for {self.data.n_items} items PCA and "
             "Item-Weighted PCA are the same model: both return their input, and every item that a "
-            "user has not touched scores zero. Choose a smaller rank to compare them.",
+            "user has not touched has the score zero. Choose a smaller rank to compare them.",
         )
 
     def first(self) -> Headline:
-        """Mechanism 1: who waits."""
-        high, low = (self.value(self.pca, "halving", group) for group in ("popular", "niche"))
-        if np.isnan(high) or np.isnan(low) or high == 0:
-            number = count(self.value(self.pca, "halving"), self.pca.not_halved["all"])
-            return Headline(number, "components until PCA has rebuilt half of an average item")
-        if self.pca.not_halved["popular"]:  # a ratio of two lower bounds would bound nothing
-            errors = [self.value(self.pca, "error", group) for group in ("niche", "popular")]
+        """Mechanism 1: components that niche items need."""
+        popular, niche = self.of_pca("components_to_half")
+        missed = self.pca.not_halved
+        if np.isnan(popular) or np.isnan(niche) or popular == 0:
+            number = count(self.pca.components_to_half[ALL], missed[ALL])
+            return Headline(number, "components until PCA reconstructs half of an average item")
+        if missed[POPULAR]:  # the ratio of two lower bounds bounds nothing
+            errors = self.of_pca("item_error")
             return Headline(
+                f"{errors[1]:.0%}",
+                f"of a niche item is not reconstructed by PCA of {self.rank}; of a popular one "
                 f"{errors[0]:.0%}",
-                f"of a niche item is left unexplained by PCA of rank {self.settings.rank}; of a "
-                f"popular one {errors[1]:.0%}",
             )
-        at_least = "≥ " if self.pca.not_halved["niche"] else ""
+        at_least, ratio = "≥ " if missed[NICHE] else "", niche / popular
         return Headline(
-            f"{at_least}{low / high:.2g}×" if low / high < 10 else f"{at_least}{low / high:.0f}×",
-            f"as many components until PCA has rebuilt half of a niche item "
-            f"({count(low, self.pca.not_halved['niche'])}) as of a popular one "
-            f"({count(high, self.pca.not_halved['popular'])})",
+            f"{at_least}{ratio:.2g}×" if ratio < 10 else f"{at_least}{ratio:.0f}×",
+            "as many components until PCA reconstructs half of a niche item "
+            f"({count(niche, missed[NICHE])}) as of a popular one "
+            f"({count(popular, missed[POPULAR])})",
         )
 
     def second(self) -> Headline:
-        """Mechanism 2: who is memorised."""
-        group = "popular" if not np.isnan(self.value(self.pca, "diagonal", "popular")) else "all"
-        before, after = self.pair("diagonal", group)
-        what = "a popular item" if group == "popular" else "an item"
+        """Mechanism 2: items that are memorized."""
+        known = not np.isnan(self.value(self.pca, "self_reconstruction", POPULAR))
+        before, after = self.pair("self_reconstruction", POPULAR if known else ALL)
+        what = "a popular item" if known else "an item"
         return Headline(
             f"{before:.0%}",
-            f"of {what} is copied from itself by PCA of rank {self.settings.rank}, which says "
-            f"nothing about who else might like it; Item-Weighted PCA: {after:.0%}",
+            f"of {what} is reconstructed from the item itself by PCA of {self.rank}, which does "
+            f"not predict who else might like it; Item-Weighted PCA: {after:.0%}",
         )
 
-    def third(self, choice: Choice | None) -> Headline:
-        """What recommendations gain or lose; a rank that suits one model would flatter it."""
-        if choice is not None:
-            ranks, (before, after) = self._at_best(choice)
+    def third(self, selection: Selection | None) -> Headline:
+        """Accuracy, each model at its best rank: a rank that suits one would favor it."""
+        ndcg = f"NDCG@{self.settings.k} on held-out items with Item-Weighted PCA instead of PCA"
+        if selection is not None:
+            ranks, pair = self._at_best(selection)
             return Headline(
-                signed(before, after),
-                f"NDCG@{self.settings.k} on held-out items with Item-Weighted PCA instead of PCA "
-                f"({three(before)} to {three(after)}), each at the rank that validation prefers: "
-                f"{ranks.before} for PCA, {ranks.after} for Item-Weighted PCA",
+                signed(*pair),
+                f"{ndcg} ({three(pair.before)} to {three(pair.after)}), each at its best rank on "
+                f"validation: {ranks.before} for PCA, {ranks.after} for Item-Weighted PCA",
             )
         if self.same():
             return Headline(
                 "none",
-                f"difference between PCA and Item-Weighted PCA at rank {self.settings.rank}: with "
-                "as many components as items both return their input",
+                f"difference between PCA and Item-Weighted PCA at {self.rank}: with as many "
+                "components as items both return their input",
             )
-        before, after = self.pair("ndcg", "accuracy")
-        if np.isnan(before):
-            before, after = self.pair("auc")
+        pair = self.pair("ndcg")
+        if np.isnan(pair.before):
+            pair = self.pair("item_auc")
             return Headline(
-                signed(before, after),
-                "item AUC with Item-Weighted PCA instead of PCA "
-                f"({three(before)} to {three(after)}): how well other items tell who likes one",
+                signed(*pair),
+                f"item AUC with Item-Weighted PCA instead of PCA ({three(pair.before)} to "
+                f"{three(pair.after)}): how well other items predict who likes one",
             )
         return Headline(
-            signed(before, after),
-            f"NDCG@{self.settings.k} on held-out items with Item-Weighted PCA instead of PCA, "
-            f"both at rank {self.settings.rank} ({three(before)} to {three(after)})",
+            signed(*pair),
+            f"{ndcg}, both at {self.rank} ({three(pair.before)} to {three(pair.after)})",
         )
 
     def failing(self) -> str:
-        rank, pca = self.settings.rank, self.pca
-        high, low = (self.value(pca, "error", group) for group in ("popular", "niche"))
-        if np.isnan(high) or np.isnan(low):
+        components = f"With {self.settings.size} components"
+        popular, niche = self.of_pca("item_error")
+        if np.isnan(popular) or np.isnan(niche):
             return (
-                f"With {rank} components PCA leaves {self.value(pca, 'error'):.0%} of an average "
-                "item unexplained; there are too few items to tell popular from niche ones."
+                f"{components} PCA does not reconstruct {self.value(self.pca, 'item_error'):.0%} "
+                "of an average item; there are too few items to compare popular and niche ones."
             )
-        most, least = max(high, low), min(high, low)
-        if most - least < _SAME_WITHIN:
+        if abs(popular - niche) < _SAME_WITHIN:
             return (
-                f"With {rank} components PCA leaves as much of a niche item unexplained as of a "
-                f"popular one: {low:.0%}."
+                f"{components} PCA leaves the same share of niche and popular items "
+                f"unreconstructed: {niche:.0%}."
             )
-        verb = "fails niche items" if low > high else "fails popular items, not niche ones"
+        verb = "fails niche items" if niche > popular else "fails popular items, not niche ones"
         return (
-            f"PCA {verb}: with {rank} components {low:.0%} of a niche item is left unexplained, "
-            f"of a popular one {high:.0%}."
+            f"PCA {verb}: with {self.settings.size} components {niche:.0%} of a niche item is not "
+            f"reconstructed, of a popular one {popular:.0%}."
         )
 
-    def memorising(self) -> str:
-        high, low = (self.value(self.pca, "diagonal", group) for group in ("popular", "niche"))
-        if np.isnan(high) or np.isnan(low):
+    def memorizing(self) -> str:
+        popular, niche = self.of_pca("self_reconstruction")
+        if np.isnan(popular) or np.isnan(niche):
             return ""
-        if min(high, low) > 1 - _SAME_WITHIN:
-            return "It copies every item from itself: so many components recommend nothing new."
-        if high <= low:
+        if min(popular, niche) > 1 - _SAME_WITHIN:
             return (
-                f"It does not memorise popular items: {high:.0%} of one is copied from itself, "
-                f"of a niche item {low:.0%}."
+                "It reconstructs every item from itself: with so many components it recommends "
+                "nothing new."
             )
+        verb = "does not memorize" if popular <= niche else "memorizes"
         return (
-            f"It memorises popular items: {high:.0%} of one is copied from itself, "
-            f"of a niche item {low:.0%}."
+            f"It {verb} popular items: {popular:.0%} of one is reconstructed from the item itself "
+            f"(self-reconstruction), of a niche item {niche:.0%}."
         )
 
     def owning(self) -> str:
-        rank, owned, kept = self.settings.rank, len(self.pca.owned), len(self.ours.owned)
+        owned, kept = len(self.pca.owned), len(self.ours.owned)
         if not owned and not kept:
             return "No component belongs to a single item, under PCA or Item-Weighted PCA."
         return (
-            f"Of {rank} components, {owned} belong{'s' * (owned == 1)} to a single item under PCA "
-            f"and {kept} under Item-Weighted PCA."
+            f"Of {self.settings.size} components, {owned} belong{'s' * (owned == 1)} to a single "
+            f"item under PCA and {kept} under Item-Weighted PCA."
         )
 
     def changing(self) -> str:
-        spec, copied = self.pair("specialization"), self.pair("diagonal", "popular")
-        parts = [moves("specialization", spec)]
-        if not np.isnan(copied.before):
-            parts.append(moves("what popular items copy from themselves", copied))
-        return f"Item-Weighted PCA (γ = {self.settings.gamma:g}) {listed(parts)}."
+        own = self.pair("self_reconstruction", POPULAR)
+        parts = [moves("specialization", self.pair("specialization"))]
+        if not np.isnan(own.before):
+            parts.append(moves("the self-reconstruction of popular items", own))
+        return f"Item-Weighted PCA ({setting(self.settings.weighting)}) {listed(parts)}."
 
     def collaborating(self) -> str:
-        auc = {group: self.pair("auc", group) for group in ("all", "niche", "popular")}
-        if np.isnan(auc["all"].before):
+        overall = self.pair("item_auc")
+        if np.isnan(overall.before):
             return "Item AUC is not defined here: no item has users both with and without it."
-        groups = {"niche": "niche items", "popular": "popular ones"}
-        parts = [moves("item AUC, how well other items tell who likes one,", auc["all"])]
-        parts += [
-            f"for {name} it {goes(auc[group])}"
-            for group, name in groups.items()
-            if not np.isnan(auc[group].before)
-        ]
+        parts = [moves("item AUC, how well other items predict who likes one,", overall)]
+        for group in (NICHE, POPULAR):
+            pair = self.pair("item_auc", group)
+            if not np.isnan(pair.before):
+                parts.append(f"for {group} items it {goes(pair)}")
         return f"It {'; '.join(parts)}."
 
-    def waiting(self) -> str:
-        high, low = self.pair("halving", "popular"), self.pair("halving", "niche")
-        if np.isnan(low.before) or np.isnan(high.before):
+    def halving(self) -> str:
+        popular, niche = (self.pair("components_to_half", group) for group in (POPULAR, NICHE))
+        if np.isnan(niche.before) or np.isnan(popular.before):
             return ""
-        missed, still = self.pca.not_halved["niche"], self.ours.not_halved["niche"]
-        left = self.pair("error", "niche")
-        worse = left.after > left.before * (1 + _SAME_WITHIN)
-        remark = ": its weights buy similarity between items, not reconstruction" if worse else ""
+        before, after = self.pca.not_halved, self.ours.not_halved
+        error = self.pair("item_error", NICHE)
+        worse = error.after > error.before * (1 + _SAME_WITHIN)
+        remark = ": its weights favor similarity between items over reconstruction" if worse else ""
         return (
-            f"Half of a niche item is rebuilt after {count(low.before, missed)} components of PCA "
-            f"and {count(low.after, still)} of Item-Weighted PCA, half of a popular one after "
-            f"{count(high.before, self.pca.not_halved['popular'])} and "
-            f"{count(high.after, self.ours.not_halved['popular'])}. Item-Weighted PCA "
-            f"{moves('the share of a niche item that is left unexplained', left)}{remark}."
+            f"Half of a niche item is reconstructed after {count(niche.before, before[NICHE])} "
+            f"components of PCA and {count(niche.after, after[NICHE])} of Item-Weighted PCA, half "
+            f"of a popular one after {count(popular.before, before[POPULAR])} and "
+            f"{count(popular.after, after[POPULAR])}. Item-Weighted PCA "
+            f"{moves('the error of niche items', error)}{remark}."
         )
 
     def accuracy(self) -> str:
         k = self.settings.k
-        recall, ndcg = self.pair("recall", "accuracy"), self.pair("ndcg", "accuracy")
-        if np.isnan(recall.before):
-            return "Nothing could be held out, so that accuracy is not known."
-        coverage, tail = self.pair("coverage", "accuracy"), self.pair("aplt", "accuracy")
+        if np.isnan(self.pair("recall").before):
+            return "Nothing could be held out, so the accuracy is unknown."
         parts = [
-            moves(f"Recall@{k}", recall),
-            moves(f"NDCG@{k}", ndcg),
-            moves("the share of the catalogue that is recommended to anybody", coverage),
-            moves("the share of long-tail items in the lists", tail),
+            moves(f"Recall@{k}", self.pair("recall")),
+            moves(f"NDCG@{k}", self.pair("ndcg")),
+            moves("the share of the catalog that is recommended to anyone", self.pair("coverage")),
+            moves("the share of long-tail items in the lists", self.pair("aplt")),
         ]
         return f"On held-out items it {listed(parts)}."
 
-    def each_at_its_best(self, choice: Choice | None) -> str:
-        """A rank may suit one model and not the other: each at the rank validation prefers."""
-        if choice is None:
+    def each_at_its_best(self, selection: Selection | None) -> str:
+        """A rank may suit one model and not the other: each at its best rank."""
+        if selection is None:
             return ""
-        ranks, pair = self._at_best(choice)
+        ranks, pair = self._at_best(selection)
         return (
-            f"Each at the rank that validation prefers ({ranks.before} for PCA, {ranks.after} for "
+            f"Each at its best rank on validation ({ranks.before} for PCA, {ranks.after} for "
             f"Item-Weighted PCA), it {moves(f'NDCG@{self.settings.k}', pair)}."
         )
 
-    def _at_best(self, choice: Choice) -> tuple[Pair, Pair]:
-        """The rank that validation prefers for each model, and the NDCG on held-out items there."""
-        ranks = Pair(choice.best_rank(0.0), choice.best_rank(self.settings.gamma))
-        pair = Pair(
-            float(self.pca.accuracy["ndcg"][self.pca.ranks.index(int(ranks.before))]),
-            float(self.ours.accuracy["ndcg"][self.ours.ranks.index(int(ranks.after))]),
+    def _at_best(self, selection: Selection) -> tuple[Pair, Pair]:
+        """Return the best rank of each model on validation, and NDCG on held-out items there."""
+        weighting, parameter = self.settings.weighting, self.settings.size_parameter
+        both = (dict.fromkeys(weighting, 0.0), weighting)
+        ranks = Pair(*(selection.best(each).settings[parameter] for each in both))
+        scores = (
+            float(variant.means["ndcg"][ALL][variant.sizes.index(int(rank))])
+            for variant, rank in zip((self.pca, self.ours), ranks, strict=True)
         )
-        return ranks, pair
+        return ranks, Pair(*scores)
 
-    def beside(self, variant: Variant) -> str:
-        rank = variant.ranks[position_of(self.settings.rank, variant.ranks)]
-        at_rank = "" if variant.kind == "scores" else f" at rank {rank}"
+    def other(self, variant: Variant) -> str:
+        """The main numbers of another model; one from outside may have seen the held-out items."""
+        given = variant.kind in ("factors", "scores", "model")
+        size = variant.sizes[variant.at(self.settings.size)]
+        at_rank = "" if variant.kind in ("scores", "model") else f" at rank {size}"
         found = [
-            f"specialization {three(self.value(variant, 'specialization'))}",
-            f"item AUC {three(self.value(variant, 'auc'))}",
-        ]
-        recall = self.value(variant, "recall", "accuracy")
-        if not np.isnan(recall):
-            seen = (
-                "" if variant.kind == "normalized" else ", flattered if it was fitted on all data"
+            f"{name} {three(value)}"
+            for name, value in (
+                ("specialization", self.value(variant, "specialization")),
+                ("item AUC", self.value(variant, "item_auc")),
             )
-            found.append(f"Recall@{self.settings.k} {three(recall)}{seen}")
-        return f"{variant.label}{at_rank}: {', '.join(found)}."
+            if not np.isnan(value) or variant.kind != "model"
+        ]
+        recall = self.value(variant, "recall")
+        if not np.isnan(recall):
+            warning = " (too high if it was fitted on all data)" if given else ""
+            found.append(f"Recall@{self.settings.k} {three(recall)}{warning}")
+        return f"{variant.label}{at_rank}: {', '.join(found)}." if found else ""

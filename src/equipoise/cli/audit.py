@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -113,8 +111,12 @@ def audit(
         seed=seed,
         normalize=False if no_normalize_rows else reading.normalize_rows or None,
         source=_EXAMPLE if data is None else shown(data),
+        data_options={
+            name.removeprefix("--").replace("-", "_"): value
+            for name, value in reading.given().items()
+        },
     )
-    _publish(_with_options(found, reading), out, as_json=as_json, as_markdown=as_markdown)
+    _publish(found, out, as_json=as_json, as_markdown=as_markdown)
     if open_page:
         _open(out)
 
@@ -148,27 +150,6 @@ def _examine(interactions: Interactions, **settings: Any) -> Findings:
     return run(interactions, progress=console.progress(), **settings)
 
 
-def _with_options(found: Findings, reading: DataOptions) -> Findings:
-    """Make the recommended calls read and prepare the data as this audit did."""
-    given = {name: value for name, value in reading.given().items() if "normalize" not in name}
-    options = "".join(
-        f" {name}" if value is True else f" {name} {shlex.quote(str(value))}"
-        for name, value in given.items()
-    )
-    advice = found.verdict.advice
-    data, rank, setting = advice.command.rpartition(" --rank ")
-    calls = "interactions"
-    if reading.min_users_per_item or reading.min_items_per_user:
-        calls += (
-            f".filter(min_users_per_item={reading.min_users_per_item}, "
-            f"min_items_per_user={reading.min_items_per_user})"
-        )
-    calls += ".binarize()" * reading.binarize
-    python = advice.python.replace(".fit(interactions", f".fit({calls}")
-    advice = replace(advice, command=f"{data}{options}{rank}{setting}", python=python)
-    return replace(found, verdict=replace(found.verdict, advice=advice))
-
-
 def _publish(found: Findings, out: Path, *, as_json: bool, as_markdown: bool) -> None:
     """Write the page; print the summary as JSON, as Markdown or as a table."""
     from equipoise.audit.report import render
@@ -196,11 +177,11 @@ def _rank(text: str) -> int | Literal["auto"]:
 
 
 def _print(found: Findings) -> None:
-    from equipoise.audit.record import compared_variants
+    from equipoise.audit.advice import command, python_call
 
     for note in found.settings.notes:
         console.say(f"note: {note}")
-    models = [variant.label for variant in compared_variants(found)]
+    models = [variant.label for variant in found.compared]
     table = console.new_table(
         "",
         *models,
@@ -217,7 +198,7 @@ def _print(found: Findings) -> None:
         console.out.print(f"• {console.escape_markup(sentence)}", highlight=False)
     why = console.escape_markup(verdict.advice.why)
     console.out.print(f"\n[bold]Advice[/]  {why}", highlight=False)
-    for call in (verdict.advice.command, verdict.advice.python):
+    for call in (command(verdict.advice), python_call(verdict.advice)):
         console.out.print(f"  {console.escape_markup(call)}", highlight=False, soft_wrap=True)
 
 
@@ -236,46 +217,47 @@ class Line(NamedTuple):
 
 
 def lines(found: Findings) -> list[Line]:
-    """Return the main numbers of each model, at the rank and γ asked for."""
-    from equipoise.audit.measuring import position_of
-    from equipoise.audit.phrases import components
-    from equipoise.audit.record import compared_variants
+    """Return the main numbers of each model at the audited setting."""
+    from equipoise.audit.formatting import components
 
-    variants, k = compared_variants(found), found.settings.k
-    place = {each.key: position_of(found.settings.rank, each.ranks) for each in variants}
+    variants, k, size = found.compared, found.settings.k, found.settings.size
 
-    def line(title: str, form: str, number: Callable[[Variant, int], float]) -> Line:
-        return Line(title, tuple(_shown(form, number(v, place[v.key])) for v in variants))
+    def line(title: str, form: str, number: Callable[[Variant], float]) -> Line:
+        return Line(title, tuple(_shown(form, number(each)) for each in variants))
 
-    def halving(group: str) -> Line:  # a mean over items of which some were never halved is a bound
-        means = ((v.halving[group], "≥ " * bool(v.not_halved.get(group))) for v in variants)
-        told = (f"{bound}{components(m)}" if math.isfinite(m) else "–" for m, bound in means)
-        return Line(f"{group}: components for half", tuple(told))
+    def mean(title: str, metric: str, group: str = "all") -> Line:
+        return line(title, "{:.3f}", lambda v: v.means[metric][group][v.at(size)])
 
-    groups = [group.name for group in found.portrait.groups]
+    def to_half(group: str) -> Line:  # if some items were never halved, the mean is a bound
+        means = ((v.components_to_half[group], "≥ " * bool(v.not_halved[group])) for v in variants)
+        shown = (f"{bound}{components(m)}" if math.isfinite(m) else "–" for m, bound in means)
+        return Line(f"{group}: components to half error", tuple(shown))
+
+    groups = [group.name for group in found.data.groups]
     first, last = groups[0], groups[-1]
     return [
-        line("specialization (0: all shared)", "{:.3f}", lambda v, r: v.specialization[r]),
-        line(f"{first}: copied from itself", "{:.3f}", lambda v, r: v.diagonal[first][r]),
-        line(f"{last}: copied from itself", "{:.3f}", lambda v, r: v.diagonal[last][r]),
-        halving(first),
-        halving(last),
-        line(f"{last}: AUC from other items", "{:.3f}", lambda v, r: v.auc[last][r]),
-        line(f"Recall@{k}", "{:.3f}", lambda v, r: v.accuracy["recall"][r]),
-        line(f"NDCG@{k}", "{:.3f}", lambda v, r: v.accuracy["ndcg"][r]),
-        line("components owned by one item", "{:.0f}", lambda v, _: len(v.owned)),
+        mean("specialization (0: all shared)", "specialization"),
+        mean(f"{first}: self-reconstruction", "self_reconstruction", first),
+        mean(f"{last}: self-reconstruction", "self_reconstruction", last),
+        to_half(first),
+        to_half(last),
+        mean(f"{last}: AUC from other items", "item_auc", last),
+        mean(f"Recall@{k}", "recall"),
+        mean(f"NDCG@{k}", "ndcg"),
+        line("components owned by one item", "{:.0f}", lambda v: len(v.owned)),
     ]
 
 
 def data_summary(found: Findings) -> str:
-    """Return what was audited, in one sentence."""
-    data, settings = found.portrait, found.settings
+    """Return in one sentence what was audited."""
+    from equipoise.audit.formatting import setting
+
+    data, settings = found.data, found.settings
     groups = ", ".join(f"{group.n_items:,} {group.name}" for group in data.groups)
-    chosen = "" if settings.rank_chosen_by == "given" else f" ({settings.rank_chosen_by})"
+    chosen = "" if settings.size_chosen_by == "given" else f"; rank: {settings.size_chosen_by}"
     return (
         f"{data.n_users:,} users × {data.n_items:,} items, {data.n_interactions:,} interactions; "
-        f"rank {settings.rank}{chosen}, γ = {settings.gamma:g}; "
-        f"popularity groups by {settings.groups}: {groups}."
+        f"{setting(settings.audited)}{chosen}; popularity groups by {settings.groups}: {groups}."
     )
 
 

@@ -7,7 +7,7 @@ item ranks all users by score; the users who touched it should come first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,8 @@ from equipoise.metrics._checks import (
 from equipoise.metrics._offdiagonal import (
     FactorScorer,
     ItemScores,
+    Scorer,
+    SimilarityScorer,
     TieRule,
     auc_from_counts,
     make_scorer,
@@ -232,26 +234,21 @@ def _of_blocks(
     return ItemCollaboration(sizes, chosen, auc, precision, k or 0)
 
 
-def collaboration_of_view(view: ItemView, k: int) -> ItemScores:
-    """Item AUC and item precision of users in any number of blocks, (sizes × items) each.
+class ItemModel(Protocol):
+    """A model that can be sent to the blocks."""
 
-    One block is ranked at once. Of several blocks, each first sends the scores of its positives
-    and its k highest; then each counts its users into the sorted positives of all blocks. Counts
-    are whole numbers, so the result does not depend on the blocks.
-    """
-    check_k(k or 1, view.data.n_users, "k", "the number of users")
-    if len(view.data.rows) == 1:
-        (found,) = view.data.map(_score_block, _Model.of(view), view.items, k)
-        return ItemScores(*found)
-    n_positive = np.asarray(view.data.total(_users_per_item), np.int64)[view.items]
-    # an item's share of what is sent: its positives, and k candidates of every block
-    sent = len(view.sizes) * (n_positive + 3 * k * len(view.data.rows))
-    edges = np.flatnonzero(np.diff(np.cumsum(sent) // _SCORES_SENT)) + 1
-    parts = [_score_items(view, items, k) for items in np.split(view.items, edges)]
-    return ItemScores(*(np.concatenate(tables, axis=1) for tables in zip(*parts, strict=True)))
+    @property
+    def sizes(self) -> IntArray:
+        """Its sizes, ascending."""
+
+    def inputs(self, labels: Any) -> Any:
+        """Return the rows that the model scores."""
+
+    def scorer(self, inputs: Any) -> Scorer:
+        """Return what scores the users of these rows."""
 
 
-class _Model(NamedTuple):
+class Factors(NamedTuple):
     """The part of an `ItemView` that is sent to the blocks."""
 
     basis: Basis
@@ -259,15 +256,54 @@ class _Model(NamedTuple):
     dtype: np.dtype[Any]
     prepare: Callable[[Any], Any] | None
 
-    @classmethod
-    def of(cls, view: ItemView) -> _Model:
-        return cls(view.basis, view.sizes, view.factors.dtype, view.prepare)
-
     def inputs(self, labels: Any) -> Any:
+        """Return the rows that the model projects."""
         return labels if self.prepare is None else self.prepare(labels)
 
-    def scorer(self, inputs: Any) -> FactorScorer:
+    def scorer(self, inputs: Any) -> Scorer:
+        """Return what scores the users of these rows."""
         return FactorScorer(inputs, self.basis, self.sizes, self.dtype)
+
+
+class Similarity(NamedTuple):
+    """A full item × item matrix of float64; it has one size."""
+
+    matrix: FloatArray
+    inputs: Callable[[Any], Any]
+
+    @property
+    def sizes(self) -> IntArray:
+        """One, the number of items."""
+        return np.array([len(self.matrix)])
+
+    def scorer(self, inputs: Any) -> Scorer:
+        """Return what scores the users of these rows."""
+        return SimilarityScorer(inputs, self.matrix)
+
+
+def collaboration_of_view(view: ItemView, k: int) -> ItemScores:
+    """Item AUC and item precision of users in any number of blocks, (sizes × items) each."""
+    model = Factors(view.basis, view.sizes, view.factors.dtype, view.prepare)
+    return collaboration_by_block(view.data, model, view.items, k)
+
+
+def collaboration_by_block(data: Blocks, model: ItemModel, items: IntArray, k: int) -> ItemScores:
+    """Item AUC and item precision of users in any number of blocks, (sizes × items) each.
+
+    One block is ranked at once. Of several blocks, each first sends the scores of its positives
+    and its k highest; then each counts its users into the sorted positives of all blocks. Counts
+    are whole numbers, so the result does not depend on the blocks.
+    """
+    check_k(k or 1, data.n_users, "k", "the number of users")
+    if len(data.rows) == 1:
+        (found,) = data.map(_score_block, model, items, k)
+        return ItemScores(*found)
+    n_positive = np.asarray(data.total(_users_per_item), np.int64)[items]
+    # an item's share of what is sent: its positives, and k candidates of every block
+    sent = len(model.sizes) * (n_positive + 3 * k * len(data.rows))
+    edges = np.flatnonzero(np.diff(np.cumsum(sent) // _SCORES_SENT)) + 1
+    parts = [_score_items(data, model, some, k) for some in np.split(items, edges)]
+    return ItemScores(*(np.concatenate(tables, axis=1) for tables in zip(*parts, strict=True)))
 
 
 class _Candidates(NamedTuple):
@@ -290,15 +326,14 @@ class _Candidates(NamedTuple):
     labels: NDArray[np.bool_]
 
 
-def _score_items(view: ItemView, items: IntArray, k: int) -> ItemScores:
-    model = _Model.of(view)
-    found = [_Candidates(*one) for one in view.data.map(_candidates, model, items, k)]
+def _score_items(data: Blocks, model: ItemModel, items: IntArray, k: int) -> ItemScores:
+    found = [_Candidates(*one) for one in data.map(_candidates, model, items, k)]
     counts = np.stack([one.counts for one in found])
     split = [np.split(one.positives, np.cumsum(one.counts)[:-1]) for one in found]
     positives = [np.sort(np.concatenate(scores)) for scores in zip(*split, strict=True)]
-    below = view.data.total(_count_below, model, items, positives)
+    below = data.total(_count_below, model, items, positives)
     n_positive = counts.sum(axis=0)
-    auc = auc_from_counts(below, n_positive, view.data.n_users)
+    auc = auc_from_counts(below, n_positive, data.n_users)
     precision = np.full(auc.shape, np.nan)
     if k:
         scores, order, labels = (
@@ -309,13 +344,13 @@ def _score_items(view: ItemView, items: IntArray, k: int) -> ItemScores:
     return ItemScores(auc, np.where(n_positive > 0, precision, np.nan))
 
 
-def _score_block(block: Block, model: _Model, items: IntArray, k: int) -> ItemScores:
+def _score_block(block: Block, model: ItemModel, items: IntArray, k: int) -> ItemScores:
     inputs = model.inputs(block.matrix)
     return score_labels(model.scorer(inputs), block.matrix, inputs, items, k)
 
 
 def _ranked(
-    block: Block, model: _Model, items: IntArray
+    block: Block, model: ItemModel, items: IntArray
 ) -> Iterator[tuple[int, int, FloatArray, IntArray]]:
     """Yield (size, item, scores of the block's users, those who have it); items by position."""
     labels = block.matrix
@@ -329,7 +364,7 @@ def _ranked(
             yield part.rank, place, ranked, positives
 
 
-def _candidates(block: Block, model: _Model, items: IntArray, k: int) -> _Candidates:
+def _candidates(block: Block, model: ItemModel, items: IntArray, k: int) -> _Candidates:
     shape = (len(model.sizes), len(items))
     positives: dict[tuple[int, int], FloatArray] = {}
     scores = np.full((*shape, k), -np.inf)
@@ -349,7 +384,7 @@ def _candidates(block: Block, model: _Model, items: IntArray, k: int) -> _Candid
 
 
 def _count_below(
-    block: Block, model: _Model, items: IntArray, positives: list[FloatArray]
+    block: Block, model: ItemModel, items: IntArray, positives: list[FloatArray]
 ) -> NDArray[np.int64]:
     shape = (len(model.sizes), len(items))
     below = np.zeros(shape, np.int64)

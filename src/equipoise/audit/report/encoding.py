@@ -1,4 +1,4 @@
-"""Numbers as few bytes: rounded to what can be seen, differenced, zipped, spelt in base64."""
+"""Numbers in few bytes: rounded to visible precision, differenced, zipped, in base64."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Codes = NDArray[np.uint8] | NDArray[np.uint16]
 
 
-class Quantised(NamedTuple):
+class Quantized(NamedTuple):
     """Values as whole numbers: value = low + (high − low) · (code / levels)^power.
 
     Attributes
@@ -23,7 +23,7 @@ class Quantised(NamedTuple):
     low, high : float
         The range.
     levels : int
-        The largest code; levels + 1 says NaN.
+        The largest code; levels + 1 stands for nan.
     power : int
         2 spends the codes on small values, 1 evenly.
     """
@@ -35,16 +35,15 @@ class Quantised(NamedTuple):
     power: int
 
 
-def quantise(values: NDArray[np.float64], levels: int, power: int = 1) -> Quantised:
+def quantize(values: NDArray[np.float64], levels: int, power: int = 1) -> Quantized:
     """Round to `levels` steps between the smallest and the largest value, at least 0 to 1.
 
-    Rows are differenced because a curve over ranks moves little from one rank to the next, which
-    zips well.
+    Rows are differenced: a curve changes little from one size to the next, which compresses well.
 
     Examples
     --------
     >>> import numpy as np
-    >>> quantise(np.array([[0.0, 0.5], [0.5, np.nan]]), levels=4).codes
+    >>> quantize(np.array([[0.0, 0.5], [0.5, np.nan]]), levels=4).codes
     array([[0, 2],
            [2, 3]], dtype=uint8)
     """
@@ -55,11 +54,11 @@ def quantise(values: NDArray[np.float64], levels: int, power: int = 1) -> Quanti
     codes[np.isnan(values)] = levels + 1
     whole = codes.astype(np.uint8 if levels < 255 else np.uint16)
     steps = np.concatenate([whole[:1], np.diff(whole, axis=0)])  # unsigned: wraps around
-    return Quantised(steps, low, high, levels, power)
+    return Quantized(steps, low, high, levels, power)
 
 
 class Blocks:
-    """Arrays laid one after the other, and the list of where each begins."""
+    """Arrays one after the other, and an index of where each begins."""
 
     def __init__(self) -> None:
         self.index: dict[str, list[Any]] = {}
@@ -67,12 +66,12 @@ class Blocks:
         self._length = 0
 
     def add(self, name: str, array: NDArray[Any]) -> None:
-        """Append an array; the index says its place, type and number of elements."""
+        """Append an array; the index contains its place, type and number of elements."""
         kind = array.dtype.newbyteorder("<")
         self._append(name, np.ascontiguousarray(array, kind).tobytes(), kind.str[1:], array.size)
 
     def add_json(self, name: str, value: Any) -> None:
-        """Append anything that JSON can say."""
+        """Append a value as JSON."""
         content = json.dumps(value, separators=(",", ":")).encode("ascii")
         self._append(name, content, "json", len(content))
 

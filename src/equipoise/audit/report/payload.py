@@ -1,4 +1,4 @@
-"""Findings as the data of the page: a small summary in JSON, and zipped blocks for the items."""
+"""Findings as the data of the page: a small summary in JSON, and zipped blocks of the items."""
 
 from __future__ import annotations
 
@@ -12,58 +12,58 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.audit.findings import Findings, Floats, UserView, Variant
-from equipoise.audit.report.encoding import Blocks, quantise
+from equipoise.audit.report.encoding import Blocks, quantize
 
-_NEVER, _UNKNOWN = 65535, 65534  # codes of "components to halve": infinite, not measured
+_NEVER, _UNKNOWN = 65535, 65534  # codes of components to half error: infinite, not measured
 
-# Where the curve of who takes the components is told: densest among the most popular items.
+# Points of the curve of components by popularity: densest among the most popular items.
 _CURVE = np.linspace(0.0, 1.0, 41) ** 2
 
 
 class Fidelity(NamedTuple):
-    """How finely the numbers of single items are kept.
+    """How precisely the numbers of single items are stored.
 
     Attributes
     ----------
     levels : int
-        Steps that errors and diagonals are rounded to.
-    neighbours : int
-        Neighbours of an item that are listed.
-    every_gamma : bool
-        Neighbours under each γ, or only under the γ that the report speaks of.
+        Steps that errors and self-reconstructions are rounded to.
+    neighbors : int
+        Neighbors of an item that are listed.
+    every_setting : bool
+        Neighbors at every exponent, or only at the audited one.
     letters : int
-        Names and ids are cut after that many.
+        Names and ids are cut after this many.
     """
 
     levels: int
-    neighbours: int
-    every_gamma: bool
+    neighbors: int
+    every_setting: bool
     letters: int
 
-    def in_words(self) -> str:
-        """What a reader should know about it."""
-        listed = "at every γ" if self.every_gamma else "at the audited γ only"
+    def description(self) -> str:
+        """Return a note for the report."""
+        listed = "at every γ" if self.every_setting else "at the audited γ only"
         return (
-            f"To keep this file small, errors and diagonals of single items are rounded to "
-            f"{self.levels:,} steps, an item's card lists up to {self.neighbours} neighbours, "
+            "To keep this file small, errors and self-reconstructions of single items are rounded "
+            f"to {self.levels:,} steps, an item's card lists up to {self.neighbors} neighbors, "
             f"{listed}, and names are cut after {self.letters} letters. Means and verdict are "
             "computed from the unrounded numbers."
         )
 
 
-# Tried in turn until the page fits: 20,000 items under nine models take the third; the last two
-# are for numbers that are pure noise and do not zip.
+# Tried in turn until the page fits: 20,000 items under nine models need the third; the last two
+# are for numbers that are noise and do not compress.
 LADDER = (
-    Fidelity(levels=10_000, neighbours=10, every_gamma=True, letters=2000),
-    Fidelity(levels=250, neighbours=10, every_gamma=True, letters=400),
-    Fidelity(levels=250, neighbours=6, every_gamma=False, letters=120),
-    Fidelity(levels=100, neighbours=5, every_gamma=False, letters=80),
-    Fidelity(levels=30, neighbours=2, every_gamma=False, letters=40),
+    Fidelity(levels=10_000, neighbors=10, every_setting=True, letters=2000),
+    Fidelity(levels=250, neighbors=10, every_setting=True, letters=400),
+    Fidelity(levels=250, neighbors=6, every_setting=False, letters=120),
+    Fidelity(levels=100, neighbors=5, every_setting=False, letters=80),
+    Fidelity(levels=30, neighbors=2, every_setting=False, letters=40),
 )
 
 
 class Payload(NamedTuple):
-    """What the page's scripts read: `summary` is JSON, `blocks` base64 of gzip."""
+    """Input of the page's scripts: `summary` is JSON, `blocks` base64 of gzip."""
 
     summary: str
     blocks: str
@@ -71,14 +71,14 @@ class Payload(NamedTuple):
 
 
 def payload(findings: Findings, most: int) -> Payload:
-    """The finest payload of at most `most` characters; if none fits, the coarsest.
+    """Return the finest payload of at most `most` characters; if none fits, the coarsest.
 
     Parameters
     ----------
     findings : Findings
-        What to tell.
+        The findings.
     most : int
-        Characters that the page can spare.
+        Number of characters.
     """
     packed = _packed(findings, LADDER[0])
     for fidelity in LADDER[1:]:
@@ -96,9 +96,9 @@ def _packed(findings: Findings, fidelity: Fidelity) -> Payload:
         for place, variant in enumerate(findings.variants)
     ]
     summary = {
-        "portrait": _portrait(findings),
-        "settings": asdict(findings.settings),
-        "advice": {"gamma": findings.verdict.advice.gamma, "rank": findings.verdict.advice.rank},
+        "data": _data(findings),
+        "settings": _settings(findings),
+        "advice": dict(findings.verdict.advice.settings),
         "variants": variants,
         "users": [_user(user) for user in findings.users],
         "blocks": blocks.index,
@@ -107,7 +107,7 @@ def _packed(findings: Findings, fidelity: Fidelity) -> Payload:
 
 
 def safe_json(value: Any) -> str:
-    r"""JSON that can stand inside a script element: no `<`, no `>`, nothing beyond ASCII.
+    r"""Return JSON for a script element: no `<`, no `>`, only ASCII.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def safe_json(value: Any) -> str:
 
 
 def plain(values: Iterable[float]) -> list[float | None]:
-    """Floats with six digits, what is not finite as null.
+    """Return floats with six digits; null if not finite.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def plain(values: Iterable[float]) -> list[float | None]:
 
 
 def as_text(value: Any) -> str:
-    """A name or id as the page says it; nothing for what is missing.
+    """Return a name or id as text; empty if it is missing.
 
     Examples
     --------
@@ -145,10 +145,19 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _portrait(findings: Findings) -> dict[str, Any]:
-    told = asdict(findings.portrait)
-    told["popularity_curve"] = [plain(point) for point in findings.portrait.popularity_curve]
-    return told
+def _data(findings: Findings) -> dict[str, Any]:
+    curve = [plain(point) for point in findings.data.popularity_curve]
+    return {**asdict(findings.data), "popularity_curve": curve}
+
+
+def _settings(findings: Findings) -> dict[str, Any]:
+    """Return the settings, and which parameters the two sliders of the page change."""
+    settings = findings.settings
+    return {
+        **asdict(settings),
+        "size": settings.size,
+        "exponent_parameter": next(iter(settings.weighting)),
+    }
 
 
 def _add_items(blocks: Blocks, findings: Findings, fidelity: Fidelity) -> None:
@@ -161,7 +170,7 @@ def _add_items(blocks: Blocks, findings: Findings, fidelity: Fidelity) -> None:
 
 
 def _add_popularity(blocks: Blocks, popularity: Floats) -> None:
-    """As float32, which shows all digits that the page does; as text where it would overflow."""
+    """Add float32, which has all digits that the page shows; text where it would overflow."""
     limits, touched = np.finfo(np.float32), popularity[popularity > 0]
     if touched.size == 0 or limits.tiny < touched.min() <= touched.max() < limits.max:
         blocks.add("popularity", popularity.astype(np.float32))
@@ -172,32 +181,31 @@ def _add_popularity(blocks: Blocks, popularity: Floats) -> None:
 def _variant(
     blocks: Blocks, place: str, variant: Variant, findings: Findings, fidelity: Fidelity
 ) -> dict[str, Any]:
-    """Add the blocks of one model; return what the summary says of it."""
+    """Add the blocks of one variant; return its summary."""
+    own, levels = variant.self_reconstruction_by_item, fidelity.levels
     by_item = {
-        "diagonal": quantise(variant.diagonal_by_item, fidelity.levels, power=2),
-        "error": quantise(variant.error_by_item, fidelity.levels),
-        "auc": quantise(variant.auc_by_item[np.newaxis], min(fidelity.levels, 1000)),
+        "self_reconstruction": quantize(own, levels, power=2),
+        "item_error": quantize(variant.error_by_item, levels),
+        "item_auc": quantize(variant.auc_by_item[np.newaxis], min(levels, 1000)),
     }
-    for measure, quantised in by_item.items():
-        blocks.add(f"{place}.{measure}", quantised.codes)
-    blocks.add(f"{place}.halving", _halving_codes(variant.halving_by_item))
-    neighbours = _neighbours(variant, findings, fidelity)
-    blocks.add(f"{place}.neighbours", neighbours)
-    means = ("diagonal", "error", "auc", "precision")
+    for metric, quantized in by_item.items():
+        blocks.add(f"{place}.{metric}", quantized.codes)
+    blocks.add(f"{place}.to_half", _to_half_codes(variant.components_to_half_by_item))
+    neighbors = _neighbors(variant, findings, fidelity)
+    blocks.add(f"{place}.neighbors", neighbors)
+    halved = variant.components_to_half
     return {
         "key": variant.key,
         "label": as_text(variant.label),
         "kind": variant.kind,
-        "gamma": variant.gamma,
-        "ranks": list(variant.ranks),
-        "specialization": plain(variant.specialization),
-        "means": {measure: _series(getattr(variant, measure)) for measure in means},
-        "halving": dict(zip(variant.halving, plain(variant.halving.values()), strict=True)),
-        "accuracy": _series(variant.accuracy),
+        "settings": dict(variant.settings),
+        "sizes": list(variant.sizes),
+        "means": {metric: _series(by_group) for metric, by_group in variant.means.items()},
+        "to_half": dict(zip(halved, plain(halved.values()), strict=True)),
         "owned": [[o.component, o.item, round(float(o.weight), 3)] for o in variant.owned],
-        "scales": {measure: quantised[1:] for measure, quantised in by_item.items()},
-        "neighbours": neighbours.shape[1],
-        "shares": [_shares(findings, variant, at) for at in range(len(variant.ranks))],
+        "scales": {metric: quantized[1:] for metric, quantized in by_item.items()},
+        "neighbors": neighbors.shape[1],
+        "shares": [_shares(findings, variant, at) for at in range(len(variant.sizes))],
     }
 
 
@@ -205,39 +213,40 @@ def _series(by_name: Mapping[str, Floats]) -> dict[str, list[float | None]]:
     return {name: plain(values) for name, values in by_name.items()}
 
 
-def _halving_codes(halving: Floats) -> NDArray[np.uint16]:
-    codes = np.clip(np.nan_to_num(halving, nan=0.0, posinf=0.0), 0, _UNKNOWN - 1)
-    codes[np.isinf(halving)] = _NEVER
-    codes[np.isnan(halving)] = _UNKNOWN
+def _to_half_codes(needed: Floats) -> NDArray[np.uint16]:
+    codes = np.clip(np.nan_to_num(needed, nan=0.0, posinf=0.0), 0, _UNKNOWN - 1)
+    codes[np.isinf(needed)] = _NEVER
+    codes[np.isnan(needed)] = _UNKNOWN
     return np.rint(codes).astype(np.uint16)
 
 
-def _neighbours(variant: Variant, findings: Findings, fidelity: Fidelity) -> NDArray[Any]:
-    """Those that are listed, in the smallest type that holds every position."""
-    wanted = fidelity.every_gamma or variant.gamma in (None, findings.settings.gamma)
-    listed = variant.neighbours[:, : fidelity.neighbours if wanted else 0]
+def _neighbors(variant: Variant, findings: Findings, fidelity: Fidelity) -> NDArray[Any]:
+    """Return the listed neighbors, in the smallest type for all positions."""
+    wanted = fidelity.every_setting or variant in findings.compared
+    listed = variant.neighbors[:, : fidelity.neighbors if wanted else 0]
     return listed.astype(np.int16 if len(findings.items.ids) <= 32_767 else np.int32)
 
 
 def _shares(findings: Findings, variant: Variant, at: int) -> list[list[float | None]]:
-    """Who takes the components: share of the items, most popular first, against share of the trace.
+    """Return shares of the items, most popular first, with their shares of the components.
 
-    The diagonal of a projector sums to its rank, so an item's entry is its part of the components.
-    Where `Items` is a sample, only the ends of the popularity groups are told, which the means of
-    the groups give exactly.
+    The self-reconstructions of a projection add up to its rank: each is the item's part of the
+    components. If `Items` is a sample, the curve has only the ends of the popularity groups, which
+    the means of the groups give exactly.
     """
-    portrait, items = findings.portrait, findings.items
-    if len(items.ids) == portrait.n_items:
+    data, items = findings.data, findings.items
+    if len(items.ids) == data.n_items:
         order = np.argsort(-items.popularity, kind="stable")
-        held = np.cumsum(variant.diagonal_by_item[at][order])
+        held = np.cumsum(variant.self_reconstruction_by_item[at][order])
         x = np.arange(len(held) + 1) / len(held)
         where, y = _CURVE, np.interp(_CURVE, x, np.concatenate([[0.0], held]))
     else:
-        sizes = [group.n_items for group in portrait.groups]
-        means = [variant.diagonal[group.name][at] for group in portrait.groups]
+        sizes = [group.n_items for group in data.groups]
+        own = variant.means["self_reconstruction"]
+        means = [own[group.name][at] for group in data.groups]
         where = np.concatenate([[0.0], np.cumsum(sizes) / sum(sizes)])
         y = np.concatenate([[0.0], np.cumsum(np.array(sizes) * np.array(means))])
-    if not (math.isfinite(y[-1]) and y[-1] > 0):  # EASE has no diagonal to share out
+    if not (math.isfinite(y[-1]) and y[-1] > 0):  # EASE has no self-reconstruction
         return []
     return [plain(point) for point in zip(where, y / y[-1], strict=True)]
 

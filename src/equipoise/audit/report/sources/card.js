@@ -1,4 +1,4 @@
-// One item, in a dialog: its facts, its curves and its neighbours under each model, side by side.
+// One item, in a dialog: its facts, its curves and its neighbors under each model.
 
 import { paint, rankAxis } from "./charts.js";
 import { rankCurve, rankLine } from "./shapes.js";
@@ -30,7 +30,7 @@ export function prepareCard() {
 }
 
 function fill(dialog, item) {
-  const { items, portrait } = state.report;
+  const { items, data } = state.report;
   const back = el("button", { type: "button", class: "quiet", onclick: () => {
     trail.pop();
     fill(dialog, trail[trail.length - 1]);
@@ -41,24 +41,24 @@ function fill(dialog, item) {
   const id = items.ids[item] && items.ids[item] !== items.names[item]
     ? el("p", { class: "id" }, "id ", named(items.ids[item], 200)) : null;
   const error = el("div", { class: "plot" });
-  const diagonal = el("div", { class: "plot" });
+  const own = el("div", { class: "plot" });
   dialog.replaceChildren(el("article", {},
     el("div", { class: "card-bar" }, trail.length > 1 ? back : el("span"), close),
     title, id,
     facts([["popularity", digits(items.popularity[item])], ["users", number(items.users[item])],
-      ["group", portrait.groups[items.group[item]].name],
+      ["group", data.groups[items.group[item]].name],
       ["place by popularity", `${number(placeOf(item))} of ${number(items.count)}`]]),
     changed(item),
     el("div", { class: "panels double" },
       el("div", { class: "panel" },
         el("p", { class: "panel-title" }, "Error over the rank"), error),
       el("div", { class: "panel" },
-        el("p", { class: "panel-title" }, "Diagonal over the rank"), diagonal)),
-    measures(item), el("h3", {}, `Nearest items, at rank ${state.report.settings.rank}`),
-    el("p", { class: "lead" }, "A dot marks what no other model lists."), neighbours(item)));
+        el("p", { class: "panel-title" }, "Self-reconstruction over the rank"), own)),
+    measures(item), el("h3", {}, `Nearest items, at rank ${state.report.settings.size}`),
+    el("p", { class: "lead" }, "A dot marks what no other model lists."), neighbors(item)));
   dialog.scrollTop = 0;
-  curve(error, item, "error");
-  curve(diagonal, item, "diagonal");
+  curve(error, item, "item_error");
+  curve(own, item, "self_reconstruction");
   title.focus();
 }
 
@@ -87,51 +87,51 @@ function changed(item) {
     const [before, after] = [at(pca, measure), at(ours, measure)];
     return `${what} goes from ${number(before, 2)} to ${number(after, 2)}`;
   };
-  const old = new Set(pca.variant.neighboursOf(item));
-  const now = listedFor(ours).variant.neighboursOf(item);
+  const old = new Set(pca.variant.neighborsOf(item));
+  const now = listedFor(ours).variant.neighborsOf(item);
   const fresh = now.filter((other) => !old.has(other)).length;
-  const [waited, waits] = [pca, ours].map((slot) => slot.variant.halvingByItem()[item]);
+  const [waited, waits] = [pca, ours].map((slot) => slot.variant.toHalfByItem()[item]);
   return el("p", { class: "changed" },
-    `From ${pca.label} to ${ours.label}, at rank ${state.rank}: ${moved("the error", "error")} and `
-    + `${moved("the diagonal", "diagonal")}; half is rebuilt after ${number(waits)} components `
-    + `instead of ${number(waited)}. Of ${now.length} neighbours, ${fresh} are new.`);
+    `From ${pca.label} to ${ours.label}, at rank ${state.rank}: ${moved("the error", "item_error")} and `
+    + `${moved("self-reconstruction", "self_reconstruction")}; half is reconstructed after ${number(waits)} components `
+    + `instead of ${number(waited)}. Of ${now.length} neighbors, ${fresh} are new.`);
 }
 
 function measures(item) {
   const rows = shown().map((slot) => {
     const { variant, at } = slot;
-    return el("tr", { style: `--hue: var(${slot.colour})` },
+    return el("tr", { style: `--hue: var(${slot.color})` },
       el("th", { scope: "row" }, el("span", { class: "swatch" }), slot.label),
-      el("td", {}, number(variant.byItem("error", at)[item], 3)),
-      el("td", {}, number(variant.byItem("diagonal", at)[item], 3)),
-      el("td", {}, number(variant.halvingByItem()[item])),
+      el("td", {}, number(variant.byItem("item_error", at)[item], 3)),
+      el("td", {}, number(variant.byItem("self_reconstruction", at)[item], 3)),
+      el("td", {}, number(variant.toHalfByItem()[item])),
       el("td", {}, number(variant.aucByItem()[item], 3)));
   });
-  const head = ["", "error", "diagonal", "to halve", `AUC, rank ${state.report.settings.rank}`];
+  const head = ["", "error", "self-reconstruction", "to half error", `AUC, rank ${state.report.settings.size}`];
   return el("div", { class: "scroll" }, el("table", { class: "plain" },
     el("thead", {}, el("tr", {}, ...head.map((text) => el("th", { scope: "col" }, text)))),
     el("tbody", {}, ...rows)));
 }
 
-/** The variant whose neighbours the file holds: at the slider's γ, or at the audited one. */
+/** The variant whose neighbors the file contains: at the slider's γ, or at the audited one. */
 function listedFor(slot) {
-  if (slot.variant.neighbours > 0 || slot.variant.kind !== "item-weighted") return slot;
-  const audited = state.report.variants.find((v) => v.kind === "item-weighted" && v.neighbours > 0);
+  if (slot.variant.neighbors > 0 || slot.variant.kind !== "item-weighted") return slot;
+  const audited = state.report.variants.find((v) => v.kind === "item-weighted" && v.neighbors > 0);
   return audited ? model(audited) : slot;
 }
 
-function neighbours(item) {
+function neighbors(item) {
   const { names } = state.report.items;
   const lists = shown().map(listedFor);
   const known = new Map();
   for (const slot of lists) {
-    for (const other of slot.variant.neighboursOf(item)) {
+    for (const other of slot.variant.neighborsOf(item)) {
       known.set(other, (known.get(other) || 0) + 1);
     }
   }
   return el("div", { class: "columns" }, ...lists.map((slot) => {
-    const near = slot.variant.neighboursOf(item);
-    return el("div", { style: `--hue: var(${slot.colour})` },
+    const near = slot.variant.neighborsOf(item);
+    return el("div", { style: `--hue: var(${slot.color})` },
       el("h4", {}, el("span", { class: "swatch" }), slot.label),
       near.length ? el("ol", {}, ...near.map((other) => el("li", {
         class: known.get(other) === 1 && lists.length > 1 ? "only" : null },

@@ -1,4 +1,4 @@
-// Figures: a title, one or more plots, a sentence that says what is seen, the same as a table.
+// Figures: a title, one or more plots, a summary sentence, and the same numbers as a table.
 
 import { el, table } from "./text.js";
 import { onChange, state } from "./state.js";
@@ -6,14 +6,14 @@ import { onChange, state } from "./state.js";
 const figures = [];
 let pending = null;
 
-/** A colour of style.css as it is in the present theme. */
-export function colour(name) {
+/** A color of style.css as it is in the present theme. */
+export function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** A colour with an opacity, for fills and faint lines. */
+/** A color with an opacity, for fills and faint lines. */
 export function faint(name, opacity) {
-  const hex = colour(name).replace("#", "");
+  const hex = color(name).replace("#", "");
   const parts = [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16));
   return `rgba(${parts.join(", ")}, ${opacity})`;
 }
@@ -63,7 +63,7 @@ export function paint(plot, panel, brush = null, pick = null) {
   const config = { displayModeBar: false, doubleClick: false, showTips: false, scrollZoom: false };
   window.Plotly.react(plot, panel.traces, layoutOf(plot, panel, brush), config);
   const picture = plot.querySelector("svg.main-svg");
-  if (picture) picture.setAttribute("aria-hidden", "true"); // the sentence and the table say it
+  if (picture) picture.setAttribute("aria-hidden", "true"); // the sentence and the table contain the numbers
   if (fresh && brush) {
     plot.on("plotly_selected", (event) => event && event.range && brush(event.range));
   }
@@ -73,7 +73,7 @@ export function paint(plot, panel, brush = null, pick = null) {
 }
 
 function layoutOf(plot, panel, brush) {
-  const soft = colour("--soft");
+  const soft = color("--soft");
   return {
     width: plot.clientWidth || 320,
     height: plot.clientHeight || 240,
@@ -84,11 +84,11 @@ function layoutOf(plot, panel, brush) {
     showlegend: false,
     hovermode: panel.hover || "closest",
     hoverdistance: 24,
-    hoverlabel: { bgcolor: colour("--raised"), bordercolor: colour("--rule"), align: "left",
-      font: { color: colour("--ink"), size: 12 } },
+    hoverlabel: { bgcolor: color("--raised"), bordercolor: color("--rule"), align: "left",
+      font: { color: color("--ink"), size: 12 } },
     dragmode: brush && window.matchMedia("(pointer: fine)").matches ? "select" : false,
     selections: [],
-    newselection: { line: { color: colour("--ink"), width: 1, dash: "dot" } },
+    newselection: { line: { color: color("--ink"), width: 1, dash: "dot" } },
     xaxis: axisOf(panel.x),
     yaxis: axisOf(panel.y),
     shapes: panel.shapes || [],
@@ -101,8 +101,8 @@ function layoutOf(plot, panel, brush) {
 function axisOf({ title = "", ...more } = {}) {
   return {
     title: { text: title, standoff: 8, font: { size: 12 } },
-    gridcolor: colour("--grid"),
-    linecolor: colour("--rule"),
+    gridcolor: color("--grid"),
+    linecolor: color("--rule"),
     zeroline: false,
     fixedrange: true,
     automargin: false,

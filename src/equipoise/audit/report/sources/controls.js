@@ -1,4 +1,4 @@
-// The bar that stays in sight: sliders and legend; the theme; copying; printing.
+// The bar at the top: sliders and legend; the theme; copying; printing.
 
 import { redraw } from "./charts.js";
 import { change, onChange, slots, state, takeAdvice } from "./state.js";
@@ -38,9 +38,9 @@ function slider(field, values, text) {
 function drawLegend() {
   const legend = document.getElementById("legend");
   const focused = document.activeElement && document.activeElement.dataset.slot;
-  legend.replaceChildren(...slots().map(({ slot, short, label, colour }) =>
+  legend.replaceChildren(...slots().map(({ slot, short, label, color }) =>
     el("button", { type: "button", class: "model", "data-slot": slot, title: label,
-      "aria-pressed": String(!state.hidden.has(slot)), style: `--hue: var(${colour})`,
+      "aria-pressed": String(!state.hidden.has(slot)), style: `--hue: var(${color})`,
       onclick: () => toggle(slot) }, el("span", { class: "swatch" }), el("bdi", {}, short))));
   const again = [...legend.children].find((button) => button.dataset.slot === focused);
   if (focused && again) again.focus();
@@ -53,7 +53,7 @@ function toggle(slot) {
 }
 
 function announce(fields) {
-  if (fields.includes("brush")) return; // the item table tells that itself
+  if (fields.includes("brush")) return; // the item table announces that itself
   const models = slots().filter(({ slot }) => !state.hidden.has(slot)).map(({ short }) => short);
   const gamma = state.gammas.length ? `γ ${gammaText(state.gamma)}, ` : "";
   document.getElementById("announcer").textContent =
@@ -65,7 +65,7 @@ function prepareAdvice() {
   button.hidden = state.gammas.length === 0;
   button.addEventListener("click", () => {
     takeAdvice();
-    document.getElementById("portrait").scrollIntoView();
+    document.getElementById("data").scrollIntoView();
   });
 }
 
@@ -98,7 +98,7 @@ function prepareTheme() {
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
   const tell = () => {
     button.textContent = isDark() ? "Light" : "Dark";
-    button.setAttribute("aria-label", isDark() ? "Use light colours" : "Use dark colours");
+    button.setAttribute("aria-label", isDark() ? "Use light colors" : "Use dark colors");
   };
   button.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";

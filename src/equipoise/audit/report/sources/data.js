@@ -1,6 +1,6 @@
-// What was found: the summary as it is, and the blocks of the items, unzipped and read when asked.
+// The findings: the summary, and the blocks of the items, unzipped and read when needed.
 
-const NEVER = 65535; // codes of "components to halve", as payload.py writes them
+const NEVER = 65535; // codes of components to half error, as payload.py writes them
 const UNKNOWN = 65534;
 
 const TYPES = {
@@ -12,7 +12,7 @@ const TYPES = {
 export async function unzipped(id) {
   const element = document.getElementById(id);
   const coded = atob(element.textContent);
-  element.remove(); // a few megabytes that nobody reads again
+  element.remove(); // a few megabytes that are not read again
   const bytes = new Uint8Array(coded.length);
   for (let at = 0; at < coded.length; at += 1) bytes[at] = coded.charCodeAt(at);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -27,7 +27,7 @@ function block(buffer, index, name) {
   return new TYPES[type](buffer, start, count);
 }
 
-/** Undo quantise() of encoding.py: sum up the differences of the rows, then scale. */
+/** Undo quantize() of encoding.py: sum up the differences of the rows, then scale. */
 function restored(codes, [low, high, levels, power], width) {
   for (let at = width; at < codes.length; at += 1) codes[at] += codes[at - width];
   const values = new Float32Array(codes.length);
@@ -39,14 +39,14 @@ function restored(codes, [low, high, levels, power], width) {
   return values;
 }
 
-function halvingOf(codes) {
+function toHalfOf(codes) {
   return Float64Array.from(codes, (code) => {
     if (code === NEVER) return Infinity;
     return code === UNKNOWN ? NaN : code;
   });
 }
 
-/** One model; the numbers of its items are read when they are first wanted. */
+/** One variant; the numbers of its items are read when they are first needed. */
 function variantOf(told, place, buffer, index, width) {
   const read = new Map();
   const once = (name, make) => {
@@ -58,21 +58,21 @@ function variantOf(told, place, buffer, index, width) {
     () => restored(raw(measure), told.scales[measure], width));
   return {
     ...told,
-    halvingByItem: () => once("halving", () => halvingOf(raw("halving"))),
-    aucByItem: () => whole("auc"),
-    /** Diagonal or error of every item at the rank in this place. */
+    toHalfByItem: () => once("to_half", () => toHalfOf(raw("to_half"))),
+    aucByItem: () => whole("item_auc"),
+    /** Self-reconstruction or error of every item at the size in this place. */
     byItem: (measure, at) => whole(measure).subarray(at * width, (at + 1) * width),
-    /** The item's curve over the ranks. */
-    curve: (measure, item) => told.ranks.map((_, at) => whole(measure)[at * width + item]),
-    neighboursOf: (item) => {
-      const all = once("neighbours", () => raw("neighbours"));
-      const listed = all.subarray(item * told.neighbours, (item + 1) * told.neighbours);
+    /** The item's curve over the sizes. */
+    curve: (measure, item) => told.sizes.map((_, at) => whole(measure)[at * width + item]),
+    neighborsOf: (item) => {
+      const all = once("neighbors", () => raw("neighbors"));
+      const listed = all.subarray(item * told.neighbors, (item + 1) * told.neighbors);
       return Array.from(listed).filter((position) => position >= 0);
     },
   };
 }
 
-/** Everything that the page tells. */
+/** Everything that the page shows. */
 export async function load() {
   const summary = JSON.parse(document.getElementById("summary").textContent);
   const buffer = await unzipped("blocks");

@@ -8,26 +8,27 @@ import { digits, el, named, number, plural, signed } from "./text.js";
 const PAGE = 20;
 
 const MEASURES = {
-  error: { title: "Item error", decimals: 3, of: (m) => m.variant.byItem("error", m.at) },
-  diagonal: { title: "Diagonal", decimals: 3, of: (m) => m.variant.byItem("diagonal", m.at) },
-  halving: { title: "Components to halve", decimals: 0, of: (m) => m.variant.halvingByItem() },
+  error: { title: "Item error", decimals: 3, of: (m) => m.variant.byItem("item_error", m.at) },
+  self: { title: "Self-reconstruction", decimals: 3,
+    of: (m) => m.variant.byItem("self_reconstruction", m.at) },
+  half: { title: "Components to half error", decimals: 0, of: (m) => m.variant.toHalfByItem() },
   auc: { title: "Item AUC", decimals: 3, of: (m) => m.variant.aucByItem() },
 };
 
 // Ready-made questions: which measure, sorted by which column, which way.
 const PRESETS = [
-  ["Most popular", "diagonal", "popularity", -1],
-  ["Most memorised by PCA", "diagonal", "pca", -1],
-  ["Least rebuilt by PCA", "error", "pca", -1],
-  ["Most freed by item weights", "diagonal", "change", 1],
-  ["Least guessed from others", "auc", "item-weighted", 1],
+  ["Most popular", "self", "popularity", -1],
+  ["Most memorized by PCA", "self", "pca", -1],
+  ["Least reconstructed by PCA", "error", "pca", -1],
+  ["Least memorized with item weights", "self", "change", 1],
+  ["Least predicted by other items", "auc", "item-weighted", 1],
 ];
 
-const view = { search: "", group: -1, measure: "diagonal", sort: "popularity", way: -1, page: 0 };
+const view = { search: "", group: -1, measure: "self", sort: "popularity", way: -1, page: 0 };
 let haystack = null;
 
 export function drawItems() {
-  const { groups } = state.report.portrait;
+  const { groups } = state.report.data;
   byId("group").append(el("option", { value: "-1" }, "all"),
     ...groups.map((group, at) => el("option", { value: at }, group.name)));
   byId("measure").append(...Object.entries(MEASURES).map(([key, { title }]) =>
@@ -64,7 +65,7 @@ function typedRange() {
   change({ brush: from === "" && to === "" ? null : { chart: null, x, y: null } });
 }
 
-/** The fields follow the brush, so that what was dragged can be read and mended by hand. */
+/** The fields follow the brush, to be read and corrected by hand. */
 function tellBrush() {
   const { brush } = state;
   if (brush && !brush.y) return;
@@ -91,11 +92,11 @@ function found() {
 }
 
 function columns() {
-  const { items, portrait } = state.report;
+  const { items, data } = state.report;
   const measure = MEASURES[view.measure];
   const models = shown().map((m) => {
     const values = measure.of(m);
-    return { key: m.slot, title: m.label, hue: m.colour, value: (j) => values[j],
+    return { key: m.slot, title: m.label, hue: m.color, value: (j) => values[j],
       text: (j) => number(values[j], measure.decimals) };
   });
   const [pca, ours] = pair().map((m) => m && measure.of(m));
@@ -109,7 +110,7 @@ function columns() {
     { key: "users", title: "users", minor: true, value: (j) => items.users[j],
       text: (j) => number(items.users[j]) },
     { key: "group", title: "group", words: true, minor: true, value: (j) => items.group[j],
-      text: (j) => portrait.groups[items.group[j]].name },
+      text: (j) => data.groups[items.group[j]].name },
     ...models, ...difference,
   ];
 }

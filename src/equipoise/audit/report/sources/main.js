@@ -25,7 +25,7 @@ function tellSample() {
   const points = drawn().length;
   document.getElementById("drawn").textContent = points < count
     ? `The scatter plots draw ${number(points)} of ${number(count)} items: the most popular, those `
-      + "with the largest diagonals, and an even sample by popularity. Medians, brush and table "
+      + "with the largest self-reconstruction, and an even sample by popularity. Medians, brush and table "
       + "use all of them."
     : `The scatter plots draw all ${number(count)} items.`;
 }

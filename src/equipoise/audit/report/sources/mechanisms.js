@@ -1,23 +1,23 @@
-// The data's portrait and the paper's two mechanisms, item by item and by popularity group.
+// The data and the paper's two mechanisms, item by item and by popularity group.
 
-import { colour, faint, figure, rankAxis } from "./charts.js";
+import { color, faint, figure, rankAxis } from "./charts.js";
 import { brushBox, clouds, rankCurve, rankLine } from "./shapes.js";
-import { change, groupNames, listed, onChange, shown, state } from "./state.js";
+import { change, groupNames, isWhole, listed, onChange, shown, state } from "./state.js";
 import { el, forPlot, named, number, percent, plural } from "./text.js";
 
 export function drawMechanisms(openItem) {
-  figure("chart-shares", { title: "Mass and components, most popular items first",
+  figure("chart-shares", { title: "Interactions and components, most popular items first",
     size: "tall", build: sharesFigure });
   figure("chart-error", { title: "Item error over the rank, by popularity group",
-    size: "triple", build: () => byGroup("error", "error") });
-  figure("chart-halving", { title: "Components until an item’s error is halved", size: "tall",
-    build: halvingFigure, watches: "brush", pick: openItem,
-    brush: (range) => brushed("halving", range) });
-  figure("chart-diagonal", { title: "How much of an item is rebuilt from itself", size: "tall",
-    build: diagonalFigure, watches: "brush", pick: openItem,
-    brush: (range) => brushed("diagonal", range) });
-  figure("chart-diagonal-groups", { title: "Diagonal over the rank, by popularity group",
-    size: "triple", build: () => byGroup("diagonal", "diagonal") });
+    size: "triple", build: () => byGroup("item_error", "error") });
+  figure("chart-half-error", { title: "Components until an item’s error is halved", size: "tall",
+    build: halfErrorFigure, watches: "brush", pick: openItem,
+    brush: (range) => brushed("half-error", range) });
+  figure("chart-self", { title: "Self-reconstruction of every item", size: "tall",
+    build: selfFigure, watches: "brush", pick: openItem,
+    brush: (range) => brushed("self", range) });
+  figure("chart-self-groups", { title: "Self-reconstruction over the rank, by popularity group",
+    size: "triple", build: () => byGroup("self_reconstruction", "self-reconstruction") });
   const owned = () => drawOwned(openItem);
   onChange((fields) => fields.every((f) => f === "brush" || f === "rank") || owned());
   owned();
@@ -28,10 +28,11 @@ function brushed(chart, { x, y }) {
   change({ brush: { chart, x: rising(x), y: rising(y) } });
 }
 
-/** What each model says of each item on a brushable chart. */
+/** The values of the items on a brushable chart. */
 export function brushable(chart, slot) {
   const { variant, at } = slot;
-  return chart === "halving" ? variant.halvingByItem() : variant.byItem("diagonal", at);
+  return chart === "half-error" ? variant.toHalfByItem()
+    : variant.byItem("self_reconstruction", at);
 }
 
 /** 1 for every item inside the brush, under any model that is shown; null without a brush. */
@@ -40,11 +41,11 @@ export function withinBrush() {
   if (!brush) return null;
   const { popularity, count } = report.items;
   const inside = new Uint8Array(count);
-  const cap = halvingCap();
+  const cap = halfErrorCap();
   const values = brush.y ? shown().map((slot) => brushable(brush.chart, slot)) : null;
   for (let item = 0; item < count; item += 1) {
     const wanted = popularity[item] >= brush.x[0] && popularity[item] <= brush.x[1];
-    const level = (list) => (brush.chart === "halving" ? Math.min(list[item], cap) : list[item]);
+    const level = (list) => (brush.chart === "half-error" ? Math.min(list[item], cap) : list[item]);
     inside[item] = wanted && (!values
       || values.some((list) => level(list) >= brush.y[0] && level(list) <= brush.y[1]));
   }
@@ -52,15 +53,15 @@ export function withinBrush() {
 }
 
 function sharesFigure() {
-  const { popularity_curve: curve, head_share: head } = state.report.portrait;
+  const { popularity_curve: curve, head_share: head } = state.report.data;
   const data = { mode: "lines", x: curve.map((p) => p[0]), y: curve.map((p) => p[1]),
-    line: { color: colour("--soft"), width: 2 }, fill: "tozeroy", fillcolor: faint("--soft", 0.09),
-    hovertemplate: "%{x:.0%} of the items have %{y:.0%} of the mass<extra></extra>" };
+    line: { color: color("--soft"), width: 2 }, fill: "tozeroy", fillcolor: faint("--soft", 0.09),
+    hovertemplate: "%{x:.0%} of the items have %{y:.0%} of the interactions<extra></extra>" };
   const models = shown().filter((slot) => sharesAt(slot).length);
   const traces = models.map((slot) => ({ meta: slot.variant.key, mode: "lines",
     x: sharesAt(slot).map((p) => p[0]), y: sharesAt(slot).map((p) => p[1]),
-    line: { color: colour(slot.colour), dash: slot.dash, width: 2 },
-    hovertemplate: `${forPlot(slot.label)}: %{x:.0%} of the items take %{y:.0%} of the components`
+    line: { color: color(slot.color), dash: slot.dash, width: 2 },
+    hovertemplate: `${forPlot(slot.label)}: %{x:.0%} of the items have %{y:.0%} of the components`
       + "<extra></extra>" }));
   const tenth = (slot) => interpolate(sharesAt(slot), 0.1);
   const cuts = [0.01, 0.05, 0.1, 0.25, 0.5];
@@ -68,13 +69,13 @@ function sharesFigure() {
     panels: [{ traces: [data, ...traces],
       x: { title: "share of the items, most popular first", tickformat: ".0%", range: [0, 1.001],
         dtick: 0.2, showgrid: false },
-      y: { title: "share held", tickformat: ".0%", dtick: 0.2, range: [0, 1.01] },
+      y: { title: "their share", tickformat: ".0%", dtick: 0.2, range: [0, 1.01] },
       margin: { l: 56, r: 24 },
       annotations: [{ x: 0.98, y: 0.04, xref: "paper", yref: "paper", xanchor: "right",
-        text: "grey: the data" }] }],
-    gist: `The most popular tenth of the items has ${percent(head)} of the mass. Of the `
-      + `components it gets: ${listed(tenth, (value) => percent(value))}.`,
-    head: ["most popular", "mass of the data", ...models.map((m) => m.label)],
+        text: "gray: the data" }] }],
+    gist: `The most popular tenth of the items has ${percent(head)} of the interactions. Its share of `
+      + `the components: ${listed(tenth, (value) => percent(value))}.`,
+    head: ["most popular", "interactions", ...models.map((m) => m.label)],
     rows: cuts.map((cut) => [percent(cut), percent(interpolate(curve, cut), 1),
       ...models.map((m) => percent(interpolate(sharesAt(m), cut), 1))]),
   };
@@ -93,26 +94,24 @@ function interpolate(curve, x) {
 
 /** Small multiples, one for each popularity group, on one scale. */
 function byGroup(measure, word) {
-  const { groups } = state.report.portrait;
+  const { groups } = state.report.data;
   const models = shown();
   const means = (slot, group) => slot.variant.means[measure][group] || [];
-  const at = (slot, group, rank) => means(slot, group)[slot.variant.ranks.indexOf(rank)] ?? NaN;
+  const at = (slot, group, rank) => means(slot, group)[slot.variant.sizes.indexOf(rank)] ?? NaN;
   const top = Math.max(...models.flatMap((m) => groups.flatMap((g) => means(m, g.name))), 0.05);
   const panels = groups.map((group, place) => ({
     title: group.name,
-    hint: `${plural(group.n_items, "item", "items")}, ${percent(group.mass)} of the mass`,
+    hint: `${plural(group.n_items, "item", "items")}, ${percent(group.share)} of interactions`,
     traces: models.filter((m) => means(m, group.name).length)
       .map((slot) => rankCurve(slot, means(slot, group.name))),
     x: rankAxis(5), y: { range: [0, Math.min(top * 1.06, top > 1 ? Infinity : 1.03)],
       title: place === 0 ? `mean ${word}` : "" },
     shapes: [rankLine()],
   }));
-  const low = groups[groups.length - 1].name;
-  const high = groups[0].name;
-  const subject = measure === "error" ? low : high;
+  const subject = groups[measure === "item_error" ? groups.length - 1 : 0].name;
   return {
     panels,
-    gist: `Mean ${word} of a ${subject}-popularity item at rank ${state.rank}: `
+    gist: `Mean ${word} of a ${subject} item at rank ${state.rank}: `
       + `${listed((m) => means(m, subject)[m.at], (value) => number(value, 2))}.`,
     head: ["group", "rank", ...models.map((m) => m.label)],
     rows: groups.flatMap((group) => state.ranks.map((rank) => [group.name, String(rank),
@@ -120,41 +119,41 @@ function byGroup(measure, word) {
   };
 }
 
-/** Where items are drawn that never reach half: above every finite number. */
-function halvingCap() {
+/** Height of items that never reach half: above every finite number. */
+function halfErrorCap() {
   if (!state.cap) {
-    const finite = state.report.variants.map((variant) => variant.halvingByItem()
+    const finite = state.report.variants.map((variant) => variant.toHalfByItem()
       .reduce((most, value) => (value < Infinity && value > most ? value : most), 1));
     state.cap = Math.max(...finite) * 1.7;
   }
   return state.cap;
 }
 
-function halvingFigure() {
-  const cap = halvingCap();
+function halfErrorFigure() {
+  const cap = halfErrorCap();
   const within = state.brush ? withinBrush() : null;
   const models = shown();
-  const never = models.some((slot) => slot.variant.halvingByItem().includes(Infinity));
+  const never = models.some((slot) => slot.variant.toHalfByItem().includes(Infinity));
   const tens = [1, 3, 10, 30, 100, 300, 1000, 3000, 10000].filter((tick) => tick < cap / 1.5);
   const groups = groupNames();
-  const low = groups[groups.length - 1];
+  const niche = groups[groups.length - 1];
   return {
     panels: [{
-      traces: clouds(models, (slot) => slot.variant.halvingByItem(), { cap, decimals: 0, within }),
+      traces: clouds(models, (slot) => slot.variant.toHalfByItem(), { cap, decimals: 0, within }),
       x: popularityAxis(),
       y: { title: "components", type: "log", range: [-0.12, Math.log10(cap) + 0.08],
         tickvals: never ? [...tens, cap] : tens, ticktext: [...tens.map(String), "never"] },
       shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: state.rank, y1: state.rank,
-        line: { color: colour("--ink"), width: 1, dash: "dash" } }, ...brushBox("halving")],
+        line: { color: color("--ink"), width: 1, dash: "dash" } }, ...brushBox("half-error")],
       annotations: [{ xref: "paper", x: 0.01, y: Math.log10(state.rank), xanchor: "left",
         yanchor: "top", text: `the model keeps ${state.rank}` }],
       margin: { l: 56 },
     }],
-    gist: `Components until half of a ${low}-popularity item is there, on average: `
-      + `${listed((m) => m.variant.halving[low], (value, m) => bound(m, low) + number(value))}.`,
+    gist: `Components until half of a ${niche} item is reconstructed, on average: `
+      + `${listed((m) => m.variant.to_half[niche], (value, m) => bound(m, niche) + number(value))}.`,
     head: ["group", ...models.map((m) => m.label)],
     rows: [...groups, "all"].map((g) => [g,
-      ...models.map((m) => bound(m, g) + number(m.variant.halving[g] ?? NaN))]),
+      ...models.map((m) => bound(m, g) + number(m.variant.to_half[g] ?? NaN))]),
   };
 }
 
@@ -162,27 +161,27 @@ function halvingFigure() {
 function bound({ variant }, group) {
   const { items } = state.report;
   const place = groupNames().indexOf(group); // −1: all
-  const never = variant.halvingByItem().some((value, item) => value === Infinity
+  const never = variant.toHalfByItem().some((value, item) => value === Infinity
     && (place < 0 || items.group[item] === place));
   return never ? "≥\u00a0" : "";
 }
 
-function diagonalFigure() {
+function selfFigure() {
   const models = shown();
   const within = state.brush ? withinBrush() : null;
   const groups = [...groupNames(), "all"];
   return {
     panels: [{
-      traces: clouds(models, (slot) => slot.variant.byItem("diagonal", slot.at),
+      traces: clouds(models, (slot) => slot.variant.byItem("self_reconstruction", slot.at),
         { decimals: 3, within }),
-      x: popularityAxis(), y: { title: "diagonal", range: [-0.03, null] },
-      shapes: brushBox("diagonal"), margin: { l: 56 },
+      x: popularityAxis(), y: { title: "self-reconstruction", range: [-0.03, null] },
+      shapes: brushBox("self"), margin: { l: 56 },
     }],
     gist: `Specialization, the mean of the largest tenth, at rank ${state.rank}: `
-      + `${listed((m) => m.variant.specialization[m.at], (value) => number(value, 2))}.`,
+      + `${listed((m) => m.variant.means.specialization.all[m.at], (value) => number(value, 2))}.`,
     head: ["group", ...models.map((m) => m.label)],
     rows: groups.map((g) => [g,
-      ...models.map((m) => number((m.variant.means.diagonal[g] || [])[m.at] ?? NaN, 3))]),
+      ...models.map((m) => number((m.variant.means.self_reconstruction[g] || [])[m.at] ?? NaN, 3))]),
   };
 }
 
@@ -198,11 +197,11 @@ function popularityAxis() {
     ticktext: ticks.map((tick) => String(tick)) };
 }
 
-/** Components that one item has for itself, a list for each model. */
+/** Components that one item owns, a list for each model. */
 function drawOwned(openItem) {
   const { settings, items } = state.report;
-  const list = ({ variant, label, colour: hue }) => {
-    const rank = variant.ranks.filter((r) => r <= settings.rank).pop() || variant.ranks[0];
+  const list = ({ variant, label, color: hue }) => {
+    const rank = variant.sizes.filter((r) => r <= settings.size).pop() || variant.sizes[0];
     const rows = variant.owned.map(([component, item, weight]) => el("li", {},
       el("button", { type: "button", class: "link", onclick: () => openItem(item) },
         named(items.names[item], 60)),
@@ -213,7 +212,7 @@ function drawOwned(openItem) {
     const count = plural(rows.length, "component", "components");
     const title = el("h4", {}, el("span", { class: "swatch" }), label);
     const box = el("div", { style: `--hue: var(${hue})` }, title,
-      el("p", {}, variant.kind === "scores" ? "A full matrix has no components."
+      el("p", {}, isWhole(variant) ? "This model has no components."
         : rows.length ? `${count} of ${rank} owned` : `None of ${rank} owned`));
     if (rows.length) box.append(el("ol", {}, ...rows.slice(0, 8)));
     if (rows.length > 8) {
@@ -223,6 +222,6 @@ function drawOwned(openItem) {
     return box;
   };
   document.getElementById("owned").replaceChildren(
-    el("h3", {}, `Components with one owner, at rank ${settings.rank}`),
+    el("h3", {}, `Components owned by one item, at rank ${settings.size}`),
     el("div", { class: "columns" }, ...shown().map(list)));
 }

@@ -1,15 +1,15 @@
-// What it means for people: collaboration between items, the lists on the hold-out, the frontier.
+// Results: collaboration between items, the lists on the hold-out, the frontier.
 
-import { colour, faint, figure, rankAxis } from "./charts.js";
+import { color, faint, figure, rankAxis } from "./charts.js";
 import { rankCurve, rankLine } from "./shapes.js";
-import { groupNames, listed, model, pair, shown, state } from "./state.js";
+import { exponentOf, groupNames, listed, model, pair, shown, state } from "./state.js";
 import { clipped, digits, forPlot, gammaText, number, percent } from "./text.js";
 
-// In this order; what a file measured besides comes after.
+// Metrics of the lists, in this order.
 const METRICS = [
   ["recall", "Recall", "higher is better"], ["ndcg", "NDCG", "higher is better"],
   ["precision", "Precision", "higher is better"], ["mrr", "MRR", "higher is better"],
-  ["aplt", "APLT", "share of long-tail items"], ["coverage", "Coverage", "share of the catalogue"],
+  ["aplt", "APLT", "share of long-tail items"], ["coverage", "Coverage", "share of the catalog"],
   ["arp", "ARP", "mean popularity"], ["gini", "Gini", "lower is more equal"],
 ];
 
@@ -33,23 +33,23 @@ function collaborationFigure() {
       ...models.map((slot) => ({
         meta: slot.variant.key, mode: "markers", y: groups,
         x: groups.map((g) => value(slot, measure, g)),
-        marker: { color: colour(slot.colour), symbol: slot.symbol, size: 12,
-          line: { color: colour("--paper"), width: 1.5 } },
+        marker: { color: color(slot.color), symbol: slot.symbol, size: 12,
+          line: { color: color("--paper"), width: 1.5 } },
         hovertemplate: `${forPlot(slot.label)}, %{y}: <b>%{x:.3f}</b><extra></extra>` }))],
     x: { title: title.toLowerCase() === "item auc" ? "AUC" : "precision", nticks: 6 },
     y: { type: "category", autorange: "reversed", showgrid: false, categoryarray: groups,
       categoryorder: "array" },
     margin: { l: 64, t: 6 },
   });
-  const low = groups[groups.length - 2];
+  const niche = groups[groups.length - 2];
   return {
-    panels: [panel("auc", "Item AUC", "½ guessing, 1 perfect"),
-      panel("precision", "Item precision", "of the users ranked first")],
-    gist: `AUC of a ${low}-popularity item at rank ${state.rank}: `
-      + `${listed((m) => value(m, "auc", low), (auc) => number(auc, 3))}.`,
+    panels: [panel("item_auc", "Item AUC", "½ guessing, 1 perfect"),
+      panel("item_precision", "Item precision", "of the users ranked first")],
+    gist: `AUC of a ${niche} item at rank ${state.rank}: `
+      + `${listed((m) => value(m, "item_auc", niche), (auc) => number(auc, 3))}.`,
     head: ["", ...models.map((m) => m.label)],
-    rows: ["auc", "precision"].flatMap((measure) => groups.map((g) => [
-      `${measure === "auc" ? "AUC" : "precision"}, ${g}`,
+    rows: ["item_auc", "item_precision"].flatMap((measure) => groups.map((g) => [
+      `${measure === "item_auc" ? "AUC" : "precision"}, ${g}`,
       ...models.map((m) => number(value(m, measure, g), 3))])),
   };
 }
@@ -60,20 +60,17 @@ function rungs(groups, values) {
     const known = values(group).filter((v) => Number.isFinite(v));
     return { mode: "lines", hoverinfo: "skip", y: [group, group],
       x: known.length ? [Math.min(...known), Math.max(...known)] : [],
-      line: { color: colour("--rule"), width: 3 } };
+      line: { color: color("--rule"), width: 3 } };
   });
 }
 
 function holdoutFigure() {
   const models = shown();
-  const measured = new Set(state.report.variants.flatMap((v) => Object.keys(v.accuracy)));
-  const told = METRICS.filter(([key]) => measured.has(key));
-  const others = [...measured].filter((key) => !METRICS.some(([known]) => known === key));
-  const metrics = [...told, ...others.map((key) => [key, key, ""])];
+  const metrics = METRICS.filter(([key]) => state.report.variants.some((v) => v.means[key]));
   const { k } = state.report.settings;
-  const values = (slot, key) => slot.variant.accuracy[key] || [];
+  const values = (slot, key) => (slot.variant.means[key] || {}).all || [];
   const panels = metrics.map(([key, title, hint]) => ({
-    title: told.findIndex((m) => m[0] === key) < 4 ? `${title}@${k}` : title, hint,
+    title: metrics.findIndex((m) => m[0] === key) < 4 ? `${title}@${k}` : title, hint,
     traces: models.filter((m) => values(m, key).length).map((m) => rankCurve(m, values(m, key))),
     x: rankAxis(4), y: { nticks: 4, rangemode: "tozero" }, shapes: [rankLine()],
     margin: { l: 42, r: 8, b: 34 },
@@ -84,7 +81,7 @@ function holdoutFigure() {
       + `${listed((m) => values(m, "ndcg")[m.at], (ndcg) => number(ndcg, 3))}.`,
     head: ["rank", "", ...models.map((m) => m.label)],
     rows: metrics.flatMap(([key, title]) => state.ranks.map((rank) => [String(rank), title,
-      ...models.map((m) => digits(values(m, key)[m.variant.ranks.indexOf(rank)] ?? NaN))])),
+      ...models.map((m) => digits(values(m, key)[m.variant.sizes.indexOf(rank)] ?? NaN))])),
   };
 }
 
@@ -92,8 +89,8 @@ function frontierFigure() {
   const visible = shown();
   const weighted = visible.some((m) => m.variant.kind === "item-weighted");
   const background = weighted ? state.report.variants
-    .filter((v) => v.kind === "item-weighted" && v.gamma !== state.gamma).map(model) : [];
-  const narrow = window.innerWidth < 640; // no room to name every γ
+    .filter((v) => v.kind === "item-weighted" && exponentOf(v) !== state.gamma).map(model) : [];
+  const narrow = window.innerWidth < 640; // too narrow to label every γ
   const traces = [...background.map((slot) => path(slot, false)),
     ...visible.map((slot) => path(slot, true)), ...visible.map(ring)];
   const [pca, ours] = pair();
@@ -107,7 +104,7 @@ function frontierFigure() {
       y: { title: `NDCG@${state.report.settings.k}` } }],
     gist: `At rank ${state.rank}. ${said.join("; ") || "No model is shown"}.`,
     head: ["model", "rank", "NDCG", "APLT"],
-    rows: [...visible, ...background].flatMap((slot) => slot.variant.ranks.map((rank, place) => {
+    rows: [...visible, ...background].flatMap((slot) => slot.variant.sizes.map((rank, place) => {
       const [aplt, ndcg] = point(slot, place);
       return [slot.label, String(rank), number(ndcg, 3), percent(aplt, 1)];
     })),
@@ -115,17 +112,18 @@ function frontierFigure() {
 }
 
 function point({ variant }, at) {
-  return [(variant.accuracy.aplt || [])[at] ?? NaN, (variant.accuracy.ndcg || [])[at] ?? NaN];
+  const { aplt = {}, ndcg = {} } = variant.means;
+  return [(aplt.all || [])[at] ?? NaN, (ndcg.all || [])[at] ?? NaN];
 }
 
 function path(slot, strong) {
-  const points = slot.variant.ranks.map((_, at) => point(slot, at));
-  const hue = strong ? colour(slot.colour) : faint(slot.colour, 0.38);
+  const points = slot.variant.sizes.map((_, at) => point(slot, at));
+  const hue = strong ? color(slot.color) : faint(slot.color, 0.38);
   return { meta: slot.variant.key, mode: "lines+markers",
     x: points.map((p) => p[0]), y: points.map((p) => p[1]),
     line: { color: hue, dash: slot.dash, width: strong ? 2 : 1 },
     marker: { color: hue, symbol: slot.symbol, size: strong ? 6 : 4 },
-    text: slot.variant.ranks.map((rank) => `${forPlot(slot.label)}, rank ${rank}`),
+    text: slot.variant.sizes.map((rank) => `${forPlot(slot.label)}, rank ${rank}`),
     hovertemplate: "%{text}<br>NDCG %{y:.3f}, APLT %{x:.1%}<extra></extra>" };
 }
 
@@ -133,18 +131,18 @@ function path(slot, strong) {
 function ring(slot) {
   const [x, y] = point(slot, slot.at);
   return { meta: slot.variant.key, mode: "markers", x: [x], y: [y], hoverinfo: "skip",
-    marker: { symbol: "circle-open", size: 17, color: colour("--ink"), line: { width: 2 } } };
+    marker: { symbol: "circle-open", size: 17, color: color("--ink"), line: { width: 2 } } };
 }
 
 /** Each γ is named where its line is highest, others at their ends; γ = 0 is PCA. */
 function gammaNote(slot) {
-  const points = slot.variant.ranks.map((_, at) => point(slot, at));
+  const points = slot.variant.sizes.map((_, at) => point(slot, at));
   const weighted = slot.variant.kind === "item-weighted";
   const highest = points.reduce((best, p) => (p[1] > best[1] ? p : best), [NaN, -Infinity]);
   const [x, y] = weighted ? highest : points[points.length - 1];
-  if (!Number.isFinite(x + y) || (weighted && slot.variant.gamma === 0)) return [];
-  const text = weighted ? `γ ${gammaText(slot.variant.gamma)}` : forPlot(clipped(slot.short, 18));
-  const strong = !weighted || slot.variant.gamma === state.gamma;
+  if (!Number.isFinite(x + y) || (weighted && exponentOf(slot.variant) === 0)) return [];
+  const text = weighted ? `γ ${gammaText(exponentOf(slot.variant))}` : forPlot(clipped(slot.short, 18));
+  const strong = !weighted || exponentOf(slot.variant) === state.gamma;
   return [{ x, y, text, yanchor: "bottom", yshift: 5,
-    font: { size: 11, color: strong ? colour(slot.colour) : colour("--soft") } }];
+    font: { size: 11, color: strong ? color(slot.color) : color("--soft") } }];
 }

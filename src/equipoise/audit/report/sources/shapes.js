@@ -1,33 +1,33 @@
-// What several charts are made of: curves over ranks, clouds of items with their medians.
+// Parts of several charts: curves over ranks, clouds of items with their medians.
 
-import { colour, faint } from "./charts.js";
+import { color, faint } from "./charts.js";
 import { forPlot, number } from "./text.js";
 import { state } from "./state.js";
 
 const MOST_DRAWN = 1600; // dots for each model; more are slow, and not seen
 const BINS = 16;
 
-/** A model's line over its ranks, with a dot where the slider stands. */
+/** A model's line over its ranks, with a dot at the slider's rank. */
 export function rankCurve(slot, values, decimals = 3) {
   const { variant } = slot;
-  const told = (at) => `${forPlot(slot.label)}<br>rank ${variant.ranks[at]}: `
+  const hint = (at) => `${forPlot(slot.label)}<br>rank ${variant.sizes[at]}: `
     + `<b>${number(values[at], decimals)}</b>`;
-  const single = variant.ranks.length === 1;
-  const x = single ? state.ranks : variant.ranks; // a full matrix has no rank: a level line
+  const single = variant.sizes.length === 1;
+  const x = single ? state.ranks : variant.sizes; // a model without components: a level line
   const y = single ? state.ranks.map(() => values[0]) : values;
-  const sizes = variant.ranks.map((_, at) => (at === slot.at ? 9 : 0.1));
+  const sizes = variant.sizes.map((_, at) => (at === slot.at ? 9 : 0.1));
   return {
     meta: variant.key, mode: single ? "lines" : "lines+markers", x, y, cliponaxis: false,
-    line: { color: colour(slot.colour), dash: slot.dash, width: 2 },
-    marker: { color: colour(slot.colour), symbol: slot.symbol, size: sizes, opacity: 1 },
-    text: x.map((_, at) => told(single ? 0 : at)), hovertemplate: "%{text}<extra></extra>",
+    line: { color: color(slot.color), dash: slot.dash, width: 2 },
+    marker: { color: color(slot.color), symbol: slot.symbol, size: sizes, opacity: 1 },
+    text: x.map((_, at) => hint(single ? 0 : at)), hovertemplate: "%{text}<extra></extra>",
   };
 }
 
 /** The upright line at the slider's rank. */
 export function rankLine() {
   return { type: "line", xref: "x", yref: "paper", x0: state.rank, x1: state.rank, y0: 0, y1: 1,
-    layer: "below", line: { color: colour("--soft"), width: 1, dash: "dot" } };
+    layer: "below", line: { color: color("--soft"), width: 1, dash: "dot" } };
 }
 
 /** Items that the clouds draw: all, or the extremes and an even sample by popularity. */
@@ -39,7 +39,7 @@ export function drawn() {
   if (order.length > MOST_DRAWN) {
     for (const item of order.slice(0, 150)) kept.add(item);
     for (const variant of variants.slice(0, 8)) {
-      const values = variant.byItem("diagonal", variant.ranks.length >> 1);
+      const values = variant.byItem("self_reconstruction", variant.sizes.length >> 1);
       const sorted = order.slice().sort((a, b) => values[b] - values[a]);
       for (const item of sorted.slice(0, 40)) kept.add(item);
     }
@@ -72,7 +72,7 @@ function cloud(slot, values, { cap = Infinity, decimals, within = null }) {
     meta: slot.variant.key, mode: "markers",
     x: points.map((item) => items.popularity[item]),
     y: points.map((item) => Math.min(values[item], cap)),
-    marker: { color: colour(slot.colour), symbol: slot.symbol, size: 5, opacity: 0.34 },
+    marker: { color: color(slot.color), symbol: slot.symbol, size: 5, opacity: 0.34 },
     text: points.map((item) => `<b>${forPlot(items.names[item])}</b><br>${forPlot(slot.label)}: `
       + `${number(values[item], decimals)}`),
     hovertemplate: "%{text}<extra></extra>",
@@ -98,7 +98,7 @@ function medianLine(slot, values, cap) {
     meta: slot.variant.key, mode: "lines", hoverinfo: "skip",
     x: full.map((bin) => middle(bin.map((item) => items.popularity[item]))),
     y: full.map((bin) => Math.min(middle(bin.map((item) => values[item])), cap)),
-    line: { color: colour(slot.colour), dash: slot.dash, width: 2.5 },
+    line: { color: color(slot.color), dash: slot.dash, width: 2.5 },
   };
 }
 
@@ -107,5 +107,5 @@ export function brushBox(chart) {
   const { brush } = state;
   if (!brush || brush.chart !== chart || !brush.y) return [];
   return [{ type: "rect", x0: brush.x[0], x1: brush.x[1], y0: brush.y[0], y1: brush.y[1],
-    line: { color: colour("--ink"), width: 1, dash: "dot" }, fillcolor: faint("--ink", 0.04) }];
+    line: { color: color("--ink"), width: 1, dash: "dot" }, fillcolor: faint("--ink", 0.04) }];
 }

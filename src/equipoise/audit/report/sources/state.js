@@ -1,11 +1,11 @@
-// Where the sliders stand, which models are shown. Charts ask here, and are told of changes.
+// The values of the sliders and the models that are shown. Charts listen to changes.
 
 import { clipped, gammaText } from "./text.js";
 
 const KINDS = ["pca", "normalized", "item-weighted"];
 const DASHES = ["solid", "dot", "solid", "dash", "dashdot", "longdash", "longdashdot"];
 const SYMBOLS = ["circle", "diamond", "square", "triangle-up", "cross", "triangle-down", "star"];
-const COLOURS = 8; // --model-0 … --model-7 in style.css
+const COLORS = 8; // --model-0 … --model-7 in style.css
 
 export const state = {
   report: null, gammas: [], ranks: [], gamma: 0, rank: 0, hidden: new Set(), brush: null,
@@ -18,31 +18,42 @@ export function onChange(listener) {
   listeners.push(listener);
 }
 
-/** Change the state and tell everyone. */
+/** Change the state and call all listeners. */
 export function change(fields) {
   Object.assign(state, fields);
   for (const listener of listeners) listener(Object.keys(fields));
 }
 
-/** Begin where the report's own words stand. */
+/** Begin at the audited setting. */
 export function begin(report) {
   const { settings, variants } = report;
   const descending = (a, b) => b - a;
   const weighted = variants.filter((v) => v.kind === "item-weighted");
-  const gammas = [...new Set(weighted.map((v) => v.gamma))];
-  const ranked = variants.filter((v) => v.kind !== "scores");
-  const ranks = [...new Set((ranked.length ? ranked : variants).flatMap((v) => v.ranks))];
   state.report = report;
+  const gammas = [...new Set(weighted.map(exponentOf))];
+  const ranked = variants.filter((v) => !isWhole(v));
+  const ranks = [...new Set((ranked.length ? ranked : variants).flatMap((v) => v.sizes))];
   state.gammas = gammas.sort(descending); // from PCA on the left to more and more weight
   state.ranks = ranks.sort((a, b) => a - b);
-  state.gamma = nearest(state.gammas, settings.gamma);
-  state.rank = nearest(state.ranks, settings.rank);
+  state.gamma = nearest(state.gammas, settings.audited[settings.exponent_parameter]);
+  state.rank = nearest(state.ranks, settings.size);
 }
 
 /** Move both sliders to the recommended setting, or to the nearest that was measured. */
 export function takeAdvice() {
-  const { advice } = state.report;
-  change({ gamma: nearest(state.gammas, advice.gamma), rank: nearest(state.ranks, advice.rank) });
+  const { advice, settings } = state.report;
+  change({ gamma: nearest(state.gammas, advice[settings.exponent_parameter]),
+    rank: nearest(state.ranks, advice[settings.size_parameter]) });
+}
+
+/** The exponent of the item weights; undefined for other models. */
+export function exponentOf(variant) {
+  return variant.settings[state.report.settings.exponent_parameter];
+}
+
+/** Whether a model has no components to truncate: an item × item matrix, or any other model. */
+export function isWhole(variant) {
+  return variant.kind === "scores" || variant.kind === "model";
 }
 
 function nearest(values, wanted) {
@@ -50,11 +61,11 @@ function nearest(values, wanted) {
     (Math.abs(value - wanted) < Math.abs(best - wanted) ? value : best), values[0]);
 }
 
-/** The models of the legend: one slot each, Item-Weighted PCA standing at the slider's γ. */
+/** The models of the legend: one slot each, Item-Weighted PCA at the slider's γ. */
 export function slots() {
   const { variants } = state.report;
   const own = KINDS.flatMap((kind) => variants.filter((v) =>
-    v.kind === kind && (kind !== "item-weighted" || v.gamma === state.gamma)));
+    v.kind === kind && (kind !== "item-weighted" || exponentOf(v) === state.gamma)));
   const files = variants.filter((v) => !KINDS.includes(v.kind));
   return [...own, ...files].map((variant) => model(variant));
 }
@@ -64,7 +75,7 @@ export function shown() {
   return slots().filter((slot) => !state.hidden.has(slot.slot));
 }
 
-/** A variant with its look; all γ share the slot and colour of Item-Weighted PCA. */
+/** A variant with its look; all γ share the slot and color of Item-Weighted PCA. */
 export function model(variant) {
   const kind = KINDS.indexOf(variant.kind);
   const files = state.report.variants.filter((v) => !KINDS.includes(v.kind));
@@ -73,18 +84,18 @@ export function model(variant) {
   return {
     variant,
     slot: weighted ? "item-weighted" : variant.key,
-    label: clipped(variant.label, 60) + (weighted ? ` (γ\u00a0${gammaText(variant.gamma)})` : ""),
+    label: clipped(variant.label, 60) + (weighted ? ` (γ\u00a0${gammaText(exponentOf(variant))})` : ""),
     short: clipped(variant.label, 26),
-    colour: `--model-${number % COLOURS}`,
+    color: `--model-${number % COLORS}`,
     dash: DASHES[number % DASHES.length],
     symbol: SYMBOLS[number % SYMBOLS.length],
     at: place(variant),
   };
 }
 
-/** Where the rank of the slider, or the nearest below it, stands among the variant's ranks. */
+/** Position of the slider's rank, or of the nearest below it, among the variant's sizes. */
 export function place(variant) {
-  const below = variant.ranks.filter((rank) => rank <= state.rank).length;
+  const below = variant.sizes.filter((rank) => rank <= state.rank).length;
   return Math.max(below - 1, 0);
 }
 
@@ -102,5 +113,5 @@ export function listed(value, text) {
 }
 
 export function groupNames() {
-  return state.report.portrait.groups.map((group) => group.name);
+  return state.report.data.groups.map((group) => group.name);
 }

@@ -1,4 +1,4 @@
-// One user: history, what was held out, and what each model would show, with its reasons.
+// One user: history, held-out items, and what each model recommends, with its reasons.
 
 import { openItem } from "./card.js";
 import { model, onChange, state } from "./state.js";
@@ -56,18 +56,18 @@ function past(title, items, none) {
 }
 
 function listOf(slot, user) {
-  const { items, portrait } = state.report;
+  const { items, data } = state.report;
   const hidden = new Set(user.heldOut);
   const listed = user.recommended[slot.variant.key];
   const hits = listed.filter(([item]) => hidden.has(item)).length;
-  return el("div", { style: `--hue: var(${slot.colour})` },
+  return el("div", { style: `--hue: var(${slot.color})` },
     el("h4", {}, el("span", { class: "swatch" }), slot.label),
     el("p", {}, `${hits} of ${user.heldOut.length} held-out items found`),
     el("ol", { class: "recommended" }, ...listed.map(([item, because]) =>
       el("li", { class: hidden.has(item) ? "hit" : null },
         link(item), hidden.has(item)
           ? el("span", { class: "tick", role: "img", "aria-label": "held out, found" }, "✓") : null,
-        el("span", { class: "tag" }, portrait.groups[items.group[item]].name),
+        el("span", { class: "tag" }, data.groups[items.group[item]].name),
         because.length ? el("p", { class: "because" }, "because of ",
           ...because.flatMap((reason, at) => [at ? ", " : "", named(items.names[reason], 40)]))
           : null))));

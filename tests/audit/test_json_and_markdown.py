@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from equipoise.audit import audit, to_json, to_markdown
-from equipoise.audit.text import escaped
+from equipoise.audit.advice import command, python_call
+from equipoise.audit.to_markdown import escaped
 from equipoise.data.synthetic import listening
 
 HOSTILE = "<script>alert(1)</script> | `x` [a](javascript:b)\n\x1b[31m"
@@ -26,16 +27,19 @@ def record(found):
     return json.loads(to_json(found))
 
 
-def test_json_says_what_the_findings_hold(found, record):
-    assert record["settings"]["rank"] == 4
-    assert record["portrait"]["source"] == "plays.csv"
+def test_json_contains_the_findings(found, record):
+    assert record["settings"]["audited"] == {"n_components": 4, "gamma": -1.0}
+    assert record["data"]["source"] == "plays.csv"
     assert [each["key"] for each in record["models"]] == [each.key for each in found.variants]
     pca = found.variants[0]
-    told = record["models"][0]
-    np.testing.assert_allclose(told["diagonal"]["popular"], pca.diagonal["popular"], rtol=1e-5)
-    np.testing.assert_allclose(told["accuracy"]["ndcg"], pca.accuracy["ndcg"], rtol=1e-5)
-    assert told["components_to_halve"]["niche"] == pytest.approx(pca.halving["niche"], rel=1e-5)
-    assert record["verdict"]["advice"]["command"] == found.verdict.advice.command
+    first = record["models"][0]
+    for metric, group in (("self_reconstruction", "popular"), ("ndcg", "all")):
+        np.testing.assert_allclose(
+            first["means"][metric][group], pca.means[metric][group], rtol=1e-5
+        )
+    expected = pca.components_to_half["niche"]
+    assert first["components_to_half"]["niche"] == pytest.approx(expected, rel=1e-5)
+    assert record["verdict"]["advice"]["command"] == command(found.verdict.advice)
     assert len(record["items"]) == 60
     assert len(record["users"]) == len(found.users)
 
@@ -43,23 +47,23 @@ def test_json_says_what_the_findings_hold(found, record):
 def test_json_of_an_item_has_its_numbers_and_what_changed(found, record):
     item = record["items"][7]
     pca, ours = found.variants[0], found.variants[4]
-    at = pca.ranks.index(4)
+    at = pca.sizes.index(4)
     assert item["id"] == found.items.ids[7]
     assert item["users"] == found.items.n_users[7]
     assert item["group"] in ("popular", "medium", "niche")
     assert ours.key == "item-weighted:-1"
-    change = ours.diagonal_by_item[at, 7] - pca.diagonal_by_item[at, 7]
-    assert item["changed"]["diagonal"] == pytest.approx(change, rel=1e-5)
+    change = ours.self_reconstruction_by_item[at, 7] - pca.self_reconstruction_by_item[at, 7]
+    assert item["changes"]["self_reconstruction"] == pytest.approx(change, rel=1e-5)
     seen = item["models"]["pca"]
-    assert seen["error"] == pytest.approx(pca.error_by_item[at, 7], rel=1e-5)
-    assert seen["neighbours"] == found.items.ids[pca.neighbours[7]].tolist()
-    assert set(item["models"]) == {"pca", "normalized", "item-weighted:-1", "factors:0"}
+    assert seen["item_error"] == pytest.approx(pca.error_by_item[at, 7], rel=1e-5)
+    assert seen["neighbors"] == found.items.ids[pca.neighbors[7]].tolist()
+    assert set(item["models"]) == {"pca", "normalized", "item-weighted:-1", "given:0"}
 
 
-def test_what_is_not_reached_or_not_defined_is_null_and_says_which(found, record):
-    factors = record["items"][30]["models"]["factors:0"]
-    assert np.isinf(found.variants[-1].halving_by_item[30])
-    assert factors["components_to_halve"] is None
+def test_numbers_that_are_not_reached_or_not_defined_are_null(found, record):
+    factors = record["items"][30]["models"]["given:0"]
+    assert np.isinf(found.variants[-1].components_to_half_by_item[30])
+    assert factors["components_to_half"] is None
     assert factors["halved"] is False
     text = to_json(found)
     assert "NaN" not in text
@@ -70,16 +74,16 @@ def test_json_is_ascii_so_that_any_terminal_takes_it(found):
     assert to_json(found).isascii()
 
 
-def test_markdown_says_the_same_numbers_as_json(found, record):
+def test_markdown_contains_the_same_numbers_as_json(found, record):
     text = to_markdown(found)
     for headline in record["verdict"]["headlines"]:
         assert headline["number"] in text
-        assert headline["says"] in text
-    assert found.verdict.advice.command in text
-    assert found.verdict.advice.python in text
-    at = found.variants[0].ranks.index(4)
+        assert headline["meaning"] in text
+    assert command(found.verdict.advice) in text
+    assert python_call(found.verdict.advice) in text
+    at = found.variants[0].sizes.index(4)
     line = next(row for row in text.splitlines() if row.startswith("| specialization"))
-    assert f"{record['models'][0]['specialization'][at]:.3f}" in line
+    assert f"{record['models'][0]['means']['specialization']['all'][at]:.3f}" in line
     for note in found.settings.notes:
         assert note.split(":")[0] in text
     sections = [row for row in text.splitlines() if row.startswith("## ")]
@@ -111,8 +115,8 @@ def test_markdown_of_data_without_hold_out_leaves_the_frontier_out():
     plays = listening(n_users=60, n_items=60, seed=1)
     few = plays.keep_entries(np.arange(plays.nnz) % 12 == 0)
     found = audit(few, rank=2)
-    if not math.isnan(found.variants[0].accuracy["ndcg"][0]):
+    if not math.isnan(found.variants[0].means["ndcg"]["all"][0]):
         pytest.fail("the data were meant to be too thin for a hold-out")
     text = to_markdown(found)
-    assert "frontier" not in text
+    assert "NDCG on held-out items, by" not in text
     assert "nan" not in text

@@ -1,0 +1,164 @@
+"""Which items and users the report lists, and what each model recommends to the users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from equipoise.audit.audited_model import AuditedModel
+from equipoise.audit.findings import Items, Recommendation, UserView
+from equipoise.audit.measure import Measured
+from equipoise.audit.plan import Study
+
+# Up to this many items are listed; of a larger catalog a sample of as many.
+MOST_ITEMS = 20_000
+# Of a sampled catalog: this many of the most and least popular items, and of the most changed.
+_EXTREMES = 500
+
+_N_USERS, _MOST_HISTORY, _MOST_RECOMMENDED, _REASONS = 12, 60, 10, 3
+
+
+def view_users(
+    study: Study, models: Sequence[AuditedModel], size: int, k: int, seed: int
+) -> list[UserView]:
+    """Show a few users, drawn at random, with items as columns of the data; see `as_positions`."""
+    ids = _draw_users(study, seed)
+    seen, whole = (data.select_users(ids).collect() for data in (study.fitted, study.data))
+    return [
+        _view(str(user), seen.matrix[[row]], whole.matrix[[row]], models, size, k)
+        for row, user in enumerate(ids)
+    ]
+
+
+def _draw_users(study: Study, seed: int) -> NDArray[np.generic]:
+    """Return the ids of a few users who get lists."""
+    scored = study.fitted if study.test is None else study.test.seen
+    candidates = scored.user_ids[scored.items_per_user() > 0]
+    rng = np.random.default_rng([seed, 3])
+    drawn = rng.choice(len(candidates), min(_N_USERS, len(candidates)), replace=False)
+    chosen: NDArray[np.generic] = candidates[np.sort(drawn)]
+    return chosen
+
+
+def _view(
+    user: str,
+    seen: sp.csr_array,
+    whole: sp.csr_array,
+    models: Sequence[AuditedModel],
+    size: int,
+    k: int,
+) -> UserView:
+    held_out = np.setdiff1d(whole.indices, seen.indices)
+    values = whole.toarray()[0]
+    heaviest = seen.indices[np.argsort(-seen.data, kind="stable")]
+    hidden = held_out[np.argsort(-values[held_out], kind="stable")]
+    return UserView(
+        user=user,
+        history=tuple(heaviest[:_MOST_HISTORY].tolist()),
+        held_out=tuple(hidden[:_MOST_HISTORY].tolist()),
+        recommended={
+            model.key: _recommend(model, seen, size, min(k, _MOST_RECOMMENDED)) for model in models
+        },
+    )
+
+
+def _recommend(
+    model: AuditedModel, seen: sp.csr_array, size: int, count: int
+) -> tuple[Recommendation, ...]:
+    size = min(size, model.depth)
+    (columns,) = (lists[0] for lists in model.lister([size]).lists(seen, count))
+    return tuple(_recommendation(model, seen, int(j), size) for j in columns if j >= 0)
+
+
+def _recommendation(
+    model: AuditedModel, seen: sp.csr_array, column: int, size: int
+) -> Recommendation:
+    explained = model.explain(seen, column, size)
+    order = np.argsort(-explained.parts, kind="stable")[:_REASONS]
+    because = tuple(int(seen.indices[place]) for place in order if explained.parts[place] > 0)
+    return Recommendation(column, explained.score, because)
+
+
+def columns_of(views: Iterable[UserView]) -> set[int]:
+    """Return every item of the views."""
+    named: set[int] = set()
+    for view in views:
+        named.update(view.history, view.held_out)
+        for listed in view.recommended.values():
+            for one in listed:
+                named.update((one.item, *one.because))
+    return named
+
+
+def as_positions(view: UserView, columns: NDArray[np.int64]) -> UserView:
+    """Return a view with items as positions in `Items`."""
+    where = {int(column): position for position, column in enumerate(columns)}
+    return UserView(
+        view.user,
+        tuple(where[j] for j in view.history),
+        tuple(where[j] for j in view.held_out),
+        {
+            key: tuple(
+                Recommendation(where[one.item], one.score, tuple(where[j] for j in one.because))
+                for one in listed
+            )
+            for key, listed in view.recommended.items()
+        },
+    )
+
+
+def pick_items(
+    study: Study,
+    measured: Sequence[Measured],
+    before: Measured,
+    after: Measured,
+    named: set[int],
+    seed: int,
+) -> NDArray[np.int64]:
+    """Return the columns of the items to list: all, or the extremes and a random sample.
+
+    Parameters
+    ----------
+    study : Study
+        The data.
+    measured : sequence of Measured
+        All variants, for the owners of components.
+    before, after : Measured
+        PCA and Item-Weighted PCA: items that change most between them are extremes.
+    named : set of int
+        Items of the users' views.
+    seed : int
+        Of the sample.
+    """
+    n_items = study.data.n_items
+    if n_items <= MOST_ITEMS:
+        return np.arange(n_items)
+    ranked = np.argsort(-study.popularity, kind="stable")
+    shown = {*named, *ranked[:_EXTREMES].tolist(), *ranked[-_EXTREMES:].tolist()}
+    shown.update(owner.column for one in measured for owner in one.owners)
+    for metric in ("self_reconstruction", "error"):
+        first, last = getattr(before.items, metric), getattr(after.items, metric)
+        change = np.nan_to_num(np.abs(last[after.at] - first[before.at]))
+        shown.update(np.argsort(-change, kind="stable")[:_EXTREMES].tolist())
+    rest = np.setdiff1d(np.arange(n_items), np.fromiter(shown, np.int64))
+    left = min(len(rest), max(0, MOST_ITEMS - len(shown)))
+    filled = np.random.default_rng([seed, 4]).choice(rest, left, replace=False)
+    return np.sort(np.concatenate([np.fromiter(shown, np.int64), filled]))
+
+
+def items_of(study: Study, columns: NDArray[np.int64]) -> Items:
+    """Return the names and the popularity of the listed items."""
+    data = study.data
+    names = data.item_ids if data.item_names is None else data.item_names
+    pairs = zip(names[columns], data.item_ids[columns], strict=True)
+    return Items(
+        ids=data.item_ids[columns],
+        names=np.array([str(name).strip() or str(each) for name, each in pairs], dtype=object),
+        columns=columns.astype(np.int64),
+        popularity=study.popularity[columns],
+        n_users=data.popularity("count").astype(np.int64)[columns],
+        group=study.groups.codes[columns].astype(np.int8),
+    )

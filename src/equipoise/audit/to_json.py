@@ -1,0 +1,129 @@
+"""Findings as JSON; equal findings give equal text."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from equipoise.audit.advice import command, python_call
+from equipoise.audit.findings import Findings, Floats, Items, OwnedComponent, UserView, Variant
+
+
+def to_json(findings: Findings) -> str:
+    """Return all findings; those of single items at the audited setting.
+
+    Numbers have six digits; null stands for what is not defined. An item's ``components_to_half``
+    is null, and its ``halved`` false, if all components do not suffice.
+    """
+    changes, advice = findings.changes(), findings.verdict.advice
+    head = {
+        "equipoise": findings.version,
+        "verdict": {
+            **asdict(findings.verdict),
+            "advice": {**asdict(advice), "python": python_call(advice), "command": command(advice)},
+        },
+        "data": asdict(findings.data),
+        "settings": asdict(findings.settings),
+        "models": [_model(variant, findings.items) for variant in findings.variants],
+    }
+    lists = {
+        "items": [_item(place, findings, changes) for place in range(len(findings.items.ids))],
+        "users": [_user(view, findings.items) for view in findings.users],
+    }
+    blocks = [f'"{name}": {_dumped(value)}' for name, value in head.items()]
+    for name, entries in lists.items():
+        lines = ",\n".join(_dumped(entry) for entry in entries)
+        blocks.append(f'"{name}": [\n{lines}\n]')
+    return "{\n" + ",\n".join(blocks) + "\n}\n"
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(_as_json(value), allow_nan=False)
+
+
+def _as_json(value: Any) -> Any:
+    """Return numbers with six digits, nan and infinity as null, arrays as lists."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray | list | tuple):
+        return [_as_json(entry) for entry in value]
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def _model(variant: Variant, items: Items) -> dict[str, Any]:
+    return {
+        "key": variant.key,
+        "label": variant.label,
+        "kind": variant.kind,
+        "settings": variant.settings,
+        "sizes": variant.sizes,
+        "means": variant.means,
+        "components_to_half": variant.components_to_half,
+        "items_not_halved": variant.not_halved,
+        "components_computed": variant.depth,
+        "owned_components": [_owned(owned, items) for owned in variant.owned],
+    }
+
+
+def _owned(owned: OwnedComponent, items: Items) -> dict[str, Any]:
+    return {
+        "component": owned.component,
+        "item": items.ids[owned.item],
+        "name": items.names[owned.item],
+        "weight": owned.weight,
+    }
+
+
+def _item(place: int, findings: Findings, changes: Mapping[str, Floats]) -> dict[str, Any]:
+    items = findings.items
+    return {
+        "id": items.ids[place],
+        "name": items.names[place],
+        "popularity": items.popularity[place],
+        "users": items.n_users[place],
+        "group": findings.data.groups[int(items.group[place])].name,
+        "models": {each.key: _numbers(each, place, findings) for each in findings.compared},
+        "changes": {metric: values[place] for metric, values in changes.items()},
+    }
+
+
+def _numbers(variant: Variant, place: int, findings: Findings) -> dict[str, Any]:
+    at = variant.at(findings.settings.size)
+    needed = float(variant.components_to_half_by_item[place])
+    near = variant.neighbors[place]
+    return {
+        "self_reconstruction": variant.self_reconstruction_by_item[at, place],
+        "item_error": variant.error_by_item[at, place],
+        "item_auc": variant.auc_by_item[place],
+        "components_to_half": needed,
+        "halved": None if math.isnan(needed) else math.isfinite(needed),
+        "neighbors": findings.items.ids[near[near >= 0]],
+    }
+
+
+def _user(view: UserView, items: Items) -> dict[str, Any]:
+    return {
+        "user": view.user,
+        "history": items.ids[list(view.history)],
+        "held_out": items.ids[list(view.held_out)],
+        "recommended": {
+            key: [
+                {
+                    "item": items.ids[one.item],
+                    "score": one.score,
+                    "because": items.ids[list(one.because)],
+                }
+                for one in listed
+            ]
+            for key, listed in view.recommended.items()
+        },
+    }
