@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import dataclass, fields
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import pytest
 import typer
 from typer.main import get_command
 
-from equipoise.cli.app import app
+from equipoise.cli.app import app, run
 from equipoise.cli.options import DataOptions, DefaultOf, SplitOptions, expand_options, option
 from equipoise.data import holdout
 
@@ -41,6 +42,22 @@ def test_defaults_of_the_split_are_those_of_the_python_function(name):
     assert isinstance(default, DefaultOf)
     assert default() == inspect.signature(holdout).parameters[name].default
     assert str(default) == str(default())
+
+
+def lines_of(group, *words):
+    """Every line of words that leads to a group or a command."""
+    yield words
+    for name, command in getattr(group, "commands", {}).items():
+        yield from lines_of(command, *words, name)
+
+
+@pytest.mark.parametrize("words", list(lines_of(get_command(app))), ids=" ".join)
+def test_help_shows_names_of_values_instead_of_types(words, capsys):
+    assert run([*words, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "--help" in shown
+    types = r"<\w+|\b(BOOLEAN|INTEGER|int range|INTEGER RANGE)\b"
+    assert re.findall(types, shown) == []
 
 
 @dataclass(frozen=True)

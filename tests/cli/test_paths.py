@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -101,3 +103,35 @@ def test_users_may_come_through_a_pipe(capsys):
     finally:
         os.close(reader)
     assert capsys.readouterr().out.count('"listener-0001"') == 2
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("path", ["waiting", "/dev/zero"])
+def test_users_from_a_named_pipe_or_a_device_are_refused(path, capsys):
+    os.mkfifo("waiting")
+    code = run(f"recommend model.eqp plays.csv --users-file {path}".split())
+    said = capsys.readouterr()
+    check_refusal(code, said.err, f"{path} is a named pipe or a device")
+    assert said.out == ""
+    assert said.err.count("\n") == 1  # before any work
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    "line", ["recommend model.eqp plays.csv", "similar model.eqp artist-0001", "audit plays.csv"]
+)
+def test_names_from_a_named_pipe_are_refused(line, capsys):
+    os.mkfifo("waiting")
+    code = run([*line.split(), "--names", "waiting"])
+    check_refusal(code, capsys.readouterr().err, "waiting is a pipe")
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.medium
+@pytest.mark.parametrize("users", ["<(echo listener-0001)", "/dev/stdin < users.csv"])
+def test_users_may_come_from_a_command_or_from_standard_input(users):
+    command = f"{sys.executable} -m equipoise recommend model.eqp plays.csv -N 2 -q --users-file"
+    done = subprocess.run(
+        ["bash", "-c", f"{command} {users}"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.count('"listener-0001"') == 2

@@ -16,7 +16,7 @@ from equipoise.cli.evaluate import evaluate
 from equipoise.cli.explain import explain, similar
 from equipoise.cli.fit import fit
 from equipoise.cli.models import metrics, models
-from equipoise.cli.options import INTERRUPTED, Interrupted, expand_options, flag
+from equipoise.cli.options import INTERRUPTED, Command, Group, Interrupted, expand_options, flag
 from equipoise.cli.recommend import recommend
 from equipoise.cli.reproduce import reproduce
 from equipoise.cli.tune import tune
@@ -32,6 +32,7 @@ _CommandLineError: Any = next(
 
 app = typer.Typer(
     name="equipoise",
+    cls=Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -68,7 +69,7 @@ _PANELS = {
 }
 for panel, commands in _PANELS.items():
     for command in commands:
-        app.command(rich_help_panel=panel)(expand_options(command))
+        app.command(cls=Command, rich_help_panel=panel)(expand_options(command))
 app.add_typer(datasets, rich_help_panel="Data and paper")
 
 

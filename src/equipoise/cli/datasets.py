@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equipoise.cli import console
-from equipoise.cli.options import AsJson, output
+from equipoise.cli.options import AsJson, Command, Group, output
 
 if TYPE_CHECKING:
     from equipoise.data.catalog import Dataset
 
 datasets = typer.Typer(
     name="datasets",
+    cls=Group,
     invoke_without_command=True,
     no_args_is_help=False,
     help="List the data sets that can be loaded by name, or download one from its publisher.",
@@ -39,7 +40,7 @@ def listing(
         _print(dataset)
 
 
-@datasets.command()
+@datasets.command(cls=Command)
 def get(
     name: Annotated[
         str, typer.Argument(help="Name of the data set, e.g. lastfm-2k.", metavar="NAME")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 from urllib.parse import unquote
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from equipoise.cli import console
 from equipoise.exceptions import EquipoiseError, InvalidDataError, InvalidParameterError
@@ -123,6 +124,27 @@ AsJson = Annotated[bool, flag("Print JSON instead of a table.", "--json", rich_h
 
 class Interrupted(Exception):  # noqa: N818 (an order, not an error)
     """Ctrl-C in a form that typer does not turn into an exit code."""
+
+
+class _WithoutTypes:
+    """Help without the types of values (<str>, <bool>), which mean nothing to many users."""
+
+    def get_params(self, context: Any) -> list[Any]:
+        found: list[Any] = super().get_params(context)  # type: ignore[misc]  # of a command
+        for each in found:
+            if each.param_type_name == "argument":  # its metavar is its name
+                each.display_type_rich = lambda **_: None
+            elif each.metavar is None:  # flags that typer adds, such as --help
+                each.metavar = ""
+        return found
+
+
+class Command(_WithoutTypes, TyperCommand):
+    """A command whose help shows no types."""
+
+
+class Group(_WithoutTypes, TyperGroup):
+    """A group of commands whose help shows no types."""
 
 
 def expand_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -108,6 +108,7 @@ def recommend(
     check_outputs({"--out": out}, [*reading.files(data), model, users_file, names])
     if users is not None and users_file is not None:
         raise InvalidParameterError("--users and --users-file both name users. Give one of them.")
+    listed = None if users_file is None else ids.listed(users_file, "user")
     fitted = load(model)
     known = ids.item_ids(fitted)
     options = {
@@ -121,8 +122,8 @@ def recommend(
     )
     chosen = ids.aligned(reading.read(data), fitted, drop_unknown_items)
     wanted = ids.wanted(users, chosen.user_ids, "user", "--users")
-    if users_file is not None:
-        wanted = ids.matched(ids.listed(users_file, "user"), chosen.user_ids, "user")
+    if listed is not None:
+        wanted = ids.matched(listed, chosen.user_ids, "user")
     if wanted is not None:
         chosen = chosen.select_users(wanted)
     # a bar would interfere with tables that are printed to the same terminal
