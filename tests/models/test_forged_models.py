@@ -103,7 +103,7 @@ FORGED = {
     "components are dates": (array("components_", np.zeros((2, 5), "M8[D]")), "type datetime64"),
     "components are half floats": (array("components_", np.zeros((2, 5), "f2")), "float16"),
     "ids are too few": (ids(["a"]), r"item_ids_ has the shape \(1,\)"),
-    "ids come twice": (ids(["a", "a", "b", "c", "d"]), "holds an id twice"),
+    "ids come twice": (ids(["a", "a", "b", "c", "d"]), "id twice"),
     "an id is missing": (ids(["a", None, "b", "c", "d"]), "item id number 1 .* is missing"),
     "the certificate has another field": (certificate("x", 1), "no number 'x'"),
     "the certificate's gap is text": (certificate("gap", "no"), "gap is 'no'"),

@@ -53,7 +53,7 @@ def test_inverse_transform_of_transform_is_the_reconstruction(model, X):
 
 
 def test_inverse_transform_refuses_another_number_of_coordinates(X):
-    with pytest.raises(ValueError, match="takes 3 coordinates a user, got 2"):
+    with pytest.raises(ValueError, match="takes 3 coordinates per user, got 2"):
         VanillaPCA(n_components=3).fit(X).inverse_transform(np.ones((5, 2)))
 
 

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -19,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, _fit_context, clone
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils._tags import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -54,6 +56,18 @@ from equipoise.models.value_transforms import (
     prepared_row,
 )
 from equipoise.progress import NoProgress, Progress, task
+from equipoise.spectral.solve import SOLVERS
+
+#: valid values of the parameters that several models of this package have
+COMMON_CONSTRAINTS: dict[str, list[Any]] = {
+    "n_components": [Interval(Integral, 1, None, closed="left")],
+    "value_transform": [StrOptions(set(VALUE_TRANSFORMS)), None],
+    "solver": [StrOptions(set(SOLVERS))],
+    "tol": [Interval(Real, 1e-12, 1e-2, closed="both")],
+    "regularization": [Interval(Real, 0, None, closed="neither")],
+    "iterations": [Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state"],
+}
 
 
 class Explanation(NamedTuple):

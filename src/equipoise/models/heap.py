@@ -1,7 +1,7 @@
 """The compiled selection of the best of every row. Importing this module brings in numba.
 
-`equipoise.models.ranking` states the order of items and gives the door; its NumPy path is the
-reference that these loops agree with.
+`equipoise.models.ranking` defines the order of items. Its NumPy path is the reference for these
+loops.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ lowest_tie = compile_loop(_lowest_tie)
 
 
 def _any_candidate(stretch: Any, worst: float, lowest: float, ties: bool) -> Any:
-    """Tell whether one of the scores may enter or is NaN; no branch in the loops, for SIMD.
+    """Return whether one of the scores may enter or is NaN; no branch in the loops, for SIMD.
 
     A score that is not above the worst kept, which is settled, is not above it when settled. One
     that is below it may still tie with it, down to `lowest`.
@@ -134,8 +134,8 @@ def _select_rows(
 ) -> Any:
     """Write the best of each row to `ids` and `scores`; return the flat index of a NaN, or -1.
 
-    The heap starts full of (m, -inf), which is worse than any item, so that it never grows. Items
-    of the guess enter first and are then masked like seen ones, so that none enters twice.
+    The heap starts full of (m, -inf), which is worse than any item, so it never grows. Items
+    of the guess enter first and are then masked like seen ones, so none enters twice.
     """
     n, m = block.shape
     kept = ids.shape[1]

@@ -1,4 +1,4 @@
-"""Item-Weighted PCA: the method of the paper, exact and closed-form."""
+"""Item-Weighted PCA: the method of the paper, in closed form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from equipoise.data.rows import Prepare
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models.item_vectors import Floats
 from equipoise.models.projection import Passes, ProjectionModel
-from equipoise.models.value_transforms import VALUE_TRANSFORMS, ValueTransform, transform_rows
+from equipoise.models.value_transforms import ValueTransform, transform_rows
 from equipoise.progress import Progress, task
 from equipoise.spectral.certificate import Certificate
 from equipoise.spectral.gram import DenseGram, Gram
@@ -38,13 +38,13 @@ _SEARCHED_FILTERS: dict[SpectralFilter, tuple[float, ...]] = {
 
 
 class ItemWeightedPCA(ProjectionModel):
-    """Low-rank model of users × items in which every item counts by a weight of its own.
+    """Low-rank model of users × items in which every item has its own weight.
 
-    PCA rebuilds what is popular. This model maximises `Σ_j w_j ⟨X_·j, X̂_·j⟩` over all projections
-    X̂ = XUUᵀ of rank r instead, where w_j = p_j^γ falls with the norm `p_j = ‖X_·j‖₂` of the item's
-    column for γ < 0 (the paper calls p_j popularity; on 0/1 data it is the root of the number of
-    users): niche items get their share of the components, and hits share theirs with other items.
-    γ = 0 is PCA; γ = −1, the default, is the paper's choice.
+    PCA reconstructs popular items best. This model maximizes `Σ_j w_j ⟨X_·j, X̂_·j⟩` over all
+    projections X̂ = XUUᵀ of rank r instead. For γ < 0 the weight w_j = p_j^γ falls with the norm
+    `p_j = ‖X_·j‖₂` of the item's column: niche items get their share of the components, and popular
+    items share theirs with other items. (The paper calls p_j popularity; on 0/1 data it is the root
+    of the number of users.) γ = 0 is PCA; γ = −1, the default, is the paper's choice.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class ItemWeightedPCA(ProjectionModel):
     user_scaling : float, default=0.0
         a: each row is divided by (number of the user's items)^a, in `fit` and when serving.
     value_transform : {"binary", "log1p", "one_plus"}, optional
-        What to do to the stored values first, in `fit` and when serving.
+        Transform of the stored values, in `fit` and when serving.
     solver : {"auto", "matrix_free", "gram", "dense"}, default="auto"
         Block Lanczos on the sparse matrix, block Lanczos on XᵀX, or LAPACK on XᵀX; "auto" takes
         the one estimated to be fastest. All are exact to `tol`.
@@ -89,7 +89,7 @@ class ItemWeightedPCA(ProjectionModel):
     item_norms_ : ndarray of shape (n_items,)
         p_j, the norms of the columns.
     item_weights_ : ndarray of shape (n_items,)
-        w_j; 0 for an item that nobody touched.
+        w_j; 0 for an item without users.
     n_components_ : int
         Fewer than asked for, with a warning, where no more eigenvalues are positive.
     n_features_in_ : int
@@ -97,11 +97,11 @@ class ItemWeightedPCA(ProjectionModel):
     item_ids_ : ndarray or None
         Ids of the items, where the model was fitted on `Interactions`.
     error_budget_multiplier_ : float
-        μ, the price of the error budget: 0 where it does not bind.
+        μ, the multiplier of the error budget: 0 if it is not active.
     certificate_ : Certificate
         Objective, upper bound, gap, residual, passes over the data. Printable.
     solver_ : str
-        The path that was taken.
+        The solver that was used.
 
     See Also
     --------
@@ -113,7 +113,7 @@ class ItemWeightedPCA(ProjectionModel):
     P = UUᵀ is symmetric, so tr(DCP) = tr(MP) with M = ½(DC + CD) and C = XᵀX. By Ky Fan's theorem
     the maximum over {0 ⪯ P ⪯ I, tr P ≤ r} is the sum of the positive ones among the r largest
     eigenvalues of M, attained at the projector onto their eigenvectors: the paper's semidefinite
-    programme is one partial symmetric eigenproblem. Solutions are nested; see `truncate`.
+    program is one partial symmetric eigenproblem. Solutions are nested; see `truncate`.
 
     References
     ----------
@@ -140,7 +140,6 @@ class ItemWeightedPCA(ProjectionModel):
         "spectral_filter": [StrOptions(set(SPECTRAL_FILTERS))],
         "filter_strength": [Interval(Real, 0, None, closed="left")],
         "user_scaling": [Interval(Real, None, None, closed="neither")],
-        "value_transform": [StrOptions(set(VALUE_TRANSFORMS)), None],
     }
     _arrays: ClassVar[dict[str, str]] = {**ProjectionModel._arrays, "item_weights_": "m"}
     _scalars: ClassVar[dict[str, type]] = {
@@ -229,8 +228,8 @@ class ItemWeightedPCA(ProjectionModel):
 
         Notes
         -----
-        Each is solved afresh: starting from the components of the last γ saves passes, and the
-        wider blocks that it takes cost more than they save.
+        Each γ is solved from the start. Starting from the components of the last γ saves passes,
+        but needs wider blocks, which cost more than that saves.
         """
         if self.item_weights is not None:
             raise InvalidParameterError(
@@ -254,15 +253,15 @@ class ItemWeightedPCA(ProjectionModel):
         return models
 
     def certify(self, X: Any) -> Certificate:
-        """Prove the fit on its training data: a bound by factorisation instead of an estimate.
+        """Prove the fit on its training data: a bound by factorization instead of an estimate.
 
-        Forms the dense m × m matrix M, so it is for catalogues of up to some thousand items.
+        Forms the dense m × m matrix M, so it is for catalogs of up to a few thousand items.
         Not defined under a binding error budget, whose certificate is `certificate_` already.
         """
         check_is_fitted(self)
         if self.error_budget_multiplier_ != 0:
             raise InvalidParameterError(
-                "certify covers fits without a binding error_budget; certificate_ holds the "
+                "certify covers fits without a binding error_budget; certificate_ contains the "
                 "dual bound of this one."
             )
         advice = "Rely on certificate_, or certify a fit on fewer items."
@@ -318,7 +317,7 @@ class ItemWeightedPCA(ProjectionModel):
         weights = np.array(given, dtype=np.float64)
         if weights.shape != norms.shape:
             raise InvalidDataError(
-                f"item_weights must hold one number for each of the {len(norms)} items, "
+                f"item_weights must contain one number for each of the {len(norms)} items, "
                 f"got shape {weights.shape}."
             )
         if not np.all(np.isfinite(weights)) or np.any(weights < 0):
@@ -337,13 +336,13 @@ class ItemWeightedPCA(ProjectionModel):
             )
         if not weights.any():
             raise InvalidDataError(
-                "item_weights are 0 for every item that anybody touched, so that no component "
+                "item_weights are 0 for every item that has users, so no component "
                 "is better than another. Give at least one a positive weight."
             )
         return weights
 
     def filter_factors(self) -> NDArray[Any]:
-        """Return f(λ_i), by which component i counts in a score."""
+        """Return f(λ_i), the weight of component i in a score."""
         relative: Floats = self.eigenvalues_ / self.eigenvalues_[0]
         if self.spectral_filter == "power":
             relative = relative**self.filter_strength
@@ -363,7 +362,7 @@ class ItemWeightedPCA(ProjectionModel):
 
 
 def popularity_weights(popularity: Floats, gamma: float) -> Floats:
-    """w_j = p_j^γ, and 0 for an item that nobody touched.
+    """Return w_j = p_j^γ, and 0 for an item without users.
 
     Examples
     --------

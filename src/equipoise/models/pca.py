@@ -1,4 +1,4 @@
-"""The paper's two baselines: PCA, and PCA of columns scaled to norm one."""
+"""PCA, and PCA of columns scaled to norm one: the two models that the paper compares with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from equipoise.spectral.solve import Components
 
 
 class VanillaPCA(ProjectionModel):
-    """Uncentred PCA of users × items: truncated SVD, with the same face as the other models.
+    """Uncentered PCA of users × items: truncated SVD, with the interface of the other models.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class VanillaPCA(ProjectionModel):
         self.explained_variance_ = mean_squares - (self._item_means @ found.vectors) ** 2
         mean_square = float(gram.squared_norms.sum()) / self._n_users
         total = mean_square - float(self._item_means @ self._item_means)
-        # users who are all alike have no variance to explain
+        # equal users have no variance to explain
         self.explained_variance_ratio_ = self.explained_variance_ / (total if total > 0 else np.nan)
         return found
 
@@ -101,8 +101,8 @@ class VanillaPCA(ProjectionModel):
 class NormalizedPCA(ProjectionModel):
     """PCA of X·diag(1/p), whose columns all have norm one; scores with that scaled matrix.
 
-    The plain way to stop hits from ruling the components. It overshoots: beyond some popularity
-    gap the niche items rule them instead (the paper's Theorem 4).
+    A simple way to keep popular items from dominating the components. It overshoots: if
+    popularities differ enough, niche items dominate them instead (the paper's Theorem 4).
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class NormalizedPCA(ProjectionModel):
     Notes
     -----
     Scores are X diag(1/p) P, as in the published experiments; `reconstruct` returns to the units
-    of the data, X diag(1/p) P diag(p). An item that nobody touched has 1/p = 0.
+    of the data, X diag(1/p) P diag(p). For an item without users 1/p is 0.
 
     Examples
     --------
@@ -131,7 +131,7 @@ class NormalizedPCA(ProjectionModel):
     """
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
-        """Return the approximation X̂ that coordinates stand for, in the units of the data."""
+        """Return the approximation X̂ of these coordinates, in the units of the data."""
         approximation = super().inverse_transform(X)
         approximation *= self.item_norms_.astype(approximation.dtype)
         return approximation
@@ -145,13 +145,13 @@ class NormalizedPCA(ProjectionModel):
 
 
 def _part_of_means(block: RowBlock, n_users: int) -> Floats:
-    """What the users of a block add to the mean of each column."""
+    """Return what the users of a block add to the mean of each column."""
     means = (block.matrix * (1.0 / n_users)).sum(axis=0)
     return np.asarray(means, dtype=np.float64).ravel()
 
 
 def columns_divided(user_items: sp.csr_array, norms: Floats) -> sp.csr_array:
-    """X·diag(1/p), and 0 for an item that nobody touched."""
+    """Return X·diag(1/p), with 0 for an item without users."""
     divisors = np.where(norms > 0, norms, np.inf)
     values = (user_items.data / divisors[user_items.indices]).astype(user_items.dtype)
     return sp.csr_array((values, user_items.indices, user_items.indptr), shape=user_items.shape)

@@ -1,9 +1,9 @@
 """Save and load fitted models: one zip of .npy arrays and a JSON manifest, without pickle.
 
-``manifest.json`` holds the class, parameters and learned numbers, and the sha256 of every other
-entry. ``arrays/NAME.npy`` holds an array, ``arrays/NAME.json`` ids of mixed types. A sparse matrix
-is four arrays, ``NAME.data`` to ``NAME.shape``. Entries are sorted and carry a fixed date: equal
-models are equal bytes.
+``manifest.json`` contains the class, parameters and learned numbers, and the sha256 of every other
+entry. ``arrays/NAME.npy`` contains an array, ``arrays/NAME.json`` ids of mixed types. A sparse
+matrix is four arrays, ``NAME.data`` to ``NAME.shape``. Entries are sorted and have a fixed date:
+equal models are equal bytes.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def write_model(
 
 
 def _plain(value: Any, name: str) -> Any:
-    """Return what JSON makes of a value; refuse what it cannot hold."""
+    """Return what JSON makes of a value; refuse what it cannot represent."""
     try:
         return json.loads(json.dumps(value, default=_python_scalar))
     except (TypeError, ValueError) as error:
@@ -172,7 +172,7 @@ def _plain(value: Any, name: str) -> Any:
 def _python_scalar(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"a value of type {type(value).__name__} has no place in a model file")
+    raise TypeError(f"a value of type {type(value).__name__} cannot be stored in a model file")
 
 
 def _flat(arrays: Mapping[str, Any]) -> dict[str, Any]:
@@ -340,7 +340,7 @@ def check_contents(
 ) -> None:
     """Refuse a file whose names, types or shapes are not those of its class.
 
-    A file with correct hashes may still hold anything: an extra name could replace a method, and
+    A file with correct hashes may still contain anything: an extra name could replace a method, and
     shapes that disagree would fail in the middle of a request.
 
     Parameters
@@ -374,7 +374,7 @@ def check_contents(
         _check_array(_ITEM_IDS, ids, "m:biufMmO", lengths)
         as_id_array(ids, "item")
         if duplicate_at(ids, "item") is not None:
-            raise ValueError(f"{_ITEM_IDS} holds an id twice")
+            raise ValueError(f"{_ITEM_IDS} contains an id twice")
 
 
 def check_names(

@@ -1,4 +1,4 @@
-"""What the three PCAs share: components, scores X U f(Λ) Uᵀ, and scikit-learn's manners."""
+"""Base class of the three PCAs: components, scores X U f(Λ) Uᵀ, transformer methods."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, fields
-from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -14,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import check_array
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils._tags import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,7 +22,7 @@ from equipoise.data.interactions import Interactions
 from equipoise.data.rows import Prepare
 from equipoise.exceptions import InvalidDataError, SolverWarning
 from equipoise.metrics._ties import row_norms, user_limits
-from equipoise.models.base import Recommender
+from equipoise.models.base import COMMON_CONSTRAINTS, Recommender
 from equipoise.models.item_vectors import Factors, Floats, cosines_to, item_norms
 from equipoise.models.low_rank import LowRank, unchanged
 from equipoise.models.persistence import SavedModel, check_scalars
@@ -38,7 +37,6 @@ from equipoise.spectral.lanczos import (
 )
 from equipoise.spectral.lapack import BoundMethod, Eigenpairs
 from equipoise.spectral.solve import (
-    SOLVERS,
     Components,
     Solver,
     solve,
@@ -60,16 +58,13 @@ _NESTED_TOLERANCE = 1e-8
 class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recommender):
     """Base of the models that project users onto leading components.
 
-    A subclass says where it differs from PCA: how it sees the data (`preprocess`), which components
-    it wants (`_solve`), how strongly each counts in a score (`filter_factors`).
+    A subclass may differ from PCA in the transform of rows (`_row_transform`), in the components
+    (`_solve`) and in their weights in a score (`filter_factors`).
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "solver": [StrOptions(set(SOLVERS))],
-        "tol": [Interval(Real, 1e-12, 1e-2, closed="both")],
+        **COMMON_CONSTRAINTS,
         "passes": [StrOptions(set(PASSES))],
-        "random_state": ["random_state"],
     }
     _arrays: ClassVar[dict[str, str]] = {
         **Recommender._arrays,
@@ -148,7 +143,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         return user_items if transform is None else transform(user_items)
 
     def filter_factors(self) -> NDArray[Any]:
-        """f(λ_i), by which component i counts in a score; the paper's projector has 1."""
+        """Return f(λ_i), the weight of component i in a score; 1 in the paper's projector."""
         return np.ones(self.n_components_, self.components_.dtype)
 
     def _fit(self, data: Interactions) -> None:
@@ -163,12 +158,12 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         return coordinates
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
-        """Return the approximation X̂ that coordinates stand for: a dense n_users × n_items."""
+        """Return the approximation X̂ of these coordinates: a dense n_users × n_items array."""
         check_is_fitted(self)
         coordinates = check_array(X, dtype=[np.float64, np.float32])
         if coordinates.shape[1] != self.n_components_:
             raise InvalidDataError(
-                f"inverse_transform takes {self.n_components_} coordinates a user, "
+                f"inverse_transform takes {self.n_components_} coordinates per user, "
                 f"got {coordinates.shape[1]}. Pass what transform returned."
             )
         approximation: NDArray[Any] = (coordinates * self.filter_factors()) @ self.components_
@@ -179,9 +174,9 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         return self.inverse_transform(self.transform(X))
 
     def self_reconstruction(self) -> NDArray[Any]:
-        """Return the diagonal of P = UUᵀ: how much of each item is rebuilt from itself alone.
+        """Return the diagonal of P = UUᵀ: how much of each item's score comes from the item itself.
 
-        This is the paper's hard projector, whatever spectral filter scores are graded with.
+        This is the paper's projector; a spectral filter does not change it.
         """
         check_is_fitted(self)
         diagonal: NDArray[Any] = np.einsum("ij,ij->j", self.components_, self.components_)
@@ -219,7 +214,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         return shorter
 
     def _first_left_out(self, n_components: int) -> float:
-        """The largest eigenvalue beyond so many components, rather too large."""
+        """Return an upper bound of the largest eigenvalue beyond the first components."""
         if n_components == self.n_components_:  # fewer were kept than asked for: no more positive
             return 0.0
         rest = float(np.linalg.norm(self.residuals_[n_components:]))
@@ -268,7 +263,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         if self.n_components_ < self.n_components:
             warnings.warn(
                 f"{self.n_components_} of the {self.n_components} components asked for were "
-                f"kept: the data hold no more with an eigenvalue above {self._zero():.0e} of the "
+                f"kept: the data have no more with an eigenvalue above {self._zero():.0e} of the "
                 "largest.",
                 SolverWarning,
                 stacklevel=5,
@@ -279,7 +274,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         self.certificate_ = found.certificate
 
     def _zero(self) -> float:
-        """What the solver takes for no eigenvalue at all, relative to the largest."""
+        """Return the eigenvalue below which the solver keeps none, relative to the largest."""
         dense = self.n_features_in_ * float(np.finfo(np.float64).eps)
         return dense if self.solver_ == "dense" else LANCZOS_ZERO
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # and compiling the kernel takes. The result does not depend on the choice.
 _SMALL_PROBLEM = 2_000_000
 
-# Each thread holds one such block. In one thread, 32 to 64 MB differ by a few percent (64 ahead),
+# Each thread has one such block. In one thread, 32 to 64 MB differ by a few percent (64 ahead),
 # and 8 to 16 MB are slower, as BLAS reads the components anew for each; 32 bounds the memory.
 _BLOCK_BYTES = 32 * 2**20
 
@@ -36,7 +36,7 @@ _BLOCK_BYTES = 32 * 2**20
 _WORTH_A_THREAD = 2**18
 
 # A list may be longer than a small catalog, to give every model lists of one length. Beyond this,
-# it would be padding only, and soon more than memory holds.
+# it would be padding only, and soon exceed memory.
 _LONGEST_PADDED_LIST = 10_000
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -81,7 +81,7 @@ class _Mask(NamedTuple):
 
     def rows(self, rows: slice) -> _Mask:
         # One index width: scipy picks int32 or int64 by size, and each would compile its own
-        # kernel. Block by block, so that nobody holds all indices twice.
+        # kernel. Converted block by block, so all indices are never in memory twice.
         indptr = self.indptr[rows.start : rows.stop + 1].astype(np.int64)
         indices = self.indices[indptr[0] : indptr[-1]].astype(np.int64)
         return _Mask(indptr - indptr[0], indices, self.excluded)
@@ -113,7 +113,7 @@ def rank_items(
     seen : csr_array of shape (n_users, n_items), optional
         Entries not to recommend. Only where they are counts, not their values.
     excluded : ndarray of bool, shape (n_items,), optional
-        Items not to recommend to anybody.
+        Items not to recommend to any user.
     block_bytes : int
         Upper limit of one score block, counted as float64; one row is the least. Each thread
         has one such block at a time.
@@ -189,8 +189,8 @@ def best_of_rows(
 ) -> Ranking:
     """Rank by the compiled kernel and in this thread, from lists that may be near already.
 
-    The k items of a near-by ranking have k scores in this one, so that nothing below the smallest
-    of them can enter: nearly all items are dismissed by that one comparison.
+    The k items of a similar ranking have k scores in this one, so nothing below the smallest of
+    them can enter: one comparison dismisses nearly all items.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def _mask(
         excluded = np.zeros(n_items, dtype=np.bool_)
     if excluded.shape != (n_items,) or excluded.dtype != np.bool_:
         message = (
-            f"excluded must hold one bool for each of the {n_items} items, got shape "
+            f"excluded must contain one bool for each of the {n_items} items, got shape "
             f"{excluded.shape} of {excluded.dtype}. Pass a boolean mask over the items."
         )
         raise InvalidDataError(message)

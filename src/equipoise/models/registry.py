@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal
@@ -52,8 +52,8 @@ class ModelEntry:
         The distribution that registers it; None for the models of this package.
     title : str
         Its name in tables.
-    authors, year : str, int
-        Of its paper; "" and None without one.
+    paper : str
+        Authors and year of its paper; "" without one.
     computation : {"closed form", "iterative"} or None
         Whether one decomposition, solution or count gives the result, independent of a start.
     convex : bool or None
@@ -76,8 +76,7 @@ class ModelEntry:
     class_name: str
     package: str | None = None
     title: str
-    authors: str = ""
-    year: int | None = None
+    paper: str = ""
     computation: Computation | None = None
     convex: bool | None = None
     hard_rank: bool = False
@@ -85,11 +84,6 @@ class ModelEntry:
     needs_labels: bool = False
     extra: str | None = None
     search: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-
-    @property
-    def paper(self) -> str:
-        """Authors and year, in one line."""
-        return self.authors if self.year is None else f"{self.authors} {self.year}"
 
     @property
     def installed(self) -> bool:
@@ -112,21 +106,14 @@ class ModelEntry:
 
     def facts(self) -> dict[str, Any]:
         """Return everything but the module as JSON values."""
-        return {
-            "key": self.key,
-            "title": self.title,
-            "class": self.class_name,
-            "package": self.package,
-            "paper": self.paper,
-            "computation": self.computation,
-            "convex": self.convex,
-            "hard_rank": self.hard_rank,
-            "beyond_missing_data": self.beyond_missing_data,
-            "needs_labels": self.needs_labels,
-            "extra": self.extra,
+        facts = asdict(self)
+        facts.pop("module")
+        facts["class"] = facts.pop("class_name")
+        search = {name: list(values) for name, values in self.search.items()}
+        return facts | {
             "installed": self.installed,
             "install": self.install_command,
-            "search": {name: list(values) for name, values in self.search.items()},
+            "search": search,
         }
 
 
@@ -146,7 +133,7 @@ _REWEIGHTED = {
 
 _HOME = "equipoise.models"
 _PEERS = f"{_HOME}.peers"
-_LIU = "Liu, Baek & Eliassi-Rad"
+_LIU = "Liu, Baek & Eliassi-Rad 2025"
 
 _ENTRIES = (
     ModelEntry(
@@ -154,8 +141,7 @@ _ENTRIES = (
         title="Item-Weighted PCA",
         module=f"{_HOME}.item_weighted_pca",
         class_name="ItemWeightedPCA",
-        authors=_LIU,
-        year=2025,
+        paper=_LIU,
         computation="closed form",
         convex=True,
         hard_rank=True,
@@ -173,8 +159,7 @@ _ENTRIES = (
         title="PCA",
         module=f"{_HOME}.pca",
         class_name="VanillaPCA",
-        authors="Eckart & Young",
-        year=1936,
+        paper="Eckart & Young 1936",
         computation="closed form",
         convex=True,
         hard_rank=True,
@@ -185,8 +170,7 @@ _ENTRIES = (
         title="Normalized PCA",
         module=f"{_HOME}.pca",
         class_name="NormalizedPCA",
-        authors=_LIU,
-        year=2025,
+        paper=_LIU,
         computation="closed form",
         convex=True,
         hard_rank=True,
@@ -198,8 +182,7 @@ _ENTRIES = (
         title="Weighted MF",
         module=f"{_PEERS}.weighted_mf",
         class_name="WeightedMF",
-        authors="Hu, Koren & Volinsky",
-        year=2008,
+        paper="Hu, Koren & Volinsky 2008",
         computation="iterative",
         convex=False,
         hard_rank=True,
@@ -215,8 +198,7 @@ _ENTRIES = (
         title="LightGCN",
         module=f"{_PEERS}.lightgcn",
         class_name="LightGCN",
-        authors="He et al.",
-        year=2020,
+        paper="He et al. 2020",
         computation="iterative",
         convex=False,
         hard_rank=True,
@@ -229,8 +211,7 @@ _ENTRIES = (
         title="EASE",
         module=f"{_PEERS}.ease",
         class_name="EASE",
-        authors="Steck",
-        year=2019,
+        paper="Steck 2019",
         computation="closed form",
         convex=True,
         # entries of XᵀX are about 0.1 for shares and about 1000 for clicks, and so is a good λ
@@ -243,8 +224,7 @@ _ENTRIES = (
         title="GF-CF",
         module=f"{_PEERS}.gfcf",
         class_name="GFCF",
-        authors="Shen et al.",
-        year=2021,
+        paper="Shen et al. 2021",
         computation="closed form",
         search={"n_components": (32, 64, 128, 256), "ideal_weight": (0.1, 0.3, 1.0)},
     ),
@@ -253,8 +233,7 @@ _ENTRIES = (
         title="ItemKNN",
         module=f"{_PEERS}.item_knn",
         class_name="ItemKNN",
-        authors="Sarwar et al.",
-        year=2001,
+        paper="Sarwar et al. 2001",
         computation="closed form",
         search={"n_neighbors": (20, 50, 100, 200), "shrinkage": (0.0, 0.1, 1.0, 10.0, 100.0)},
     ),
@@ -277,8 +256,7 @@ _ENTRIES = (
         title="IPS-MF",
         module=f"{_PEERS}.reweighted_mf",
         class_name="IPSMF",
-        authors="Schnabel et al.",
-        year=2016,
+        paper="Schnabel et al. 2016",
         computation="iterative",
         convex=False,
         hard_rank=True,
@@ -290,8 +268,7 @@ _ENTRIES = (
         title="Popularity-weighted MF",
         module=f"{_PEERS}.reweighted_mf",
         class_name="PopularityWeightedMF",
-        authors="Steck",
-        year=2011,
+        paper="Steck 2011",
         computation="iterative",
         convex=False,
         hard_rank=True,
@@ -303,8 +280,7 @@ _ENTRIES = (
         title="Trace-norm MF",
         module=f"{_PEERS}.trace_norm",
         class_name="TraceNormMF",
-        authors="Srebro, Rennie & Jaakkola",
-        year=2004,
+        paper="Srebro, Rennie & Jaakkola 2004",
         computation="closed form",
         convex=True,
         beyond_missing_data=True,

@@ -1,7 +1,6 @@
-"""The paper's semidefinite programme, solved as the paper states it: an oracle for the tests.
+"""The paper's semidefinite program, solved as published: an independent check of the fast solver.
 
-It takes seconds where the eigenproblem takes milliseconds, and fitting never calls it. It is
-here so that anyone can check the fast answer against the published definition.
+It takes seconds where the eigenproblem takes milliseconds. `fit` never calls it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 # it leaves no room around PCA: well above the round-off of `eigh`, well below any real gap.
 _TIED = 1e-12
 # Tight enough that Clarabel stops where double precision ends, often short of it; then our own
-# bound, not the solver's word, says whether the answer is good.
+# bound, not the solver's status, decides whether the result is accepted.
 _TOLERANCES = {"CLARABEL": 1e-10, "SCS": 1e-8}
 _ACCEPTED_GAP = 1e-6
 # Eigenvalues of P this close to 0 or 1 are counted as such: a solver's accuracy, not round-off.
@@ -39,7 +38,7 @@ _NEARLY = 1e-4
 
 @dataclass(frozen=True)
 class SDPSolution:
-    """The optimum of the semidefinite programme.
+    """The optimum of the semidefinite program.
 
     Attributes
     ----------
@@ -52,7 +51,7 @@ class SDPSolution:
         Σ_{i≤r} max(λ_i(M + μC), 0) − μb, from a dense
         eigendecomposition: no feasible P exceeds it, whatever the solver's accuracy.
     status : str
-        What the solver said: ``"optimal"``, or ``"optimal_inaccurate"`` when it stopped short of
+        Status of the solver: ``"optimal"``, or ``"optimal_inaccurate"`` when it stopped short of
         `tol` but `objective` and `upper_bound` still agree to 1e-6.
     rank : int
         Eigenvalues of P above one half.
@@ -72,8 +71,8 @@ class SDPSolution:
     seconds: float
 
 
-class _Programme(NamedTuple):
-    """Maximise tr(M P) over 0 ⪯ P ⪯ I, tr P ≤ r (or = r), and tr(C P) ≥ b if C is given."""
+class _Program(NamedTuple):
+    """Maximize tr(M P) over 0 ⪯ P ⪯ I, tr P ≤ r (or = r), and tr(C P) ≥ b if C is given."""
 
     M: NDArray[np.float64]
     r: int
@@ -98,14 +97,14 @@ def solve_sdp(
     solver: Literal["CLARABEL", "SCS"] = "CLARABEL",
     tol: float | None = None,
 ) -> SDPSolution:
-    """Solve Item-Weighted PCA as the semidefinite programme of the paper.
+    """Solve Item-Weighted PCA as the semidefinite program of the paper.
 
         max_P tr(DCP)   subject to   0 ⪯ P ⪯ I,  tr P ≤ r,  tr C − tr(CP) ≤ (1 + ε) E_r
 
     where
 
     - C = XᵀX and D = diag(w), with weights w_j = p_j^γ, p_j = ‖X_·j‖₂, and w_j = 0 for an item
-      nobody touched;
+      without users;
     - E_r = tr C − Σ_{i≤r} λ_i(C) is the reconstruction error of PCA. For a projection the last
       constraint is ‖X − XP‖² ≤ (1 + ε) E_r; it is dropped without a budget.
 
@@ -119,14 +118,14 @@ def solve_sdp(
         Exponent of the weights.
     error_budget : float, optional
         ε ≥ 0. At 0 only PCA (and what ties with it) is feasible: there the
-        programme has no interior, so it is solved on the face of P that is left.
+        program has no interior, so it is solved on the face of P that is left.
     item_weights : array of shape (m,), optional
         Weights w ≥ 0 to use in place of p^γ.
     solver : {"CLARABEL", "SCS"}
-        Clarabel, an interior-point method, is accurate to about 1e-8 relative for m ≤ 30. SCS, a
-        first-order method, is an independent second opinion.
+        Clarabel, an interior-point method, is accurate to about 1e-8 relative for m ≤ 30. SCS is a
+        first-order method, for an independent check.
     tol : float, optional
-        Absolute and relative tolerance handed to the solver, for a programme scaled to norm 1;
+        Absolute and relative tolerance of the solver, for a program scaled to norm 1;
         1e-10 for Clarabel and 1e-8 for SCS unless given.
 
     References
@@ -144,16 +143,16 @@ def solve_sdp(
     >>> round(solution.objective, 6), solution.rank, np.abs(solution.projection.round(4)).tolist()
     (1.414214, 1, [[1.0, 0.0], [0.0, 0.0]])
     """
-    cvxpy = require_extra("cvxpy", "sdp", "solving the paper's semidefinite programme")
+    cvxpy = require_extra("cvxpy", "sdp", "solving the paper's semidefinite program")
     started = time.perf_counter()
     C = _gram(X)
     _check_parameters(len(C), r, gamma, error_budget, solver, tol)
     w = _weights(C, gamma, item_weights)
     M = (w[:, None] * C + C * w) / 2
-    plain = _Programme(M, int(r))
+    plain = _Program(M, int(r))
 
-    def solve(programme: _Programme) -> _Optimum:
-        return _solve(cvxpy, programme, solver, _TOLERANCES[solver] if tol is None else tol)
+    def solve(program: _Program) -> _Optimum:
+        return _solve(cvxpy, program, solver, _TOLERANCES[solver] if tol is None else tol)
 
     if error_budget is None:
         best = solve(plain)
@@ -213,7 +212,7 @@ def _check_parameters(
 def _weights(
     C: NDArray[np.float64], gamma: float, item_weights: ArrayLike | None
 ) -> NDArray[np.float64]:
-    """Return w_j = p_j^γ with p_j = √C_jj, 0 where nobody touched the item; or those given."""
+    """Return w_j = p_j^γ with p_j = √C_jj, 0 for an item without users; or the given weights."""
     p = np.sqrt(np.diag(C))
     if item_weights is None:
         return np.power(p, gamma, out=np.zeros_like(p), where=p > 0)
@@ -228,7 +227,7 @@ def _weights(
 
 
 def _solve_within_budget(
-    solve: Callable[[_Programme], _Optimum], plain: _Programme, C: NDArray[np.float64], eps: float
+    solve: Callable[[_Program], _Optimum], plain: _Program, C: NDArray[np.float64], eps: float
 ) -> _Optimum:
     """Add tr(C P) ≥ b, with b = Σ_{i≤r} λ_i(C) − ε E_r, or go to the face where that is tight."""
     values, V = (a[..., ::-1] for a in np.linalg.eigh(C))
@@ -239,31 +238,31 @@ def _solve_within_budget(
 
 
 def _solve_on_face(
-    solve: Callable[[_Programme], _Optimum],
-    plain: _Programme,
+    solve: Callable[[_Program], _Optimum],
+    plain: _Program,
     values: NDArray[np.float64],
     V: NDArray[np.float64],
 ) -> _Optimum:
     """Solve where tr(C P) is at its maximum: P = U Uᵀ + T Q Tᵀ, U above the cut and T tied at it.
 
-    The programme has no interior there, which interior-point methods need; in Q it has one.
+    The program has no interior there, which interior-point methods need; in Q it has one.
     """
     cut, margin = values[plain.r - 1], _TIED * values[0]
     U, T = V[:, values > cut + margin], V[:, abs(values - cut) <= margin]
     above, left = U @ U.T, plain.r - U.shape[1]
-    # If the cut is at 0 then T is the null space of C, where M vanishes too: Q = 0 will do. If
-    # the tie fits in whole, Q = I is all that is left.
+    # If the cut is at 0 then T is the null space of C, where M vanishes too, and Q = 0 is optimal.
+    # If all tied directions fit, Q = I.
     if cut <= margin or T.shape[1] == left:
         P = above + (0.0 if cut <= margin else T @ T.T)
         return _Optimum(P, float(np.sum(plain.M * P)), "optimal")
-    tied = solve(_Programme(T.T @ plain.M @ T, left, trace_is_exact=True))
+    tied = solve(_Program(T.T @ plain.M @ T, left, trace_is_exact=True))
     fixed = float(np.sum(plain.M * above))
     return _Optimum(above + T @ tied.P @ T.T, fixed + tied.upper_bound, tied.status)
 
 
-def _solve(cvxpy: Any, programme: _Programme, solver: str, tol: float) -> _Optimum:
-    """Hand a programme, scaled so that M and C have norm 1, to CVXPY."""
-    M, r, trace_is_exact, C, b = programme
+def _solve(cvxpy: Any, program: _Program, solver: str, tol: float) -> _Optimum:
+    """Solve a program with CVXPY, after scaling M and C to norm 1."""
+    M, r, trace_is_exact, C, b = program
     scale = float(np.linalg.norm(M, 2)) or 1.0
     P = cvxpy.Variable(M.shape, symmetric=True)
     trace = cvxpy.trace(P)
@@ -277,7 +276,7 @@ def _solve(cvxpy: Any, programme: _Programme, solver: str, tol: float) -> _Optim
     mu = 0.0
     if C is not None:
         mu = max(float(constraints[-1].dual_value), 0.0) * scale / unit
-    best = _Optimum((P.value + P.value.T) / 2, _dual_value(programme, mu), status)
+    best = _Optimum((P.value + P.value.T) / 2, _dual_value(program, mu), status)
     gap = abs(best.upper_bound - float(np.sum(M * best.P))) / max(abs(best.upper_bound), scale)
     if status != "optimal" and gap > _ACCEPTED_GAP:
         message = (
@@ -305,7 +304,7 @@ def _run(cvxpy: Any, problem: Any, solver: str, tol: float) -> str:
     return str(problem.status)
 
 
-def _dual_value(programme: _Programme, mu: float) -> float:
-    M, r, trace_is_exact, C, b = programme
+def _dual_value(program: _Program, mu: float) -> float:
+    M, r, trace_is_exact, C, b = program
     values = np.linalg.eigvalsh(M if C is None else M + mu * C)[::-1][:r]
     return float(np.sum(values if trace_is_exact else values.clip(0)) - mu * b)

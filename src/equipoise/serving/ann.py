@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # largest score, a rounding error of some hundred terms stays below this.
 _SAME_SCORE = 1e-5
 
-# The vectors of what was found for a block of users take at most this.
+# The vectors that are found for a block of users take at most this.
 _BLOCK_BYTES = 32 * 2**20
 
 
@@ -268,7 +268,7 @@ def _keys(found: Any, n_queries: int) -> NDArray[np.int64]:
         return np.array(found[1], dtype=np.int64).reshape(n_queries, -1)
     keys = np.array(found.keys, dtype=np.int64).reshape(n_queries, -1)
     counts = np.asarray(getattr(found, "counts", len(found))).reshape(-1, 1)
-    keys[np.arange(keys.shape[1]) >= counts] = -1  # usearch leaves there what was there before
+    keys[np.arange(keys.shape[1]) >= counts] = -1  # usearch does not overwrite the rest
     return keys
 
 

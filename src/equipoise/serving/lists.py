@@ -174,7 +174,7 @@ def _column(ids: NDArray[Any]) -> pl.Series:
 
 
 def _remove_leftovers(staging: Path, count: int) -> None:
-    """Remove what a killed worker left half-written beside the whole files."""
+    """Remove incomplete files of workers that were killed."""
     wanted = {part_name(number) for number in range(count)}
     missing = wanted - {path.name for path in staging.iterdir()}
     if missing:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
-from equipoise.models.base import Recommender
+from equipoise.models.base import COMMON_CONSTRAINTS, Recommender
 
 # Constants of SplitMix64: the increment of its counter (2⁶⁴ by the golden ratio), and the shifts
 # and multipliers of its finalizer.
@@ -128,7 +128,7 @@ class Random(Recommender):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"random_state": ["random_state"]}
+    _parameter_constraints = COMMON_CONSTRAINTS
     _scalars: ClassVar[dict[str, type]] = {**Recommender._scalars, "seed_": int}
 
     seed_: int

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError
+from equipoise.models.base import COMMON_CONSTRAINTS
 from equipoise.models.item_vectors import Floats, item_norms
 from equipoise.models.peers.base import ItemItemModel
-from equipoise.models.value_transforms import VALUE_TRANSFORMS, ValueTransform, transform_rows
+from equipoise.models.value_transforms import ValueTransform, transform_rows
 from equipoise.spectral.gram import DenseGram
 
 
@@ -28,8 +27,8 @@ class EASE(ItemItemModel):
     where
 
     - X is users × items, λ the ridge penalty,
-    - B minimises ‖X − XB‖²_F + λ‖B‖²_F among all item × item matrices with a zero diagonal: no item
-      may be rebuilt from itself.
+    - B minimizes ‖X − XB‖²_F + λ‖B‖²_F among all item × item matrices with a zero diagonal: no item
+      is predicted from itself.
 
     Parameters
     ----------
@@ -50,11 +49,11 @@ class EASE(ItemItemModel):
     Notes
     -----
     The fit takes about m³ multiplications and 24 m² bytes (10 000 items: 2.4 GB), the model 8 m²
-    bytes, half of it for float32 data. A catalogue that does not fit into the memory that is free
-    is refused before anything is computed. The factorisation is Cholesky in float64.
+    bytes, half of it for float32 data. A catalog that needs more than the free memory
+    is refused before anything is computed. The factorization is Cholesky in float64.
 
-    `similar_items` ranks by B[i, ·], what the item says for others. That is neither symmetric nor
-    a cosine: among near copies one speaks for the other, and both may speak against a third.
+    `similar_items` ranks by B[i, ·], what an entry at item i adds to other scores. That is neither
+    symmetric nor a cosine, and it may be negative.
 
     References
     ----------
@@ -67,10 +66,7 @@ class EASE(ItemItemModel):
     [[0.0, 0.666667], [0.5, 0.0]]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "regularization": [Interval(Real, 0, None, closed="neither")],
-        "value_transform": [StrOptions(set(VALUE_TRANSFORMS)), None],
-    }
+    _parameter_constraints = COMMON_CONSTRAINTS
 
     coefficients_: NDArray[Any]
 
@@ -93,7 +89,7 @@ class EASE(ItemItemModel):
         self.coefficients_ = weights.astype(data.dtype, copy=False)
 
     def _weights(self, C: Floats, ridge: float) -> Floats:
-        """B from XᵀX and λ in the same units, which B does not depend on; overwrites C."""
+        """Return B from XᵀX and λ in the same units; overwrites C."""
         from scipy.linalg.lapack import dpotrf, dpotri
 
         C.flat[:: len(C) + 1] += ridge

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import warnings
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import SolverWarning
-from equipoise.models.base import Recommender
+from equipoise.models.base import COMMON_CONSTRAINTS, Recommender
 from equipoise.models.item_vectors import Floats, item_norms
 from equipoise.models.value_transforms import (
-    VALUE_TRANSFORMS,
     TransformsValues,
     ValueTransform,
     invert,
@@ -25,7 +24,7 @@ from equipoise.models.value_transforms import (
 )
 from equipoise.parallel import one_blas_thread
 from equipoise.spectral.gram import DenseGram, SparseGram
-from equipoise.spectral.solve import SOLVERS, Components, Solver, build_gram, choose_solver, solve
+from equipoise.spectral.solve import Components, Solver, build_gram, choose_solver, solve
 
 # R̃ᵀR̃ is formed where it takes no more than this. Scoring a user with 30 of 3 000 items then takes
 # 90 000 multiplications, where R̃ of 100 000 such users takes two for each of 3 million entries.
@@ -36,7 +35,7 @@ _BLOCK_BYTES = 32 * 2**20
 
 
 class GFCF(TransformsValues, Recommender):
-    """Graph-filter collaborative filtering: what is smooth on the item graph is recommended.
+    """Graph-filter collaborative filtering: recommends signals that are smooth on the item graph.
 
     The scores of rows X are
 
@@ -44,8 +43,8 @@ class GFCF(TransformsValues, Recommender):
 
     where
 
-    - R is the training matrix, users × items; D_U and D_I hold the sums of its rows and columns,
-    - Ū holds the k leading right singular vectors of R̃: an ideal low-pass filter,
+    - R is the training matrix, users × items; D_U and D_I contain the sums of its rows and columns,
+    - Ū contains the k leading right singular vectors of R̃: an ideal low-pass filter,
     - α weighs that filter against the linear one, R̃ᵀR̃.
 
     Parameters
@@ -82,13 +81,13 @@ class GFCF(TransformsValues, Recommender):
 
     Notes
     -----
-    This is the form of the published code. There both filters act on the row as it is, for known
+    This is the form of the published code. There both filters act on the unscaled row, for known
     users too: the linear one is not wrapped into D_I^{-½} … D_I^{½} as the ideal one is, and a row
     is not divided by its own degree. The published data are 0/1; for other values the degrees are
     sums, which keeps all eigenvalues within [0, 1]. Where the published code divides by
-    zero, at an item that nobody touched, D_I^{-½} and D_I^{½} are 0 here: its score is 0.
+    zero, at an item without users, D_I^{-½} and D_I^{½} are 0 here: its score is 0.
 
-    The model keeps R̃, as large as the training data; a saved one therefore holds the (scaled)
+    The model keeps R̃, as large as the training data; a saved one therefore contains the (scaled)
     interactions it was fitted on. R̃ᵀR̃ is formed, on the first call that scores, for up to 5 792
     items (256 MB). For more it never is: scoring a user then costs one pass over R̃.
 
@@ -109,12 +108,8 @@ class GFCF(TransformsValues, Recommender):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        **COMMON_CONSTRAINTS,
         "ideal_weight": [Interval(Real, 0, None, closed="left")],
-        "value_transform": [StrOptions(set(VALUE_TRANSFORMS)), None],
-        "solver": [StrOptions(set(SOLVERS))],
-        "tol": [Interval(Real, 1e-12, 1e-2, closed="both")],
-        "random_state": ["random_state"],
     }
     _arrays: ClassVar[dict[str, str]] = {
         **Recommender._arrays,
@@ -149,7 +144,7 @@ class GFCF(TransformsValues, Recommender):
         self.random_state = random_state
 
     def _fit(self, data: Interactions) -> None:
-        """Normalise the interaction graph, and find its smoothest signals on items."""
+        """Normalize the interaction graph, and find its smoothest signals on items."""
         user_items = data.require_matrix(type(self).__name__)
         signal = self.preprocess(user_items)
         item_norms(Interactions.wrap(signal))  # refuses squares beyond floating point
@@ -170,7 +165,7 @@ class GFCF(TransformsValues, Recommender):
         if self.ideal_weight > 0 and self.n_components_ < self.n_components:
             warnings.warn(
                 f"{self.n_components_} of the {self.n_components} components asked for were "
-                "kept: the normalised matrix has no more singular values above zero.",
+                "kept: the normalized matrix has no more singular values above zero.",
                 SolverWarning,
                 stacklevel=5,
             )
@@ -190,7 +185,7 @@ class GFCF(TransformsValues, Recommender):
 
     @cached_property
     def _linear(self) -> NDArray[Any] | SparseGram:
-        """R̃ᵀR̃ as a matrix where there is room for it, by its products where there is none."""
+        """Return R̃ᵀR̃ as a matrix if it is small, else as an operator."""
         normalized = self.normalized_interactions_
         if 8 * self.n_features_in_**2 > _DENSE_BYTES:
             return SparseGram(normalized)
@@ -214,7 +209,7 @@ class GFCF(TransformsValues, Recommender):
         return scores
 
     def _similarities(self, item: int) -> NDArray[Any]:
-        """What an entry at `item` adds to every other score; −inf where it says nothing."""
+        """Return what an entry at `item` adds to every other score; −inf where that is 0."""
         from_item = self.components_[:, item] * invert(self._item_scale())[item]
         weights = self._linear_column(item) + from_item @ self._weighted_components()
         similarities: NDArray[Any] = np.where(weights == 0, -np.inf, weights)

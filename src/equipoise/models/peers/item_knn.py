@@ -1,4 +1,4 @@
-"""Item neighbours by cosine: the oldest collaborative filter that is still hard to beat."""
+"""ItemKNN: item-based nearest neighbors by cosine similarity."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from equipoise.data.interactions import Interactions
+from equipoise.models.base import COMMON_CONSTRAINTS
 from equipoise.models.item_vectors import Floats, item_norms
 from equipoise.models.peers.base import ItemItemModel
 from equipoise.models.ranking import Ranking, rank_items
-from equipoise.models.value_transforms import VALUE_TRANSFORMS, ValueTransform
+from equipoise.models.value_transforms import ValueTransform
 
 
 class ItemKNN(ItemItemModel):
-    """Score an item by those of its nearest neighbours that the user has touched.
+    """Score an item by those of its nearest neighbors that the user has.
 
     The score of item j for a row x is Σ_{i ∈ N(j)} x_i S_ij, with
 
@@ -28,21 +29,21 @@ class ItemKNN(ItemItemModel):
 
     - X is users × items, S the cosine between its columns, shrunk by h,
     - N(j) are the k items i ≠ j with the largest S_ij > 0; among equal ones those that come first
-      in the catalogue.
+      in the catalog.
 
     Parameters
     ----------
     n_neighbors : int, default=100
         k; more than there are other items means all of them.
     shrinkage : float, default=0.0
-        h ≥ 0: distrusts the cosines of items that few users touched. 0 is the cosine itself.
+        h ≥ 0: reduces the cosines of items with few users. 0 is the cosine itself.
     value_transform : {"binary", "log1p", "one_plus"} or None, default=None
         x ↦ 1, log(1 + x) or 1 + x for the stored values.
 
     Attributes
     ----------
     coefficients_ : csr_array of shape (n_items, n_items)
-        S_ij at [i, j] for i ∈ N(j), and nothing elsewhere: at most k entries a column.
+        S_ij at [i, j] for i ∈ N(j), and nothing elsewhere: at most k entries per column.
     n_features_in_ : int
         Number of items.
     item_ids_ : ndarray or None
@@ -50,10 +51,10 @@ class ItemKNN(ItemItemModel):
 
     Notes
     -----
-    The neighbours are those of the item that is scored, so every item that shares a user with
-    another can be recommended; keeping the neighbours of the user's items instead leaves niche
-    items that are nobody's neighbour out of reach. `similar_items` lists N(j), so at most k items.
-    Cosines are computed for blocks of items, never for all pairs at once.
+    The neighbors are those of the item that is scored, so every item that shares a user with
+    another can be recommended; keeping the neighbors of the user's items instead never
+    recommends a niche item that is no item's neighbor. `similar_items` lists N(j), so at most
+    k items. Cosines are computed for blocks of items, never for all pairs at once.
 
     References
     ----------
@@ -73,9 +74,9 @@ class ItemKNN(ItemItemModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **COMMON_CONSTRAINTS,
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "shrinkage": [Interval(Real, 0, None, closed="left")],
-        "value_transform": [StrOptions(set(VALUE_TRANSFORMS)), None],
     }
 
     coefficients_: sp.csr_array
@@ -92,20 +93,20 @@ class ItemKNN(ItemItemModel):
         self.value_transform = value_transform
 
     def _fit(self, data: Interactions) -> None:
-        """Find the neighbours of every item."""
+        """Find the neighbors of every item."""
         user_items = data.require_matrix(type(self).__name__)
         nearest = _nearest(self.preprocess(user_items), self.n_neighbors, self.shrinkage)
         self.coefficients_ = _as_columns(nearest).astype(user_items.dtype)
 
     def _similarities(self, item: int) -> NDArray[Any]:
-        """Cosine to the item's own neighbours; −inf for all other items."""
+        """Return the cosines to the item's own neighbors; −inf for all other items."""
         weights = self.coefficients_[:, [item]].toarray()[:, 0]
         similarities: NDArray[Any] = np.where(weights > 0, weights, -np.inf)
         return similarities
 
 
 def _nearest(user_items: sp.csr_array, n_neighbors: int, shrinkage: float) -> Ranking:
-    """Rank the neighbours of every item, itself left out, by the one rule for all rankings."""
+    """Rank the neighbors of every item, without the item itself."""
     n_items = user_items.shape[1]
     norms = item_norms(Interactions.wrap(user_items))
     by_user = user_items.astype(np.float64, copy=False)
@@ -123,7 +124,7 @@ def _nearest(user_items: sp.csr_array, n_neighbors: int, shrinkage: float) -> Ra
 
 
 def _as_columns(nearest: Ranking) -> sp.csr_array:
-    """The neighbours of item j, as column j of a sparse matrix; those of cosine 0 say nothing."""
+    """Return the neighbors of item j with a positive cosine as column j of a sparse matrix."""
     n_items = len(nearest.ids)
     listed = (nearest.ids >= 0) & (nearest.scores > 0)
     items = np.nonzero(listed)[0]

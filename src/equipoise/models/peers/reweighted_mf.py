@@ -1,19 +1,20 @@
-"""Matrix factorizations that weigh observed entries against the popularity of their item."""
+"""Matrix factorizations that weight observed entries by the popularity of their item."""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError, SolverWarning
+from equipoise.models.base import COMMON_CONSTRAINTS
 from equipoise.models.peers.weighted_als import (
     Cells,
     Floats,
@@ -21,24 +22,20 @@ from equipoise.models.peers.weighted_als import (
     factorize,
     weighted_squares,
 )
-from equipoise.models.value_transforms import VALUE_TRANSFORMS, ValueTransform, transform_rows
+from equipoise.models.value_transforms import ValueTransform, transform_rows
 
 # Below this share of the weighted squares a fit ranks items by rounding and leftovers of the start.
 _LEAST_EXPLAINED = 1e-3
 
 
 class _ReweightedMF(WeightedFactorModel):
-    """What both share: weighted ALS in which the weight of an entry is that of its item."""
+    """Base of both: weighted ALS in which the weight of an entry is that of its item."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        **COMMON_CONSTRAINTS,
         "exponent": [Interval(Real, 0, None, closed="left")],
         "unobserved_weight": [Interval(Real, 0, None, closed="left")],
-        "value_transform": [StrOptions(set(VALUE_TRANSFORMS)), None],
-        "regularization": [Interval(Real, 0, None, closed="neither")],
-        "iterations": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
     }
     _arrays: ClassVar[dict[str, str]] = {**WeightedFactorModel._arrays, "item_weights_": "m"}
     _scalars: ClassVar[dict[str, type]] = {
@@ -148,8 +145,8 @@ class IPSMF(_ReweightedMF):
 
     Notes
     -----
-    Inverse propensity weights were proposed for ratings, where observed entries tell likes from
-    dislikes and the sum runs over them alone: w₀ = 0. Of implicit feedback only likes are
+    Inverse propensity weights were proposed for ratings, where observed entries are likes and
+    dislikes, and the sum is over them alone: w₀ = 0. Of implicit feedback only likes are
     observed. All of them are 1, u_uᵀ v_i = 1 for every pair fits them without error, and no item
     ranks above another. What separates them is that most cells are empty, so these take part with
     the weight w₀ and the value 0. 1, the default, is the weight of an entry of the most popular

@@ -1,4 +1,4 @@
-"""Trace-norm matrix factorization: convex, its rank decided by the penalty and not in advance."""
+"""Trace-norm matrix factorization: a convex problem whose penalty determines the rank."""
 
 from __future__ import annotations
 
@@ -9,32 +9,33 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import SolverWarning
+from equipoise.models.base import COMMON_CONSTRAINTS
 from equipoise.models.item_vectors import Floats, item_norms
 from equipoise.models.peers.base import FactorModel
-from equipoise.models.value_transforms import VALUE_TRANSFORMS, TransformsValues, ValueTransform
+from equipoise.models.value_transforms import TransformsValues, ValueTransform
 from equipoise.spectral.gram import Gram
-from equipoise.spectral.solve import SOLVERS, Components, Solver, build_gram, choose_solver, solve
+from equipoise.spectral.solve import Components, Solver, build_gram, choose_solver, solve
 
 # Components sought first; the search doubles them until one falls below the threshold. The solver
 # is chosen for the rank that the penalties of use on real data end at.
 _FIRST_RANK, _USUAL_RANK = 32, 128
 
-# No iteration in float64 can be asked for smaller residuals, relative to the largest eigenvalue.
+# Iterations in float64 cannot reach smaller residuals, relative to the largest eigenvalue.
 _SMALLEST_TOL = 1e-12
 
 
 class TraceNormMF(TransformsValues, FactorModel):
-    """The matrix Z that minimises ½‖X − Z‖²_F + τ‖Z‖_*: the SVD of X, softly thresholded.
+    """The matrix Z that minimizes ½‖X − Z‖²_F + τ‖Z‖_*: the SVD of X, softly thresholded.
 
         Z = Σ_{i : σ_i > τ} (σ_i − τ) u_i v_iᵀ = X V diag((σ − τ)/σ) Vᵀ.
 
     where
 
-    - X is users × items, with singular values σ and vectors u, v; V holds the v_i that are kept,
+    - X is users × items, with singular values σ and vectors u, v; V contains the v_i that are kept,
     - ‖Z‖_* is the sum of the singular values of Z, the trace norm: the smallest ½(‖A‖²_F + ‖B‖²_F)
       of all factorizations Z = ABᵀ, of any rank,
     - τ = penalty · σ_1.
@@ -46,13 +47,13 @@ class TraceNormMF(TransformsValues, FactorModel):
     ----------
     penalty : float, default=0.1
         τ as a share of the largest singular value, from 0.001 to less than 1, where Z vanishes. A
-        share, because it means the same whatever units the values are in.
+        share does not depend on the units of the values.
     value_transform : {"binary", "log1p", "one_plus"} or None, default=None
         x ↦ 1, log(1 + x) or 1 + x for the stored values.
     max_components : int, default=512
-        Refuse to grow beyond this rank. Where more singular values exceed τ, the rest is left
-        out with a `SolverWarning`; what is returned then minimises the same sum among
-        matrices of this rank at most.
+        Largest rank. If more singular values exceed τ, the smallest are left out with a
+        `SolverWarning`; the result then minimizes the same sum among matrices of at most this
+        rank.
     solver : {"auto", "matrix_free", "gram", "dense"}, default="auto"
         See `ItemWeightedPCA`.
     tol : float, default=1e-6
@@ -87,7 +88,7 @@ class TraceNormMF(TransformsValues, FactorModel):
     ones off the same fit. Here a smaller rank is another penalty, with another τ in every
     component.
 
-    Srebro, Rennie and Jaakkola minimise the hinge loss of signs under the same norm, by
+    Srebro, Rennie and Jaakkola minimize the hinge loss of signs under the same norm, by
     semidefinite programming; with squared loss the minimum is the closed form above (Cai,
     Candès and Shen, Theorem 2.1).
 
@@ -108,12 +109,9 @@ class TraceNormMF(TransformsValues, FactorModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **COMMON_CONSTRAINTS,
         "penalty": [Interval(Real, 1e-3, 1, closed="left")],
-        "value_transform": [StrOptions(set(VALUE_TRANSFORMS)), None],
         "max_components": [Interval(Integral, 1, None, closed="left")],
-        "solver": [StrOptions(set(SOLVERS))],
-        "tol": [Interval(Real, 1e-12, 1e-2, closed="both")],
-        "random_state": ["random_state"],
     }
     _arrays: ClassVar[dict[str, str]] = {**FactorModel._arrays, "singular_values_": "r"}
     _scalars: ClassVar[dict[str, type]] = {
@@ -172,7 +170,7 @@ class TraceNormMF(TransformsValues, FactorModel):
         return contributions
 
     def _largest_rank(self) -> int:
-        """One more than may be kept: it tells whether anything is cut."""
+        """Return one more than may be kept, to find out whether components are cut."""
         return min(self.max_components + 1, self.n_features_in_)
 
     def _solve(self, gram: Gram) -> Components:
@@ -180,7 +178,7 @@ class TraceNormMF(TransformsValues, FactorModel):
         # LAPACK reduces the whole matrix however few components are wanted
         largest = self._largest_rank()
         rank = largest if self.solver_ == "dense" else min(_FIRST_RANK, largest)
-        while True:  # each time anew: block Lanczos gains nothing from the components it had
+        while True:  # from the start each time: block Lanczos gains nothing from earlier components
             found = solve(
                 gram,
                 np.ones(gram.n_items),

@@ -1,12 +1,12 @@
 """Weighted alternating least squares: a low-rank fit in which every cell counts by a weight.
 
-Minimises Σ_ui w_ui (x_ui − u_uᵀ v_i)² + λ(‖U‖² + ‖V‖²), where an observed cell has its own value
+Minimizes Σ_ui w_ui (x_ui − u_uᵀ v_i)² + λ(‖U‖² + ‖V‖²), where an observed cell has its own value
 and weight, and all others have the value 0 and one common weight w₀, which may be 0. Given V, the
 rows of U are ridge regressions of their own:
 
     (w₀ VᵀV + Σ_i (w_ui − w₀) v_i v_iᵀ + λI) u_u = Σ_i w_ui x_ui v_i      over observed i only,
 
-so that VᵀV, formed once, stands for all the cells that are not stored. Accumulated in float64.
+so VᵀV, computed once, covers all the cells that are not stored. Sums are in float64.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from equipoise.spectral.kernels import user_ranges
 
 Floats = NDArray[np.float64]
 
-# What Python may spend on its loop over rows, at some 20 µs a row, and LAPACK on their equations,
-# before loading the compiled loop is cheaper. Both give the same numbers.
+# Above these sizes, loading the compiled loop is cheaper than Python's loop over rows (about 20 µs
+# per row) with LAPACK. Both give the same numbers.
 _MOST_ROWS = 50_000
 _MOST_PRODUCTS = 2e10
 
@@ -42,7 +42,7 @@ _SINGULAR = 8 * float(np.finfo(np.float64).eps)
 
 
 class Cells(NamedTuple):
-    """What is known about users × items, and how much each cell counts.
+    """Values and weights of the cells of users × items.
 
     Attributes
     ----------
@@ -75,12 +75,12 @@ class Cells(NamedTuple):
 
 
 class HalfStep(NamedTuple):
-    """One side solved for, the other one given.
+    """The solution for one side, given the other.
 
     Attributes
     ----------
     factors : ndarray of shape (n, r)
-        The minimiser.
+        The minimum.
     explained : float
         Σ_u b_uᵀ u_u, b_u being the right-hand sides: what the best rows take off Σ w x², the
         objective of rows that are 0.
@@ -91,7 +91,7 @@ class HalfStep(NamedTuple):
 
 
 class Factorization(NamedTuple):
-    """A fit, and how it came about.
+    """A fit, and its progress.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ def contributions(cells: Cells, V: Floats, regularization: float, item: int) -> 
 
 
 def weighted_squares(cells: Cells) -> float:
-    """Σ w x², the objective of no factors at all; refused where floating point cannot hold it."""
+    """Return Σ w x², the objective of zero factors; refuse sums beyond floating point."""
     with np.errstate(over="ignore", invalid="ignore"):  # refused below
         total = float(cells.weights @ cells.targets.data**2)
     if not np.finfo(np.float64).tiny <= total < np.inf:
@@ -299,7 +299,7 @@ def _solve_compiled(cells: Cells, V: Floats, common: Floats) -> HalfStep:
     X = cells.targets
     U, explained = np.zeros((X.shape[0], V.shape[1])), np.zeros(X.shape[0])
     ranges = user_ranges(X.indptr, thread_count())
-    # read-only arrays, as those of Interactions, are another type, compiled for all over again
+    # numba would compile again for read-only arrays, such as those of Interactions
     data = [np.require(part, requirements="W") for part in (X.indptr, X.indices, X.data)]
     weights = np.require(cells.weights, requirements="W")
     operands = (*data, weights, cells.unobserved_weight, np.require(V, requirements="W"), common)

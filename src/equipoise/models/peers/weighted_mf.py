@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, require_extra
+from equipoise.models.base import COMMON_CONSTRAINTS
 from equipoise.models.peers.weighted_als import Cells, WeightedFactorModel
 from equipoise.parallel import one_blas_thread
 from equipoise.progress import task
@@ -20,16 +21,16 @@ Confidence = Literal["one_plus", "proportional"]
 CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)
 
 Source = Literal["code", "text"]
-# What the paper's code and its text say α is, in the letters of Hu et al.
+# α in the paper's code and in its text, in the notation of Hu et al.
 _PUBLISHED_ALPHA: dict[Source, float] = {"code": 1.0, "text": 0.0}
 _PUBLISHED_ITERATIONS = 50
 
 
 class WeightedMF(WeightedFactorModel):
-    """Matrix factorization in which touched items count more: Hu, Koren & Volinsky (2008).
+    """Matrix factorization in which observed cells count more: Hu, Koren & Volinsky (2008).
 
-    Minimises Σ_ui c_ui (p_ui − u_uᵀ v_i)² + λ(‖U‖² + ‖V‖²) over all cells, where p_ui is 1 for an
-    item that user u touched and 0 otherwise, and c_ui is how sure that is: 1 where nothing was
+    Minimizes Σ_ui c_ui (p_ui − u_uᵀ v_i)² + λ(‖U‖² + ‖V‖²) over all cells, where p_ui is 1 if
+    user u interacted with item i and 0 otherwise, and c_ui is the confidence: 1 where nothing was
     observed, and 1 + α r_ui for an interaction of value r_ui.
 
     Fitting needs the extra `als` (the package `implicit`, on the CPU); a saved model is loaded and
@@ -42,12 +43,12 @@ class WeightedMF(WeightedFactorModel):
     alpha : float, default=1.0
         α ≥ 0. With 0 every cell counts 1: a ridge-regularized factorization of the 0/1 matrix.
     confidence : {"one_plus", "proportional"}, default="one_plus"
-        c = 1 + α r as in the paper by Hu et al., or c = α r as `implicit` itself has it, where
-        α > 0 is needed.
+        c = 1 + α r as in the paper by Hu et al., or c = α r as in `implicit`, which
+        requires α > 0.
     regularization : float, default=0.01
         λ > 0.
     iterations : int, default=15
-        How often both sides are updated.
+        Number of updates of both sides.
     random_state : int, RandomState instance or None, default=None
         Draws the first vectors. None means a fixed seed, 0: same data, same bits, whatever the
         number of threads.
@@ -82,12 +83,9 @@ class WeightedMF(WeightedFactorModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        **COMMON_CONSTRAINTS,
         "alpha": [Interval(Real, 0, None, closed="left")],
         "confidence": [StrOptions(set(CONFIDENCES))],
-        "regularization": [Interval(Real, 0, None, closed="neither")],
-        "iterations": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -111,14 +109,14 @@ class WeightedMF(WeightedFactorModel):
     def published(
         cls, n_components: int = 64, *, source: Source = "code", random_state: Any = None
     ) -> Self:
-        """The Weighted MF of the paper's Figure 7: 50 iterations, all else as it comes.
+        """Return the Weighted MF of the paper's Figure 7: 50 iterations, otherwise defaults.
 
         Parameters
         ----------
         n_components : int
             r, the rank.
         source : {"code", "text"}
-            The published code fits R + (R > 0), which is c = 1 + r: α = 1. The paper's text says
+            The published code fits R + (R > 0), which is c = 1 + r: α = 1. The paper's text has
             α = 0: c = 1 for every cell.
         random_state : int, RandomState instance or None
             As in `WeightedMF`.

@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import require_extra
+from equipoise.models.base import COMMON_CONSTRAINTS
 from equipoise.models.peers.base import FactorModel
 from equipoise.models.peers.lightgcn.graph import (
     KnownRows,
@@ -139,7 +140,7 @@ class LightGCN(FactorModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        **COMMON_CONSTRAINTS,
         "n_layers": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "regularization": [Interval(Real, 0, None, closed="left")],
@@ -149,7 +150,6 @@ class LightGCN(FactorModel):
         "validation": [Interval(Real, 0, 1, closed="left")],
         "refit": ["boolean"],
         "device": [StrOptions({"auto", "cpu", "cuda"})],
-        "random_state": ["random_state"],
         "verbose": ["boolean"],
     }
     _arrays: ClassVar[dict[str, str]] = {

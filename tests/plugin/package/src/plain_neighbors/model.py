@@ -12,8 +12,7 @@ class PlainNeighbors(Recommender):
 
     about: ClassVar = {
         "title": "Plain neighbors",
-        "authors": "Nobody",
-        "year": 2026,
+        "paper": "Nobody 2026",
         "computation": "closed form",
         "search": {"power": (0.0, 0.5, 1.0)},
     }
