@@ -187,9 +187,9 @@ def test_numbers_of_items_come_back_from_the_data():
             np.testing.assert_allclose(values, exact, atol=2e-4)
         neighbors = np.asarray(block(f"{place}.neighbors")).reshape(len(exact[0]), -1)
         np.testing.assert_array_equal(neighbors, variant.neighbors[:, :10])
-        halving = np.asarray(block(f"{place}.to_half"))
-        np.testing.assert_array_equal(halving[:-2], variant.components_to_half_by_item[:-2])
-        assert halving[-2:].tolist() == [65535, 65534]
+        needed = np.asarray(block(f"{place}.to_half"))
+        np.testing.assert_array_equal(needed[:-2], variant.components_to_half_by_item[:-2])
+        assert needed[-2:].tolist() == [65535, 65534]
     np.testing.assert_allclose(block("popularity"), findings.items.popularity, rtol=1e-6)
 
 
