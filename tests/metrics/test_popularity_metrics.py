@@ -444,7 +444,7 @@ def test_groups_and_matrices_of_other_shapes_are_refused():
     groups = ItemGroups(("a",), [0, 0])
     with pytest.raises(InvalidDataError, match="test has 3 items, groups has 2"):
         recall_by_group([[0]], [[1, 0, 0]], groups)
-    with pytest.raises(InvalidDataError, match="train must be 1 users × 2 items"):
+    with pytest.raises(InvalidDataError, match="train has 3 items, groups has 2"):
         poprsp([[0]], groups, [[1, 0, 0]])
     with pytest.raises(InvalidDataError, match="popularity must be 2 numbers, one per item"):
         popularity_opportunity_bias([[0]], [[1, 0]], [1, 2, 3])

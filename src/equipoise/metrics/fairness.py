@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from equipoise.exceptions import InvalidDataError
-from equipoise.metrics._checks import (
-    check_choice,
-    check_item_vector,
-    check_top_items,
-    check_user_items,
-)
+from equipoise.metrics._checks import check_choice, check_item_vector, check_top_items
 from equipoise.metrics.groups import ItemGroups
 from equipoise.metrics.metric import Context, Metric, Pairs, Partial, Totals, UserBlock, required
-from equipoise.metrics.popularity import average_ranks
+from equipoise.metrics.popularity import average_ranks, groups_of, tail_of
 from equipoise.metrics.results import FloatArray, GroupResult, IntArray, Result
 
 #: convention of `gini` -> what it computes
@@ -191,19 +188,10 @@ def recall_by_group(
     >>> dict(result.by_group), result.difference
     ({'head': 1.0, 'tail': 0.5}, 0.5)
     """
-    check_choice(convention, GROUP_RECALL_CONVENTIONS, "convention of recall_by_group")
-    block = _with_held_out(top_items, test, groups)
+    block = UserBlock.of_arrays(top_items, groups, test=test)
     context = Context(len(groups), groups=groups)
-    found = _measure_group_recall(block, context, block.lists.shape[1], convention)
-    return _finish_group_recall(found.totals, context, None, convention)
-
-
-def _with_held_out(top_items: ArrayLike, test: Any, groups: ItemGroups | None) -> UserBlock:
-    held_out = check_user_items(test, "test")
-    lists = check_top_items(top_items, held_out.shape)
-    if groups is not None and held_out.shape[1] != len(groups):
-        raise InvalidDataError(f"test has {held_out.shape[1]} items, groups has {len(groups)}.")
-    return UserBlock(lists, held_out=held_out)
+    recall: GroupResult[float] = _BY_NAME["group_recall"].of_users(block, context, convention)
+    return recall
 
 
 def _hits_by_user_and_group(
@@ -222,7 +210,7 @@ def _hits_by_user_and_group(
 
 
 def _measure_group_recall(block: UserBlock, context: Context, k: int, convention: str) -> Partial:
-    found, held_out = _hits_by_user_and_group(block, _grouping(context), k)
+    found, held_out = _hits_by_user_and_group(block, groups_of(context), k)
     if convention == "pooled":
         hits, items = found.sum(axis=0), held_out.sum(axis=0)
         return Partial((hits, items, hits.sum(), items.sum()))
@@ -236,7 +224,7 @@ def _finish_group_recall(
 ) -> GroupResult[float]:
     by_group = _ratio(totals[0], totals[1])
     overall = float(_ratio(totals[2], totals[3]))
-    return _grouped(overall, by_group, _grouping(context), "group_recall", convention)
+    return _grouped(overall, by_group, groups_of(context), "group_recall", convention)
 
 
 def exposure_by_group(
@@ -264,15 +252,14 @@ def exposure_by_group(
     >>> exposure_by_group(lists, groups, convention="relative").by_group["head"]
     2.25
     """
-    check_choice(convention, GROUP_EXPOSURE_CONVENTIONS, "convention of exposure_by_group")
-    block = UserBlock(check_top_items(top_items, (None, len(groups))))
+    block = UserBlock.of_arrays(top_items, groups)
     context = Context(len(groups), groups=groups)
-    found = _measure_exposure(block, context, block.lists.shape[1], convention)
-    return _finish_exposure(found.totals, context, None, convention)
+    exposure: GroupResult[float] = _BY_NAME["group_exposure"].of_users(block, context, convention)
+    return exposure
 
 
 def _measure_exposure(block: UserBlock, context: Context, k: int, _: str) -> Partial:
-    return Partial((_places_by_group(block, _grouping(context), k),))
+    return Partial((_places_by_group(block, groups_of(context), k),))
 
 
 def _places_by_group(block: UserBlock, groups: ItemGroups, k: int) -> FloatArray:
@@ -283,7 +270,7 @@ def _places_by_group(block: UserBlock, groups: ItemGroups, k: int) -> FloatArray
 def _finish_exposure(
     totals: Totals, context: Context, _: int | None, convention: str
 ) -> GroupResult[float]:
-    (counts,), groups = totals, _grouping(context)
+    (counts,), groups = totals, groups_of(context)
     share = _ratio(counts, np.full(len(counts), counts.sum()))
     if convention == "relative":
         sizes = np.array(list(groups.sizes.values()), dtype=np.float64)
@@ -308,19 +295,14 @@ def popreo(top_items: ArrayLike, test: Any, groups: ItemGroups) -> Result:
     >>> round(popreo([[0, 1]], [[1, 1, 1]], groups).value, 4)
     0.3333
     """
-    block = _with_held_out(top_items, test, groups)
-    context = Context(len(groups), tail=groups)
-    found = _measure_popreo(block, context, block.lists.shape[1], "")
-    return _deviation("popreo", found.totals, context, None)
+    block = UserBlock.of_arrays(top_items, groups, test=test)
+    deviation: Result = _BY_NAME["popreo"].of_users(block, Context(len(groups), tail=groups))
+    return deviation
 
 
 def _measure_popreo(block: UserBlock, context: Context, k: int, _: str) -> Partial:
-    found, held_out = _hits_by_user_and_group(block, _two_groups(context), k)
+    found, held_out = _hits_by_user_and_group(block, tail_of(context), k)
     return Partial((found.sum(axis=0), held_out.sum(axis=0)))
-
-
-def _finish_popreo(totals: Totals, context: Context, k: int | None, _: str) -> Result:
-    return _deviation("popreo", totals, context, k)
 
 
 def poprsp(top_items: ArrayLike, groups: ItemGroups, train: Any = None) -> Result:
@@ -339,43 +321,27 @@ def poprsp(top_items: ArrayLike, groups: ItemGroups, train: Any = None) -> Resul
     >>> round(poprsp([[0, 1]], groups).value, 4)
     0.3333
     """
-    lists = check_top_items(top_items, (None, len(groups)))
-    seen = None if train is None else check_user_items(train, "train")
-    if seen is not None and seen.shape != (len(lists), len(groups)):
-        raise InvalidDataError(
-            f"train must be {len(lists)} users × {len(groups)} items, got {seen.shape}."
-        )
-    possible = _possible(len(lists), groups, None if seen is None else seen.indices)
-    shown = _places_by_group(UserBlock(lists), groups, lists.shape[1])
-    context = Context(len(groups), tail=groups)
-    return _deviation("poprsp", (shown, possible), context, None)
-
-
-def _possible(n_users: int, groups: ItemGroups, seen: Any) -> FloatArray:
-    """Count the pairs of users and unseen items, by group."""
-    possible = n_users * np.array(list(groups.sizes.values()), dtype=np.float64)
-    if seen is not None:
-        possible -= np.bincount(groups.codes[seen], minlength=len(groups.names))
-    return possible
+    block = UserBlock.of_arrays(top_items, groups, **({} if train is None else {"train": train}))
+    if train is None:
+        block = UserBlock(block.lists, sp.csr_array((len(block.lists), len(groups))))
+    deviation: Result = _BY_NAME["poprsp"].of_users(block, Context(len(groups), tail=groups))
+    return deviation
 
 
 def _measure_poprsp(block: UserBlock, context: Context, k: int, _: str) -> Partial:
-    groups = _two_groups(context)
-    possible = _possible(len(block.lists), groups, block.seen.indices)
+    groups = tail_of(context)
+    possible = len(block.lists) * np.array(list(groups.sizes.values()), dtype=np.float64)
+    possible -= np.bincount(groups.codes[block.seen.indices], minlength=len(groups.names))
     return Partial((_places_by_group(block, groups, k), possible))
 
 
-def _finish_poprsp(totals: Totals, context: Context, k: int | None, _: str) -> Result:
-    return _deviation("poprsp", totals, context, k)
-
-
-def _deviation(metric: str, totals: Totals, context: Context, k: int | None) -> Result:
+def _deviation(totals: Totals, context: Context, k: int | None, _: str, *, metric: str) -> Result:
     """Return std / mean of the ratios of the groups; nan groups are left out."""
     ratios = _ratio(*totals)
     values = ratios[~np.isnan(ratios)]
     mean = values.mean() if len(values) else 0.0
     value = float(values.std() / mean) if mean else float("nan")
-    convention = f"std / mean, {_two_groups(context).rule}"
+    convention = f"std / mean, {tail_of(context).rule}"
     return Result(metric, value, convention, k, n=context.n_items)
 
 
@@ -410,13 +376,11 @@ def popularity_opportunity_bias(
     >>> round(popularity_opportunity_bias([[0], [0]], [[1, 1], [1, 0]], [9, 1]).value, 6)
     1.0
     """
-    check_choice(convention, OPPORTUNITY_CONVENTIONS, "convention of popularity_opportunity_bias")
-    block = _with_held_out(top_items, test, None)
+    block = UserBlock.of_arrays(top_items, test=test)
     n_items = block.held_out.shape[1]
-    phi = check_item_vector(popularity, n_items, "popularity")
-    context = Context(n_items, popularity=phi)
-    found = _measure_opportunity(block, context, block.lists.shape[1], convention)
-    return _finish_opportunity(found.totals, context, None, convention)
+    context = Context(n_items, popularity=check_item_vector(popularity, n_items, "popularity"))
+    bias: Result = _BY_NAME["popularity_opportunity_bias"].of_users(block, context, convention)
+    return bias
 
 
 def _measure_opportunity(block: UserBlock, context: Context, k: int, _: str) -> Partial:
@@ -461,33 +425,19 @@ def _grouped(
     return GroupResult(overall, values, metric, f"{convention}, groups: {groups.rule}")
 
 
-def _grouping(context: Context) -> ItemGroups:
-    return required(context.groups, "groups")
-
-
-def _two_groups(context: Context) -> ItemGroups:
-    return required(context.tail, "tail")
-
-
 def _measure_counts(block: UserBlock, context: Context, k: int, _: str) -> Partial:
     counts = np.bincount(block.pairs(k).items, minlength=context.n_items)
     return Partial((counts.astype(np.float64),))
 
 
-def _finish_gini(totals: Totals, _: Context, k: int, convention: str) -> Result:
-    return _at_k(gini(totals[0], convention=convention), k)
-
-
-def _finish_entropy(totals: Totals, _: Context, k: int, convention: str) -> Result:
-    return _at_k(entropy(totals[0], convention=convention), k)
+def _finish_counts(
+    totals: Totals, _: Context, k: int, convention: str, *, of: Callable[..., Result]
+) -> Result:
+    return replace(of(totals[0], convention=convention), k=k)
 
 
 def _finish_coverage(totals: Totals, _: Context, k: int, __: str) -> Result:
-    return _at_k(catalog_coverage(totals[0]), k)
-
-
-def _at_k(result: Result, k: int) -> Result:
-    return Result(result.metric, result.value, result.convention, k, n=result.n)
+    return replace(catalog_coverage(totals[0]), k=k)
 
 
 METRICS = (
@@ -496,7 +446,7 @@ METRICS = (
         "Ranking equal opportunity",
         "std / mean over head and tail of the pooled recall",
         _measure_popreo,
-        _finish_popreo,
+        partial(_deviation, metric="popreo"),
         needs=("lists", "held_out", "popularity"),
         direction="lower",
     ),
@@ -505,7 +455,7 @@ METRICS = (
         "Ranking statistical parity",
         "std / mean over head and tail of recommended / unseen pairs",
         _measure_poprsp,
-        _finish_poprsp,
+        partial(_deviation, metric="poprsp"),
         needs=("lists", "seen", "popularity"),
         direction="lower",
     ),
@@ -514,7 +464,7 @@ METRICS = (
         "Gini coefficient",
         "sum of (2j - n - 1) c_(j) / (n sum c) over recommendation counts c",
         _measure_counts,
-        _finish_gini,
+        partial(_finish_counts, of=gini),
         conventions=GINI_CONVENTIONS,
         direction="lower",
     ),
@@ -531,7 +481,7 @@ METRICS = (
         "Entropy of exposure",
         "-sum of q log q over shares q of recommendations",
         _measure_counts,
-        _finish_entropy,
+        partial(_finish_counts, of=entropy),
         conventions=ENTROPY_CONVENTIONS,
         direction="higher",
     ),
@@ -564,3 +514,4 @@ METRICS = (
         conventions=GROUP_EXPOSURE_CONVENTIONS,
     ),
 )
+_BY_NAME = {metric.name: metric for metric in METRICS}

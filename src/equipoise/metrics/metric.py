@@ -12,7 +12,13 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.metrics._checks import NDArrayInt
+from equipoise.metrics._checks import (
+    NDArrayInt,
+    check_choice,
+    check_same_shape,
+    check_top_items,
+    check_user_items,
+)
 from equipoise.metrics.groups import ItemGroups
 from equipoise.metrics.results import FloatArray, GroupResult, IntArray, Result
 
@@ -99,7 +105,22 @@ class UserBlock:
     ) -> None:
         self.lists = lists
         self._seen, self._held_out = seen, held_out
-        self._pairs: dict[int, Pairs] = {}
+        self._pairs: dict[int | None, Pairs] = {}
+
+    @classmethod
+    def of_arrays(
+        cls, top_items: ArrayLike, groups: ItemGroups | None = None, **matrices: Any
+    ) -> UserBlock:
+        """Check the lists of all users, and the users × items matrices `train` and `test`."""
+        given = {name: check_user_items(X, name) for name, X in matrices.items()}
+        for name, X in given.items():
+            if groups is not None and X.shape[1] != len(groups):
+                raise InvalidDataError(f"{name} has {X.shape[1]} items, groups has {len(groups)}.")
+        if len(given) > 1:
+            check_same_shape(given["train"], given["test"], ("train", "test"))
+        any_users = (None, 0 if groups is None else len(groups))
+        shape = next((X.shape for X in given.values()), any_users)
+        return cls(check_top_items(top_items, shape), given.get("train"), given.get("test"))
 
     @property
     def seen(self) -> sp.csr_array:
@@ -133,8 +154,8 @@ class UserBlock:
         other.__dict__ |= {k: v for k, v in self.__dict__.items() if k in ("relevant", "history")}
         return other
 
-    def pairs(self, k: int) -> Pairs:
-        """Return users and their first k recommended items."""
+    def pairs(self, k: int | None) -> Pairs:
+        """Return users and their first k recommended items; None for all."""
         if k not in self._pairs:
             self._pairs[k] = Pairs.of_lists(self.lists[:, :k])
         return self._pairs[k]
@@ -241,6 +262,12 @@ class Metric:
     def default_convention(self) -> str:
         """The first convention."""
         return next(iter(self.conventions))
+
+    def of_users(self, block: UserBlock, context: Context, convention: str | None = None) -> Any:
+        """Return the metric of all users in one block, at the full length of their lists."""
+        chosen = self.default_convention if convention is None else convention
+        check_choice(chosen, self.conventions, f"convention of {self.name}")
+        return Request(self, None, chosen).of_block(block, context)
 
 
 class Request(NamedTuple):

@@ -14,7 +14,6 @@ from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics._checks import (
     check_choice,
     check_item_vector,
-    check_same_shape,
     check_top_items,
     check_user_items,
 )
@@ -24,7 +23,6 @@ from equipoise.metrics.metric import (
     Metric,
     Pairs,
     Partial,
-    Request,
     Totals,
     UserBlock,
     mean_of,
@@ -203,17 +201,22 @@ def popularity_lift(top_items: ArrayLike, train: Any, popularity: ArrayLike) -> 
     >>> popularity_lift([[0]], [[0, 1, 1]], [30, 20, 10]).value
     1.0
     """
-    block = _with_history(top_items, train)
+    block = UserBlock.of_arrays(top_items, train=train)
     n_items = block.seen.shape[1]
     phi = check_item_vector(popularity, n_items, "popularity")
-    request = Request(_LIFT, None, _LIFT.default_convention)
-    lift: Result = request.of_block(block, Context(n_items, popularity=phi))
-    return lift
+    return _of_users("popularity_lift", block, Context(n_items, popularity=phi))
+
+
+def _of_users(
+    metric: str, block: UserBlock, context: Context, convention: str | None = None
+) -> Result:
+    found: Result = _BY_NAME[metric].of_users(block, context, convention)
+    return found
 
 
 def _measure_lift(block: UserBlock, context: Context, k: int | None, _: str) -> Partial:
     phi = _popularity(context)
-    before, after = (_mean_popularity(pairs, phi) for pairs in (block.history, _places(block, k)))
+    before, after = (_mean_popularity(pairs, phi) for pairs in (block.history, block.pairs(k)))
     both = ~np.isnan(before) & ~np.isnan(after)
     per_user = np.full(len(before), np.nan)
     np.divide(after - before, before, out=per_user, where=both & (before > 0))
@@ -251,15 +254,15 @@ def popularity_miscalibration(top_items: ArrayLike, train: Any, groups: ItemGrou
     >>> popularity_miscalibration([[0]], [[0, 1]], groups).value
     1.0
     """
-    block = _with_history(top_items, train)
-    if block.seen.shape[1] != len(groups):
-        raise InvalidDataError(f"train has {block.seen.shape[1]} items, groups has {len(groups)}.")
-    per_user = _divergence(block, groups, None)
-    return user_mean("popularity_miscalibration", per_user, f"Jensen-Shannon, {groups.rule}")
+    block = UserBlock.of_arrays(top_items, groups, train=train)
+    return _of_users("popularity_miscalibration", block, Context(len(groups), groups=groups))
 
 
-def _divergence(block: UserBlock, groups: ItemGroups, k: int | None) -> FloatArray:
-    h, listed = (_group_shares(pairs, groups) for pairs in (block.history, _places(block, k)))
+def _measure_miscalibration(
+    block: UserBlock, context: Context, k: int | None, _: str
+) -> FloatArray:
+    groups = groups_of(context)
+    h, listed = (_group_shares(pairs, groups) for pairs in (block.history, block.pairs(k)))
     middle = (h + listed) / 2
     return (_kl_bits(h, middle) + _kl_bits(listed, middle)) / 2
 
@@ -337,30 +340,23 @@ def efd(
 
 
 def _novelty(metric: str, top_items: ArrayLike, train: Any, test: Any, convention: str) -> Result:
-    check_choice(convention, NOVELTY_CONVENTIONS, f"convention of {metric}")
-    X = check_user_items(train, "train")
-    lists = check_top_items(top_items, X.shape)
-    held_out = None
-    if convention != "flat":
-        if test is None:
-            raise InvalidParameterError(
-                f"{metric} needs test (held-out positives): it counts relevant items only. "
-                'Pass test, or choose convention="flat".'
-            )
-        held_out = check_user_items(test, "test")
-        check_same_shape(X, held_out, ("train", "test"))
-    counts = np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64)
-    context = Context(X.shape[1], n_users=X.shape[0], seen_counts=counts)
-    block = UserBlock(lists, X, held_out)
-    return user_mean(
-        metric, _measure_novelty(block, context, None, convention, metric=metric), convention
-    )
+    if convention == "standard" and test is None:
+        raise InvalidParameterError(
+            f"{metric} needs test (held-out positives): it counts relevant items only. "
+            'Pass test, or choose convention="flat".'
+        )
+    held_out = {"test": test} if convention == "standard" else {}
+    block = UserBlock.of_arrays(top_items, train=train, **held_out)
+    n_users, n_items = block.seen.shape
+    counts = np.bincount(block.seen.indices, minlength=n_items).astype(np.float64)
+    context = Context(n_items, n_users, seen_counts=counts)
+    return _of_users(metric, block, context, convention)
 
 
 def _measure_novelty(
     block: UserBlock, context: Context, k: int | None, convention: str, *, metric: str
 ) -> FloatArray:
-    pairs = _places(block, k)
+    pairs = block.pairs(k)
     values = _item_novelty(metric, context)[pairs.items]
     if convention == "flat":
         return pairs.mean_by_user(values)
@@ -385,21 +381,18 @@ def _listed(top_items: ArrayLike, n_items: int) -> Pairs:
     return Pairs.of_lists(check_top_items(top_items, (None, n_items)))
 
 
-def _with_history(top_items: ArrayLike, train: Any) -> UserBlock:
-    seen = check_user_items(train, "train")
-    return UserBlock(check_top_items(top_items, seen.shape), seen)
-
-
-def _places(block: UserBlock, k: int | None) -> Pairs:
-    return block.pairs(block.lists.shape[1] if k is None else k)
-
-
 def _popularity(context: Context) -> FloatArray:
     return required(context.popularity, "popularity")
 
 
-def _tail(context: Context) -> ItemGroups:
+def tail_of(context: Context) -> ItemGroups:
+    """Return head and tail, which the metric needs."""
     return required(context.tail, "tail")
+
+
+def groups_of(context: Context) -> ItemGroups:
+    """Return the groups of the report, which the metric needs."""
+    return required(context.groups, "groups")
 
 
 def _measure_arp(block: UserBlock, context: Context, k: int, convention: str) -> FloatArray:
@@ -412,40 +405,23 @@ def _measure_rank(block: UserBlock, context: Context, k: int, convention: str) -
 
 def _measure_tail_share(block: UserBlock, context: Context, k: int, _: str) -> FloatArray:
     pairs = block.pairs(k)
-    return pairs.mean_by_user(_in_group(pairs, _tail(context), "tail"))
+    return pairs.mean_by_user(_in_group(pairs, tail_of(context), "tail"))
 
 
 def _measure_tail_count(block: UserBlock, context: Context, k: int, _: str) -> FloatArray:
-    return _count_in_group(block.pairs(k), _tail(context), "tail")
-
-
-def _measure_miscalibration(block: UserBlock, context: Context, k: int, _: str) -> FloatArray:
-    return _divergence(block, _groups(context), k)
-
-
-def _groups(context: Context) -> ItemGroups:
-    return required(context.groups, "groups")
+    return _count_in_group(block.pairs(k), tail_of(context), "tail")
 
 
 def _finish_tail(
     totals: Totals, context: Context, k: int, _: str, *, metric: str, what: str
 ) -> Result:
-    return mean_of(totals, metric, f"{what} of tail, {_tail(context).rule}", k)
+    return mean_of(totals, metric, f"{what} of tail, {tail_of(context).rule}", k)
 
 
 def _finish_miscalibration(totals: Totals, context: Context, k: int, _: str) -> Result:
-    convention = f"Jensen-Shannon, {_groups(context).rule}"
+    convention = f"Jensen-Shannon, {groups_of(context).rule}"
     return mean_of(totals, "popularity_miscalibration", convention, k)
 
-
-_LIFT = Metric(
-    "popularity_lift",
-    "Popularity lift",
-    "(GAP of the lists - GAP of the histories) / GAP of the histories",
-    _measure_lift,
-    _finish_lift,
-    needs=("lists", "seen", "popularity"),
-)
 
 METRICS = (
     Metric(
@@ -500,7 +476,14 @@ METRICS = (
         needs=("lists", "popularity"),
         conventions=POPULARITY_RANK_CONVENTIONS,
     ),
-    _LIFT,
+    Metric(
+        "popularity_lift",
+        "Popularity lift",
+        "(GAP of the lists - GAP of the histories) / GAP of the histories",
+        _measure_lift,
+        _finish_lift,
+        needs=("lists", "seen", "popularity"),
+    ),
     Metric(
         "popularity_miscalibration",
         "Popularity miscalibration",
@@ -511,3 +494,4 @@ METRICS = (
         direction="lower",
     ),
 )
+_BY_NAME = {metric.name: metric for metric in METRICS}

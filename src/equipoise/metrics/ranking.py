@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.exceptions import InvalidParameterError
-from equipoise.metrics._checks import check_choice, check_k, check_top_items, check_user_items
+from equipoise.metrics._checks import check_choice, check_k
 from equipoise.metrics.metric import BoolArray, Context, Metric, Partial, Request, Totals, UserBlock
 from equipoise.metrics.results import FloatArray, IntArray, Result, Results
 
@@ -226,17 +226,12 @@ def ranking_metrics(
     >>> table["recall@3"].per_user.tolist()
     [1.0, 0.0]
     """
-    held_out = check_user_items(test, "test")
-    lists = check_top_items(top_items, held_out.shape)
-    block = UserBlock(lists, held_out=held_out)
-    context = Context(held_out.shape[1], zero_division=check_zero_division(zero_division))
-    cutoffs = [check_k(k, lists.shape[1], "k", "the length of the lists") for k in ks]
-    rows = []
-    for metric, convention in _choose(metrics, conventions or {}).items():
-        for k in cutoffs:
-            request = Request(_BY_NAME[metric], k, convention)
-            rows.append(request.of_block(block, context))
-    return Results(tuple(rows))
+    block = UserBlock.of_arrays(top_items, test=test)
+    context = Context(block.held_out.shape[1], zero_division=check_zero_division(zero_division))
+    cutoffs = [check_k(k, block.lists.shape[1], "k", "the length of the lists") for k in ks]
+    chosen = _choose(metrics, conventions or {})
+    requests = [Request(_BY_NAME[name], k, chosen[name]) for name in chosen for k in cutoffs]
+    return Results(tuple(request.of_block(block, context) for request in requests))
 
 
 def check_zero_division(value: float) -> float:
@@ -266,10 +261,9 @@ def _single(
     metric: str, top_items: ArrayLike, test: Any, k: int, convention: str, zero_division: float
 ) -> Result:
     chosen = {metric: convention}
-    table = ranking_metrics(
+    return ranking_metrics(
         top_items, test, (k,), (metric,), conventions=chosen, zero_division=zero_division
-    )
-    return table.rows[0]
+    ).rows[0]
 
 
 def recall_at_k(
