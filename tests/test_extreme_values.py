@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from equipoise import EASE, Interactions, ItemKNN, ItemWeightedPCA, NormalizedPCA, metrics
+from equipoise import EASE, Interactions, ItemKNN, ItemWeightedPCA, NormalizedPCA, metrics, tune
 from equipoise.audit import audit, to_json, to_markdown
 from equipoise.audit.report import render
 from equipoise.exceptions import InvalidDataError, SolverWarning
@@ -90,6 +90,18 @@ def test_an_audit_is_the_same_in_any_unit(factor):
         h.number for h in scaled.verdict.headlines
     ]
     assert plain.verdict.sentences == scaled.verdict.sentences
+
+
+@pytest.mark.parametrize("factor", [1e-100, 1e100])
+def test_tuning_is_the_same_in_any_unit(factor):
+    grid = {"n_components": [2, 4], "gamma": [0.0, -1.0]}
+    plain, scaled = (
+        tune(Interactions.from_sparse(sp.csr_array(counts(90, 30) * f)), grid=grid)
+        for f in (1.0, factor)
+    )
+    for trial, other in zip(plain.trials, scaled.trials, strict=True):
+        assert trial.settings == other.settings
+        assert trial.scores == pytest.approx(other.scores, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", REFUSED)

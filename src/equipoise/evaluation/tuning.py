@@ -28,6 +28,9 @@ from equipoise.models.registry import find_model
 from equipoise.progress import Progress
 from equipoise.progress import task as progress_task
 
+# Values in this range have scores that neither overflow nor vanish in float32.
+_SMALL, _LARGE = 1e-15, 1e15
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -241,7 +244,12 @@ def search(
     with progress_task(progress, "Tuning", len(fits)) as tuning:
         requests = tuple({target.request.label: target.request for target in goal.targets}.values())
         run = Run(
-            task, requests, zero_division, single_precision=True, cache=cache, progress=tuning
+            task,
+            requests,
+            zero_division,
+            single_precision=_SMALL <= task.seen.largest_value() <= _LARGE,
+            cache=cache,
+            progress=tuning,
         )
         try:
             for fit, scored in run.scored(fits):
