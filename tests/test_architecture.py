@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import equipoise
+from equipoise.models import Recommender
 
 ROOT = Path(equipoise.__file__).parent
 
@@ -89,6 +90,22 @@ def test_only_the_data_package_knows_where_rows_are_stored(path):
     assert not {name for name in imports_of(path) if name.startswith("equipoise.data.backends")}
     text = path.read_text(encoding="utf-8")
     assert not [name for name in ("MemoryRows", "DiskRows", "DaskRows") if name in text]
+
+
+ABOVE_MODELS = [path for path in FILES if HEIGHT.get(layer_of(path), 0) > HEIGHT["models"]]
+PRIVATE = {name for name in vars(Recommender) if name.startswith("_") and not name.endswith("__")}
+
+
+@pytest.mark.parametrize("path", ABOVE_MODELS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_models_are_used_only_through_their_public_contract(path):
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    used = {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute)
+        and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
+    }
+    assert not used & PRIVATE
 
 
 def test_every_folder_has_its_place():

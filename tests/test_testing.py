@@ -9,8 +9,7 @@ import pytest
 
 from equipoise import EASE
 from equipoise.models import Recommender
-from equipoise.testing import CHECKS, check_recommender
-from tests.contract.variants import build, named
+from equipoise.testing import check_recommender
 
 
 class MostPlayed(Recommender):
@@ -90,10 +89,3 @@ def test_the_model_passed_in_stays_unfitted():
     model = EASE()
     check_recommender(model)
     assert not hasattr(model, "coefficients_")
-
-
-@pytest.mark.medium
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", named())
-def test_every_model_of_the_package_passes(name, check):
-    check(build(name))

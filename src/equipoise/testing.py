@@ -239,7 +239,8 @@ def check_saving(model: Recommender) -> None:
     data = example_data()
     model.fit(data)
     with tempfile.TemporaryDirectory() as folder:
-        paths = [one.save(Path(folder) / f"{i}.eqp") for i, one in enumerate((model, model))]
+        fits = (model, clone(model).fit(data))
+        paths = [one.save(Path(folder) / f"{i}.eqp") for i, one in enumerate(fits)]
         _require(paths[0].read_bytes() == paths[1].read_bytes(), "equal models must be equal files")
         loaded = [type(model).load(paths[0])]
         if entry_of(type(model)) is not None:

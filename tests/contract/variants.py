@@ -58,7 +58,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "trace-norm, log": ("trace-norm", {"penalty": 0.1, "value_transform": "log1p"}),
 }
 # These do not look at what a user did.
-FLOORS = {"popularity", "random"}
+BASELINES = {"popularity", "random"}
 
 
 def named(*keys: str) -> list[Any]:

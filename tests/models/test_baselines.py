@@ -110,7 +110,7 @@ def test_a_generator_draws_a_new_seed_for_each_fit(X):
 
 
 @pytest.mark.parametrize("model", MODELS)
-class TestBothFloors:
+class TestBothBaselines:
     def test_no_item_is_similar_to_another(self, model, X):
         ids, scores = model.fit(X).similar_items(3, k=4)
         np.testing.assert_array_equal(ids, [-1] * 4)

@@ -96,6 +96,14 @@ def test_tune_searches_its_own_grid_for_its_own_metric(python, plays):
     assert python("-c", code, str(plays)).stdout.strip() == "[0.0, 0.5, 1.0]"
 
 
+def test_the_report_of_an_audit_contains_it(python, plays, tmp_path):
+    model, report = tmp_path / "neighbors.eqp", tmp_path / "report.html"
+    python("-m", "equipoise", "fit", str(plays), "--model", "plain-neighbors", "--out", str(model))
+    options = ("--factors", str(model), "--out", str(report), "--rank", "8")
+    python("-m", "equipoise", "audit", str(plays), *options)
+    assert "neighbors.eqp" in report.read_text(encoding="utf-8")
+
+
 def test_where_it_is_not_installed_it_is_unknown_and_its_file_names_it(python, plays, tmp_path):
     model = tmp_path / "model.eqp"
     python("-m", "equipoise", "fit", str(plays), "--model", "plain-neighbors", "--out", str(model))
