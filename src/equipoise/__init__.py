@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from equipoise import metrics as metrics
     from equipoise.audit import audit as audit  # the module can be called, too
     from equipoise.data.catalog import load_dataset as load_dataset
+    from equipoise.data.groups import Groups as Groups
     from equipoise.data.interactions import Interactions as Interactions
     from equipoise.data.split import holdout as holdout
     from equipoise.evaluation import compare as compare
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
     from equipoise.models import EASE as EASE
     from equipoise.models import GFCF as GFCF
     from equipoise.models import IPSMF as IPSMF
+    from equipoise.models import FairPCA as FairPCA
+    from equipoise.models import HiddenGroupsPCA as HiddenGroupsPCA
     from equipoise.models import ItemKNN as ItemKNN
     from equipoise.models import ItemWeightedPCA as ItemWeightedPCA
     from equipoise.models import LightGCN as LightGCN
+    from equipoise.models import MaxMinItemWeightedPCA as MaxMinItemWeightedPCA
     from equipoise.models import NormalizedPCA as NormalizedPCA
     from equipoise.models import Popularity as Popularity
     from equipoise.models import PopularityWeightedMF as PopularityWeightedMF
@@ -39,6 +43,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Interactions": "equipoise.data.interactions",
+    "Groups": "equipoise.data.groups",
     "holdout": "equipoise.data.split",
     "load_dataset": "equipoise.data.catalog",
     "compare": "equipoise.evaluation",
@@ -48,6 +53,9 @@ _HOME = {
     "ItemWeightedPCA": "equipoise.models",
     "VanillaPCA": "equipoise.models",
     "NormalizedPCA": "equipoise.models",
+    "MaxMinItemWeightedPCA": "equipoise.models",
+    "FairPCA": "equipoise.models",
+    "HiddenGroupsPCA": "equipoise.models",
     "EASE": "equipoise.models",
     "GFCF": "equipoise.models",
     "IPSMF": "equipoise.models",

@@ -1,4 +1,4 @@
-"""The three models are scikit-learn estimators in letter and spirit."""
+"""The PCAs are scikit-learn estimators in letter and spirit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from equipoise import ItemWeightedPCA, NormalizedPCA, VanillaPCA
+from equipoise import (
+    FairPCA,
+    HiddenGroupsPCA,
+    ItemWeightedPCA,
+    MaxMinItemWeightedPCA,
+    NormalizedPCA,
+    VanillaPCA,
+)
 from equipoise.exceptions import InvalidParameterError
 
 # The checks use matrices of two or three columns, so the default of 32 components is too many.
@@ -22,7 +29,15 @@ from equipoise.exceptions import InvalidParameterError
 MODELS = [ItemWeightedPCA, VanillaPCA, NormalizedPCA]
 
 
-@parametrize_with_checks([model(n_components=2) for model in MODELS])
+# A component less where the difference of two group means is taken out of two columns
+WITH_GROUPS = [
+    MaxMinItemWeightedPCA(n_components=2),
+    FairPCA(n_components=2),
+    HiddenGroupsPCA(n_components=1),
+]
+
+
+@parametrize_with_checks([*(model(n_components=2) for model in MODELS), *WITH_GROUPS])
 def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)
     assert clone(estimator).get_params() == estimator.get_params()

@@ -65,6 +65,7 @@ def test_every_rank_on_credit_is_solved_with_its_proof(credit, objective, k):
         assert found.gap <= 1e-8
         if found.vectors.shape[1] > d:
             exceeding.append(d)
-    # the three of 198 whose published rank exceeds d
-    expected = {(4, "MM_Loss"): [8], (6, "MM_Loss"): [7], (6, "MM_Var"): [22]}
+    # The published rank exceeds d in three of 198: these two, and k = 6, MM_Var, d = 22. There a
+    # fractional direction costs the one binding group nothing, and rounding it keeps the optimum.
+    expected = {(4, "MM_Loss"): [8], (6, "MM_Loss"): [7]}
     assert exceeding == expected.get((k, objective), [])

@@ -362,3 +362,15 @@ def test_products_with_weighted_rows_of_any_sign(parallel, X):
     np.testing.assert_allclose(gram.weighted_product(w)(V) * gram.scale, both, atol=1e-12)
     single = gram.product(V.astype(np.float32)) * gram.scale
     np.testing.assert_allclose(single, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_matrices_of_zeros_have_an_empty_solution():
+    found = fit(np.zeros((2, 4, 4)), 2, np.array([1.0, 2.0]))
+    assert found.vectors.shape == (4, 0)
+    assert found.value == 1.0
+
+
+def test_negative_definite_matrices_have_an_empty_solution():
+    found = fit(-np.stack([np.eye(4), 2 * np.eye(4)]), 2)
+    assert found.vectors.shape == (4, 0)
+    assert found.value == pytest.approx(0.0, abs=1e-9)

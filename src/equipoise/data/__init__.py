@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from equipoise.data import synthetic
 from equipoise.data.description import Description
+from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
 from equipoise.data.split import Split, holdout
 
-__all__ = ["Description", "Interactions", "Split", "holdout", "synthetic"]
+__all__ = ["Description", "Groups", "Interactions", "Split", "holdout", "synthetic"]

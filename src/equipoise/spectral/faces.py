@@ -44,10 +44,17 @@ class Face(NamedTuple):
         P: Floats = self.whole @ self.whole.T
         return P + (self.fractional * self.weights) @ self.fractional.T
 
-    def nearest(self) -> Floats:
-        """Orthonormal basis of the nearest projector of rank round(tr P)."""
-        keep = np.argsort(-self.weights)[: round(float(self.weights.sum()))]
-        return np.hstack([self.whole, self.fractional[:, keep]])
+    def projectors(self, rank: int) -> list[Floats]:
+        """Orthonormal bases of the projectors near P of rank ⌊tr P⌋ and, up to `rank`, ⌈tr P⌉."""
+        order = np.argsort(-self.weights)
+        total = float(self.weights.sum())
+        counts = {int(np.floor(total + SNAP)), int(np.ceil(total - SNAP))}
+        room = rank - self.whole.shape[1]
+        return [
+            np.hstack([self.whole, self.fractional[:, order[:count]]])
+            for count in sorted(counts)
+            if count <= room
+        ]
 
 
 def purify(B: Floats, W: Floats, y: Floats) -> Face:

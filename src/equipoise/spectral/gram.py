@@ -211,6 +211,8 @@ class BlockGram(Gram):
     threads : int, optional
         Threads within a block. One on a cluster, which gives the sum the same order on every
         machine; all cores by default.
+    row_scale : float
+        Where `total` weights rows, the unit of those weights.
     """
 
     reading_dominates = True
@@ -222,11 +224,13 @@ class BlockGram(Gram):
         nnz: int,
         *,
         threads: int | None = None,
+        row_scale: float = 1.0,
     ) -> None:
         self.total = total
         self.n_items = len(squared_norms)
         self.squared_norms = squared_norms
-        self.scale = float(squared_norms.max())
+        self._unit = float(squared_norms.max())
+        self.scale = self._unit * row_scale
         self.threads = threads
         self.parallel = nnz >= PARALLEL_FROM
         self.working_dtype = np.dtype(np.float32 if self.parallel else np.float64)
@@ -241,7 +245,7 @@ class BlockGram(Gram):
 
     def _multiply(self, V: Block, weights: Block | None) -> Block:
         V = np.ascontiguousarray(V)
-        return self.total(GramProduct(V, weights, self.scale, self.parallel, self.threads))
+        return self.total(GramProduct(V, weights, self._unit, self.parallel, self.threads))
 
 
 def multiply_rows(X: sp.csr_array, wanted: GramProduct, row_weights: Floats | None = None) -> Block:

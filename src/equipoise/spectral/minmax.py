@@ -35,7 +35,7 @@ Fractional = Literal["auto", "map", "projector"]
 _EXTRA = 2
 
 # The basis is cut down when it has more than this many times the vectors of one eigenproblem.
-_KEEP = 6
+_KEEP = 4
 
 # Directions shorter than this after orthogonalization are rounding, not new.
 _NEW = 1e-10
@@ -63,6 +63,8 @@ class EigenSolver:
         Vectors per pass; see `lanczos_eigenpairs`.
     progress : Progress, optional
         Receives notes.
+    lapack : bool
+        Use LAPACK where the operator has a dense form.
     """
 
     def __init__(
@@ -71,8 +73,9 @@ class EigenSolver:
         *,
         block: int | None = None,
         progress: Progress | None = None,
+        lapack: bool = True,
     ) -> None:
-        self.rng, self.block, self.progress = rng, block, progress
+        self.rng, self.block, self.progress, self.lapack = rng, block, progress, lapack
         self.solved = 0
         self.passes = 0
 
@@ -81,7 +84,7 @@ class EigenSolver:
         self.solved += 1
         if operator.scale < _ZERO:
             return _no_eigenpairs(operator.size)
-        matrix = operator.dense()
+        matrix = operator.dense() if self.lapack else None
         if matrix is not None:
             if not matrix.any():
                 return _no_eigenpairs(operator.size)
@@ -284,8 +287,10 @@ class _Search:
         for _ in range(self.most):
             B = self._visit(self.y)
             gap = self.upper - self.lower if np.isfinite(self.lower) else None
+            if gap is not None and gap <= self.tol * self.unit:
+                return
             inner = self._reduced(B, gap)
-            self.y = inner.y
+            self.y = self.welfare.on_equation(inner.y)
             if self.incumbent is None or inner.lower > self.lower:
                 self.lower, self.incumbent = inner.lower, _Incumbent(self.V, inner.W, B)
             if self.upper - self.lower <= self.tol * self.unit:
@@ -340,6 +345,8 @@ class _Search:
         """Solve the eigenproblem at y, extend the basis, update the upper bound; return VᵀA_gV."""
         pairs = self.solver(self.family.operator(y), self.count, self.eigen_tol)
         new = _new_directions(self.V, pairs.vectors)
+        if not self.V.shape[1] and not new.shape[1]:  # no positive eigenvalue: any direction
+            new = np.eye(self.family.size)[:, :1]
         if new.shape[1]:
             grown = self.family.image(new)
             self.image = np.hstack([self.image, grown]) if self.V.shape[1] else grown
@@ -350,7 +357,7 @@ class _Search:
         terms = float(np.abs(y) @ np.linalg.norm(B, axis=(1, 2)))
         self.unit = max(positive_sum(pairs.values, self.rank), terms, np.finfo(np.float64).tiny)
         if top - positive_sum(pairs.values, self.rank) > 0.1 * self.tol * self.unit:
-            self.eigen_tol = max(self.eigen_tol / 30, 1e-12)
+            self.eigen_tol = max(self.eigen_tol / 10, 1e-12)
         if bound < self.upper:
             self.upper, self.y_best, self.pairs = bound, y, pairs
         return B
@@ -378,7 +385,7 @@ class _Search:
         """Decide every eigenvalue of W for 0 or 1 where possible, and return the solution."""
         if self.incumbent is None:
             raise AssertionError  # run always sets one
-        V, W, B = self.incumbent
+        V, W, B = self._narrowed(self.incumbent)
         again = solve_reduced(
             B,
             self.b,
@@ -388,28 +395,44 @@ class _Search:
             tol=1e-13 * self.unit,
             barrier=max(self.upper - self.lower, 1e-9 * self.unit) / len(W),
         )
+        outcome: Outcome
         y = self.y_best
-        if again.lower >= self.lower:
+        if again.lower >= self.lower - 0.1 * self.tol * self.unit:
             W, y, self.lower = again.W, again.y, again.lower
+        else:
+            V, W, B = self.incumbent
         face = purify(B, W, y)
-        outcome: Outcome = "projector"
-        if len(face.weights):
+        U, value = self._nearest(B, face)
+        fractional_left = len(face.weights)
+        if value >= min(self.lower, self.upper) - self.tol * self.unit:
+            # rounding costs nothing: a fractional direction that no binding group uses
+            fractional_left, outcome = 0, "projector"
+        else:
             constrained = self.welfare.kind == "constrained"
             as_map = fractional == "map" or (fractional == "auto" and constrained)
             outcome = "map" if as_map else "rounded"
+        w = np.ones(U.shape[1])
         if outcome == "map":
             U = np.hstack([face.whole, face.fractional])
             w = np.append(np.ones(face.whole.shape[1]), face.weights)
-        else:
-            U = self._round(B, face)
-            w = np.ones(U.shape[1])
-        return self._solution(V, B, U, w, len(face.weights), outcome)
-
-    def _round(self, B: Floats, face: Face) -> Floats:
-        U = face.nearest()
-        if len(face.weights) and self.welfare.kind == "min":
+        elif outcome == "rounded" and self.welfare.kind == "min":
             U = ascend(B, self.b, U)
-        return U
+        return self._solution(V, B, U, w, fractional_left, outcome)
+
+    def _narrowed(self, incumbent: _Incumbent) -> _Incumbent:
+        """The same P in the span of its own leading eigenvectors; the others have weight ≈ 0."""
+        V, W, B = incumbent
+        Z = np.linalg.eigh(W)[1][:, -2 * self.count :]
+        return _Incumbent(V @ Z, Z.T @ W @ Z, Z.T @ B @ Z)
+
+    def _nearest(self, B: Floats, face: Face) -> tuple[Floats, float]:
+        """The best of the projectors next to P, and its value."""
+
+        def value(U: Floats) -> float:
+            return self.welfare.value(utilities(B, U @ U.T, self.b), self.unit)
+
+        best = max(face.projectors(self.rank), key=value)
+        return best, value(best)
 
     def _solution(
         self, V: Floats, B: Floats, U: Floats, w: Floats, n_fractional: int, outcome: Outcome

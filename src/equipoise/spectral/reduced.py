@@ -10,6 +10,8 @@ where h_ν(t) = max over 0 < w < 1 of tw + ν log w + ν log(1 − w). Damped Ne
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -115,6 +117,10 @@ def solve_reduced(
     barrier : float, optional
         ν to start with; by default a tenth of the unit of the problem.
     """
+    if not B.any():  # W changes nothing
+        W = np.zeros(B.shape[1:])
+        bound = float(b @ y) + welfare.conjugate(y).value
+        return Reduced(y, W, welfare.value(b), bound)
     newton = _Newton(B, b, rank, welfare)
     theta = np.linalg.eigvalsh(np.tensordot(y, B, 1))[::-1]
     norms = np.abs(y) * np.linalg.norm(B, axis=(1, 2))
@@ -126,8 +132,9 @@ def solve_reduced(
     best: Reduced | None = None
     point = newton.evaluate(y, tau, nu)
     for turn in range(_MAX_STEPS):
-        step, decrement, W = newton.step(point, y, tau, nu)
+        step, decrement, primal = newton.step(point, y, tau, nu)
         if decrement < _NEAR or turn == _MAX_STEPS - 1:
+            W = primal()
             upper = positive_sum(point.theta[::-1], rank) + float(b @ y)
             upper += welfare.conjugate(y).value
             lower = welfare.value(utilities(B, W, b), unit)
@@ -166,8 +173,10 @@ class _Newton:
         dual = self.room * tau + float(self.b @ y) + self.welfare.conjugate(y).value
         return _Point(dual + smooth - bars, theta, Q, w)
 
-    def step(self, point: _Point, y: Floats, tau: float, nu: float) -> tuple[Floats, float, Floats]:
-        """The Newton step in (y, τ), its squared decrement in units of ν, and the primal W."""
+    def step(
+        self, point: _Point, y: Floats, tau: float, nu: float
+    ) -> tuple[Floats, float, Callable[[], Floats]]:
+        """The Newton step in (y, τ), its squared decrement in units of ν, and how to get W."""
         k, (w, rest) = self.k, point.occupation
         R = point.Q.T @ self.B @ point.Q
         # divided differences of w in closed form: exact where eigenvalues coincide
@@ -184,7 +193,7 @@ class _Newton:
         H[k, k] = D.trace() + nu / tau**2
         step = self._solve_scaled(H, -gradient)
         decrement = max(-float(gradient @ step), 0.0) / nu
-        return step, decrement, self._primal(point, R, D, step)
+        return step, decrement, partial(self._primal, point, R, D, step)
 
     def _solve_scaled(self, H: Floats, rhs: Floats) -> Floats:
         """Solve H s = rhs with c·s = 0, in units of the diagonal of H."""

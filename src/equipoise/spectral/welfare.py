@@ -99,10 +99,13 @@ class Welfare:
         """Dual weights to begin with."""
         return np.full(k, 1 / k) if self.kind == "min" else np.ones(k)
 
+    def on_equation(self, y: Floats) -> Floats:
+        """Remove the rounding by which dual weights miss their equation: bounds need it exact."""
+        if self.kind == "constrained":
+            return np.append(1.0, y[1:])
+        return y / y.sum() if self.kind == "min" else y
+
     def inside(self, y: Floats) -> Floats:
         """Move dual weights away from zero, and back onto their equation."""
         least = 1e-4 * (1.0 if self.kind == "constrained" else float(np.abs(y).max()))
-        clipped = np.maximum(y, least)
-        if self.kind == "constrained":
-            clipped[0] = 1.0
-        return clipped / clipped.sum() if self.kind == "min" else clipped
+        return self.on_equation(np.maximum(y, least))

@@ -1,0 +1,333 @@
+"""What the PCAs with groups share: groups by id, the certificate, components of a solution."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self, get_args
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from equipoise.data.groups import Groups, Of
+from equipoise.data.interactions import Interactions
+from equipoise.data.rows import Prepare
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
+from equipoise.models.item_vectors import Floats
+from equipoise.models.item_weighted_pca import SPECTRAL_FILTERS, SpectralFilter
+from equipoise.models.persistence import SavedModel, check_scalars
+from equipoise.models.projection import ProjectionModel
+from equipoise.models.value_transforms import VALUE_TRANSFORMS, ValueTransform, transform_rows
+from equipoise.spectral.families import FamilyOperator
+from equipoise.spectral.gram import Gram
+from equipoise.spectral.lapack import BoundMethod
+from equipoise.spectral.minmax import EigenSolver, FairSolution, Fractional, Outcome
+from equipoise.spectral.welfare import Welfare
+
+GroupSpec = int | Groups | ArrayLike
+WelfareName = Literal["min", "nash"]
+
+# A group binds if its dual weight exceeds this share of the largest.
+_BINDING = 1e-4
+
+_OUTCOMES: dict[Outcome, str] = {
+    "projector": "the optimal projection",
+    "map": "the optimal linear map, of a rank above n_components: the optimum is not a projection",
+    "rounded": "a projection near the optimum, which is not a projection; only the gap is proven",
+}
+
+
+@dataclass(frozen=True)
+class GroupCertificate:
+    """What is proven about a fit with groups.
+
+    Attributes
+    ----------
+    objective : float
+        The welfare of what the model returns.
+    dual_bound : float
+        No projection of rank ≤ r, and no fractional one, has a larger welfare.
+    gap : float
+        dual_bound − objective, relative to the sum of the leading eigenvalues at the bound.
+    names : tuple of str
+        Of the groups and, in a problem with constraints, of the constraints.
+    values : tuple of float
+        What each group gets: a share, a variance, minus a loss, or the slack of a constraint.
+    dual_weights : tuple of float
+        y: the weights of the groups from which the bound follows.
+    binding : tuple of str
+        Groups with a weight above rounding: only these limit the welfare.
+    n_fractional : int
+        Directions of the optimum that are neither inside nor outside of a projection.
+    outcome : {"projector", "map", "rounded"}
+        What was returned; see `meaning`.
+    relaxation : float
+        By how much constraints were relaxed because no solution meets them strictly.
+    max_residual, orthogonality : float
+        Largest residual of the eigenpairs behind the bound, relative; largest entry of |UᵀU − I|.
+    eigenproblems, passes : int
+        Eigenproblems solved, and passes over the data in them.
+    method : {"lapack", "lanczos"}
+        How the next eigenvalue in the bound was obtained.
+    """
+
+    objective: float
+    dual_bound: float
+    gap: float
+    names: tuple[str, ...]
+    values: tuple[float, ...]
+    dual_weights: tuple[float, ...]
+    binding: tuple[str, ...]
+    n_fractional: int
+    outcome: Outcome
+    relaxation: float
+    max_residual: float
+    orthogonality: float
+    eigenproblems: int
+    passes: int
+    method: BoundMethod
+
+    @classmethod
+    def of(cls, found: FairSolution, names: tuple[str, ...]) -> GroupCertificate:
+        """Return the certificate of a solution."""
+        y, U = found.dual_weights, found.vectors
+        binds = y > _BINDING * float(y.max())
+        return cls(
+            objective=found.value,
+            dual_bound=max(found.upper, found.value),
+            gap=found.gap,
+            names=names,
+            values=tuple(found.utilities.tolist()),
+            dual_weights=tuple(y.tolist()),
+            binding=tuple(name for name, binding in zip(names, binds, strict=True) if binding),
+            n_fractional=found.n_fractional,
+            outcome=found.outcome,
+            relaxation=found.relaxation,
+            max_residual=found.max_residual,
+            orthogonality=float(np.abs(U.T @ U - np.eye(U.shape[1])).max(initial=0.0)),
+            eigenproblems=found.eigenproblems,
+            passes=found.passes,
+            method=found.method,
+        )
+
+    @property
+    def meaning(self) -> str:
+        """What was returned, in words."""
+        return _OUTCOMES[self.outcome]
+
+    @property
+    def how(self) -> str:
+        """How the bound was obtained, in words."""
+        if self.method == "lapack":
+            return "the next eigenvalue, by LAPACK on the whole matrix"
+        return "the next Ritz value plus its residual: an estimate, not a proof"
+
+    def __str__(self) -> str:
+        rows = [
+            f"objective       {self.objective:.10g}",
+            f"upper bound     {self.dual_bound:.10g}",
+            f"relative gap    {self.gap:.1e}",
+            f"returned        {self.meaning}",
+            f"fractional      {self.n_fractional}",
+            f"eigenproblems   {self.eigenproblems}",
+            f"passes          {self.passes}",
+            f"bound by        {self.how}",
+            "group                    value      dual weight",
+        ]
+        for name, value, weight in zip(self.names, self.values, self.dual_weights, strict=True):
+            mark = " binds" if name in self.binding else ""
+            rows.append(f"{name:<20.20} {value:>12.6g} {weight:>12.6g}{mark}")
+        return "\n".join(rows)
+
+
+class GroupPCA(ProjectionModel):
+    """Base of the PCAs with groups: filters, transforms, the certificate, saving."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ProjectionModel._parameter_constraints,
+        "groups": [Interval(Integral, 1, None, closed="left"), Groups, "array-like", None],
+        "welfare": [
+            StrOptions(set(get_args(WelfareName))),
+            Interval(Real, 0, None, closed="neither"),
+        ],
+        "fractional": [StrOptions(set(get_args(Fractional)))],
+        "spectral_filter": [StrOptions(set(SPECTRAL_FILTERS))],
+        "filter_strength": [Interval(Real, 0, None, closed="left")],
+        "user_scaling": [Interval(Real, None, None, closed="neither")],
+        "value_transform": [StrOptions(set(VALUE_TRANSFORMS)), None],
+    }
+    _arrays: ClassVar[dict[str, str]] = {**ProjectionModel._arrays, "occupations_": "r"}
+
+    # Changing these after a fit needs no other fit
+    free_parameters: ClassVar[frozenset[str]] = frozenset({"spectral_filter", "filter_strength"})
+
+    groups: GroupSpec | None
+    welfare: WelfareName | float
+    spectral_filter: SpectralFilter
+    filter_strength: float
+    user_scaling: float
+    value_transform: ValueTransform | None
+    occupations_: Floats
+    certificate_: GroupCertificate  # type: ignore[assignment]
+
+    @property
+    def nested_parameter(self) -> str | None:
+        """None: the optimum of rank r does not contain that of rank r − 1."""
+        return None
+
+    def truncate(self, n_components: int) -> Self:
+        """Refused: the optimum of rank r does not contain that of a smaller rank."""
+        raise InvalidParameterError(
+            f"{type(self).__name__} has no nested ranks: groups are balanced for one rank. "
+            f"Refit with n_components={n_components}."
+        )
+
+    def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
+        """Return the matrix that is projected: values transformed, rows scaled."""
+        return transform_rows(user_items, self.value_transform, self.user_scaling)
+
+    def _row_transform(self) -> Prepare | None:
+        if self.value_transform is None and self.user_scaling == 0:
+            return None
+        return partial(
+            transform_rows, value_transform=self.value_transform, user_scaling=self.user_scaling
+        )
+
+    def filter_factors(self) -> NDArray[Any]:
+        """Return what component i counts in a score: f(λ_i), less for a fractional direction."""
+        relative = np.maximum(self.eigenvalues_, 0.0)
+        relative = relative / max(float(relative.max(initial=0.0)), np.finfo(np.float64).tiny)
+        if self.spectral_filter == "power":
+            factors = relative**self.filter_strength
+        elif self.spectral_filter == "ridge":
+            factors = relative / np.maximum(
+                relative + self.filter_strength, np.finfo(np.float64).tiny
+            )
+        else:
+            factors = np.ones_like(relative)
+        found: NDArray[Any] = (factors * self._map_factors()).astype(self.components_.dtype)
+        return found
+
+    def _map_factors(self) -> Floats:
+        """Return the eigenvalues of the linear map that has the utilities of P.
+
+        For groups of users it is I − (I − P)^½, whose error is tr C(I − P) for a fractional P too.
+        """
+        factors: Floats = 1 - np.sqrt(1 - self.occupations_)
+        return factors
+
+    def _welfare(self) -> Welfare:
+        if self.welfare == "min":
+            return Welfare("min")
+        return Welfare("alpha", 1.0 if self.welfare == "nash" else float(self.welfare))
+
+    def _eigen_solver(self, *, block: int | None = None) -> EigenSolver:
+        return EigenSolver(
+            self._generator(),
+            block=block,
+            progress=self._progress,
+            lapack=self.solver_ == "dense",
+        )
+
+    def _learn_solution(
+        self, found: FairSolution, operator: FamilyOperator, names: tuple[str, ...]
+    ) -> None:
+        """Keep the components and the certificate of a solution."""
+        self.certificate_ = GroupCertificate.of(found, names)
+        self.n_components_ = found.vectors.shape[1]
+        if found.gap > self.tol and found.outcome != "rounded":
+            warnings.warn(
+                f"the solver stopped at a gap of {found.gap:.1e}, above tol={self.tol:.1e}. The "
+                "bounds in certificate_ hold. Raise tol, or use fewer groups.",
+                SolverWarning,
+                stacklevel=4,
+            )
+        self.components_ = np.ascontiguousarray(found.vectors.T, dtype=self._dtype)
+        self.eigenvalues_ = found.eigenvalues
+        self.occupations_ = found.occupations
+        image = operator(np.ascontiguousarray(found.vectors)) * operator.scale
+        self.residuals_ = np.linalg.norm(image - found.vectors * found.eigenvalues, axis=0)
+
+    def _solve(self, gram: Gram) -> Any:
+        raise NotImplementedError  # `_fit` of each model needs the data, not only their Gram matrix
+
+    def _saved_parameters(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Leave groups out: who belongs to a group of users may be confidential."""
+        parameters, arrays = super()._saved_parameters()
+        arrays.pop("groups", None)
+        if not isinstance(parameters.get("groups"), int):
+            parameters["groups"] = None
+        return parameters, arrays
+
+    def _learned_scalars(self) -> dict[str, Any]:
+        return super()._learned_scalars() | {"certificate_": asdict(self.certificate_)}
+
+    @classmethod
+    def _deserialize(cls, saved: SavedModel) -> Self:
+        model = super(ProjectionModel, cls)._deserialize(saved)
+        record = dict(saved.scalars["certificate_"])
+        kinds = {"float": float, "int": int, "BoundMethod": str, "Outcome": str}
+        declared = {f.name: kinds.get(str(f.type), list) for f in fields(GroupCertificate)}
+        check_scalars(record, declared)
+        for name, allowed in (("method", BoundMethod), ("outcome", Outcome)):
+            if record[name] not in get_args(allowed):
+                raise ValueError(f"{name} of certificate_ is {record[name]!r:.40}")
+        lists = {"names": str, "values": float, "dual_weights": float, "binding": str}
+        for name, kind in lists.items():
+            if not all(isinstance(value, kind) for value in record[name]):
+                raise ValueError(f"{name} of certificate_ is not a list of {kind.__name__}")
+            record[name] = tuple(record[name])
+        model.certificate_ = GroupCertificate(**record)
+        return model
+
+
+def find_groups(groups: GroupSpec | None, data: Interactions, of: Of, who: str) -> Groups:
+    """Return the groups that a parameter stands for.
+
+    Parameters
+    ----------
+    groups : int, Groups or array-like
+        A number of groups by popularity (items) or activity (users); groups; or one label per
+        item or user in the order of the data.
+    data : Interactions
+        The training data.
+    of : {"items", "users"}
+        What the model groups.
+    who : str
+        Name of the model, for errors.
+    """
+    if groups is None:
+        raise InvalidParameterError(
+            f"{who} needs groups of {of}. They are not saved with a model: set_params(groups=...)."
+        )
+    if isinstance(groups, Groups):
+        if groups.of != of:
+            raise InvalidParameterError(
+                f"{who} takes groups of {of}, got groups of {groups.of}. Pass of={of!r}."
+            )
+        return groups
+    if isinstance(groups, Integral):
+        by = Groups.by_popularity if of == "items" else Groups.by_activity
+        return by(data, int(groups))
+    labels = np.asarray(groups, dtype=object)
+    if labels.ndim != 1:
+        raise InvalidDataError(
+            f"groups as an array must have one label per entry of the {of}, got shape "
+            f"{labels.shape}. Use Groups for several memberships."
+        )
+    return Groups.from_labels(list(labels), of=of)
+
+
+def refuse_empty(names: tuple[str, ...], energies: Floats, of: str) -> None:
+    """Refuse groups without interactions: they have no share to balance."""
+    empty = [name for name, energy in zip(names, energies, strict=True) if not energy > 0]
+    if empty:
+        raise InvalidDataError(
+            f"{len(empty)} of the {len(names)} groups have no interactions in these data: "
+            f"{', '.join(empty[:5])}. Leave them out with groups.select, or merge them; "
+            f"{of} in no group are allowed."
+        )
