@@ -1,7 +1,7 @@
-"""Audit a model that you already run: implicit's alternating least squares, beside three PCAs.
+"""Audit a model that you already run: implicit's ALS, compared with three PCAs.
 
-The audit asks of every model which items it fails and which it memorizes. It needs nothing but the
-model's item factors, so any library will do. A page for the browser is written as well.
+The audit shows which items each model fails and which it memorizes. It needs only the model's item
+factors, so it works with any library. It also writes a page for the browser.
 
 Needs: pip install "equipoise[als]"
 """

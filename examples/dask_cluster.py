@@ -1,7 +1,7 @@
-"""Fit on a Dask cluster: two worker processes on this machine, the same code on a hundred.
+"""Fit on a Dask cluster: two worker processes on this machine; the same code runs on a hundred.
 
 The workers read Parquet files and hold the users in blocks; a fit needs only sums over the blocks.
-The result is that of a fit in memory, which is computed here as well to compare.
+The result equals that of a fit in memory, which is computed here for comparison.
 
 Needs: pip install "equipoise[dask]"
 """

@@ -1,8 +1,8 @@
-"""Serve through an index of nearest neighbours: usearch and faiss, beside exact search.
+"""Serve through a nearest-neighbor index: usearch and faiss, compared with exact search.
 
 `to_ann(model)` gives item vectors whose inner products with a user's vector are the model's
-scores. An index finds the best of them without looking at all. It may miss some: how many is
-measured here, for each index, against the exact lists.
+scores. An index finds the best items without scoring all of them. It may miss some: the example
+measures the recall of each index against the exact lists.
 
 Needs: pip install "equipoise[ann]"
 """

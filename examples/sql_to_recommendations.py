@@ -1,6 +1,6 @@
-"""From a database to recommendations and back: a query in, a table of lists out.
+"""From a database to recommendations: a query is read, a table of lists is written.
 
-A SQLite file needs nothing but a query. With EQUIPOISE_POSTGRES_URL set, the same rows are read
+A SQLite file needs only a query. With EQUIPOISE_POSTGRES_URL set, the same rows are read
 from that PostgreSQL server too, from a table that is dropped again (pip install "equipoise[sql]").
 """
 
