@@ -163,7 +163,7 @@ def table_of(cells: list[Cell]) -> Table:
         for cell in cells
     ]
     columns = ("set", "way", "median s", "users/s", "peak MB", "n × m, MB", "same places")
-    return Table(f"Top {K} of everybody, {FACTORS} factors", columns, rows)
+    return Table(f"Top {K} for all users, {FACTORS} factors", columns, rows)
 
 
 def verdicts(cells: list[Cell]) -> list[str]:
