@@ -177,9 +177,9 @@ def table(title: str, found: Mapping[str, Cell]) -> Table:
     )  # fmt: skip
     note = (
         "In brackets after the ranking metrics: 95 % intervals by a bootstrap over users. ARP is "
-        "the mean popularity of what is recommended, APLT the share of the tail. Fit seconds and "
-        "the rise of memory are of the final fit on train + validation. Settings tried are all "
-        "that validation chose from: what one fit serves for free (ranks, filters) counts too."
+        "the mean popularity of the recommended items, APLT the share of long-tail items. Fit "
+        "seconds and memory are of the final fit on train + validation. Settings tried are all "
+        "settings compared on validation, also those from one fit (ranks, filters)."
     )
     return Table(title, columns, [_row(cell) for cell in found.values()], note)
 

@@ -36,7 +36,7 @@ def tables(cells: dict[str, list[Cell]]) -> list[Table]:
     fits, solvers = cells["fits"], cells["solvers"]
     paths = Table('Seconds of each path, and the one solver="auto" takes', *_solvers(solvers))
     measured = [
-        Table("Who takes part", ["method", "settings"], [[*pair] for pair in SETTINGS.items()]),
+        Table("Methods", ["method", "settings"], [[*pair] for pair in SETTINGS.items()]),
         _by_method(
             "Median seconds (ItemWeightedPCA ÷ this one)",
             fits,
@@ -44,7 +44,7 @@ def tables(cells: dict[str, list[Cell]]) -> list[Table]:
             note=f"† not at the same accuracy: its residual is above {ACCURACY:g}, see below. "
             "A ratio below 1 means that ItemWeightedPCA is faster.",
         ),
-        _by_method("Residual, and the setting it was had with", fits, _accuracy),
+        _by_method("Residual, and the setting that gave it", fits, _accuracy),
         _by_method("Peak memory of a fit above the data, MB", fits, _peak),
         Table("The paper's semidefinite program", *_sdp(cells["sdp"])),
     ]

@@ -1,8 +1,8 @@
 """A scikit-learn pipeline and its grid search, with a recommender at the end.
 
 Cross-validation splits *users*: each fold is evaluated on users that the model has never seen. Some
-items of each user are held out, and the score is how many of them are in a list of ten. The search is
-scikit-learn's own.
+items of each user are held out, and the score is how many of them are in a list of ten. The search
+is scikit-learn's own.
 """
 
 from __future__ import annotations
