@@ -1,7 +1,6 @@
-"""equipoise: audit low-rank recommenders item by item, and mend them with Item-Weighted PCA.
+"""equipoise: audit low-rank recommenders item by item, and fix them with Item-Weighted PCA.
 
-Everything a user needs is here; each name is imported when it is first used, so that
-``import equipoise`` stays light.
+The public API. Each name is imported when it is first used, which keeps ``import equipoise`` fast.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def refuse_damage(
     path : Path
         The file.
     kind : str
-        What it was expected to be, e.g. "an equipoise model".
+        The expected kind, e.g. "an equipoise model".
     advice : str
         What to do, as a sentence.
     error : type

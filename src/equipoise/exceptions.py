@@ -24,7 +24,7 @@ class InvalidParameterError(EquipoiseError, ValueError):
 
 
 class InfeasibleError(InvalidParameterError):
-    """No solution meets the constraints, and there is a proof.
+    """No solution satisfies the constraints, and there is a proof.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class UnknownIdError(EquipoiseError, KeyError):
         return str(self.args[0]) if self.args else ""
 
 
-class ArtefactError(EquipoiseError, ValueError):
+class ArtifactError(EquipoiseError, ValueError):
     """A file is not a valid saved model: damaged, changed, or of another version or kind."""
 
 

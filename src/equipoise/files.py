@@ -67,7 +67,7 @@ class _OneWay(io.BufferedWriter):
 
 
 def require_writable(path: Path) -> None:
-    """Refuse a path that cannot be written, before the computation whose result goes there.
+    """Refuse a path that cannot be written, before the computation whose result it will store.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Parallel computation: loops that numba compiles on first use, Python threads, limits on BLAS.
 
 Compiled loops release the GIL and run in Python threads. numba's own thread pool is not used: it
-aborts the process when two Python threads enter it at once, as in a web server. Each thread gets a
-fixed part of the work: same input, same number of threads, same bits.
+aborts the process when two Python threads use it concurrently, as in a web server. Each thread
+gets a fixed part of the work: same input, same number of threads, same bits.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def map_in_threads(
 
 
 class _BlasLimit:
-    """Limit BLAS to one thread while any caller in the process asks for it."""
+    """Limit BLAS to one thread while any caller in the process requests it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -84,7 +84,7 @@ def test_indices_that_lead_out_of_the_matrix_are_refused(tmp_path, columns, star
     parts = {"data": np.ones(2), "indices": np.array(columns), "indptr": np.array(starts)}
     members = {name: npy(values) for name, values in (parts | {"shape": np.array([M, M])}).items()}
     path = archive(tmp_path / "y.npz", members)
-    with pytest.raises(InvalidDataError, match="its indices lead outside of its"):
+    with pytest.raises(InvalidDataError, match="indices are out of the bounds"):
         read_models([path], PLAYS)
 
 

@@ -110,7 +110,7 @@ def test_a_fit_on_a_cluster_equals_a_local_one(spread, local, model):
     assert_same_model(clone(model).fit(spread), clone(model).fit(local))
 
 
-def test_the_artefact_of_a_cluster_fit_is_a_model_like_any_other(spread, local, tmp_path):
+def test_the_saved_model_of_a_cluster_fit_is_a_model_like_any_other(spread, local, tmp_path):
     fitted = ItemWeightedPCA(8, tol=1e-9).fit(spread)
     loaded = equipoise.load(fitted.save(tmp_path / "m.eqp"))
     assert loaded.certificate_ == fitted.certificate_
@@ -283,7 +283,7 @@ def test_what_cannot_be_read_is_refused(client, call, error, text):
 
 def test_an_empty_table_is_refused(client, tmp_path):
     pl.DataFrame({"user": [1], "item": [1], "value": [0]}).write_parquet(tmp_path / "t.parquet")
-    with pytest.raises(InvalidDataError, match="hold no interaction"):
+    with pytest.raises(InvalidDataError, match="no interaction"):
         Interactions.read(str(tmp_path), client=client)
 
 

@@ -153,7 +153,7 @@ def test_warnings_are_one_line_on_stderr(tmp_path):
     assert done.returncode == 0
     assert "Warning" not in done.stderr
     (warning,) = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
-    assert warning.startswith("warning: 1 of the 2 components asked for were kept")
+    assert warning.startswith("warning: 1 of the 2 requested components")
     assert call(*command, "--quiet").stderr == ""
 
 

@@ -274,9 +274,9 @@ class TestRefusing:
             Interactions.from_pairs([1, 2], [1, 1], timestamps=["noon", "one"])
 
     def test_data_without_any_interaction_is_refused(self):
-        with pytest.raises(InvalidDataError, match="no interaction: not one value above 0"):
+        with pytest.raises(InvalidDataError, match="no interaction: no value above 0"):
             Interactions.from_pairs([1], [1], [0.0])
-        with pytest.raises(InvalidDataError, match="no interaction: not one value above 0"):
+        with pytest.raises(InvalidDataError, match="no interaction: no value above 0"):
             Interactions.from_pairs([], [])
         with pytest.raises(InvalidDataError, match=r"no interaction.*2 users x 3"):
             Interactions.from_sparse(sparse.csr_array((2, 3)))

@@ -232,7 +232,7 @@ class TestUrls:
 
     def test_an_unknown_database_says_so(self):
         pytest.importorskip("sqlalchemy")
-        with pytest.raises(InvalidDataError, match="does not know the database 'nosuchdb'"):
+        with pytest.raises(InvalidDataError, match="not support the database 'nosuchdb'"):
             Interactions.read("nosuchdb://host/shop", query="SELECT 1")
 
     def test_a_url_needs_a_query(self):

@@ -1,4 +1,4 @@
-"""Sparse matrices whose indices lead outside are refused before a loop follows them."""
+"""Sparse matrices with indices out of bounds are refused before a loop uses them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_matrices_of_scipy_are_sound(kind):
 def test_indices_that_lead_outside_are_refused(kind, array, place, value, door):
     X = damaged(kind, array, place, value)
     assert not is_sound(X)
-    with pytest.raises(InvalidDataError, match="is broken: its indices lead outside"):
+    with pytest.raises(InvalidDataError, match="indices are out of the bounds"):
         door(X)
 
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import equipoise as eq
 from equipoise import array_files
 from equipoise.data import Interactions
-from equipoise.exceptions import ArtefactError
+from equipoise.exceptions import ArtifactError
 from equipoise.models.persistence import read_model, write_model
 
 PLAYS = Interactions.from_pairs(
@@ -115,7 +115,7 @@ FORGED = {
 @pytest.mark.parametrize("case", FORGED)
 def test_a_forged_model_is_refused_before_it_exists(model, case):
     change, message = FORGED[case]
-    with pytest.raises(ArtefactError, match=message) as caught:
+    with pytest.raises(ArtifactError, match=message) as caught:
         eq.load(forged(model, change))
     assert "model.eqp cannot be read" in str(caught.value)
     assert ".. " not in str(caught.value)
@@ -129,13 +129,13 @@ def test_a_model_that_is_only_packed_again_loads(model):
 
 def test_the_seed_of_a_random_model_cannot_be_negative(tmp_path):
     path = eq.models.Random().fit(PLAYS).save(tmp_path / "model.eqp")
-    with pytest.raises(ArtefactError, match="seed_ is -1"):
+    with pytest.raises(ArtifactError, match="seed_ is -1"):
         eq.load(forged(path, field("scalars", "seed_", -1)))
 
 
 def test_factors_without_a_component_are_refused(tmp_path):
     path = eq.models.IPSMF(2, iterations=1).fit(PLAYS).save(tmp_path / "model.eqp")
-    with pytest.raises(ArtefactError, match="item_factors_ has the shape"):
+    with pytest.raises(ArtifactError, match="item_factors_ has the shape"):
         eq.load(forged(path, array("item_factors_", np.zeros((PLAYS.n_items, 0)))))
 
 
@@ -145,7 +145,7 @@ def test_a_header_that_claims_a_petabyte_is_refused_without_allocating(model, mo
         entries["arrays/components_.npy"] = header.replace(b" " * 14 + b"\n", b"\n")
 
     monkeypatch.setattr(array_files.npy, "read_array", None)
-    with pytest.raises(ArtefactError, match="header claims"):
+    with pytest.raises(ArtifactError, match="header claims"):
         eq.load(forged(model, claim))
 
 
@@ -153,7 +153,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(model, monkeypatch):
     with zipfile.ZipFile(model, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("manifest.json", bytes(300_000_000))
     monkeypatch.setattr(zipfile.ZipFile, "open", None)
-    with pytest.raises(ArtefactError, match="would unpack to 300,000,000"):
+    with pytest.raises(ArtifactError, match="would unpack to 300,000,000"):
         eq.load(model)
 
 
@@ -161,7 +161,7 @@ def test_sparse_indices_must_be_integers(tmp_path):
     path = eq.models.ItemKNN(2).fit(PLAYS).save(tmp_path / "model.eqp")
     with zipfile.ZipFile(path) as archive:
         starts = np.lib.format.read_array(archive.open("arrays/coefficients_.indptr.npy"))
-    with pytest.raises(ArtefactError, match="'coefficients_' are not integers"):
+    with pytest.raises(ArtifactError, match="'coefficients_' are not integers"):
         eq.load(forged(path, array("coefficients_.indptr", starts.astype("f8"))))
 
 
@@ -170,7 +170,7 @@ def test_sparse_row_starts_must_be_in_bounds(tmp_path):
     with zipfile.ZipFile(path) as archive:
         starts = np.lib.format.read_array(archive.open("arrays/coefficients_.indptr.npy"))
     starts[1], starts[-1] = 10**6, 0  # SciPy checks no further if nothing is stored
-    with pytest.raises(ArtefactError, match="'coefficients_' are out of bounds"):
+    with pytest.raises(ArtifactError, match="'coefficients_' are out of bounds"):
         eq.load(forged(path, array("coefficients_.indptr", starts)))
 
 
@@ -179,7 +179,7 @@ def test_entries_of_a_sparse_model_outside_its_rows_are_refused(tmp_path):
     with zipfile.ZipFile(path) as archive:
         starts = np.lib.format.read_array(archive.open("arrays/coefficients_.indptr.npy"))
     starts[-1] -= 1  # SciPy accepts it when the matrix is built, and fails in a product
-    with pytest.raises(ArtefactError, match="'coefficients_' are out of bounds"):
+    with pytest.raises(ArtifactError, match="'coefficients_' are out of bounds"):
         eq.load(forged(path, array("coefficients_.indptr", starts)))
 
 

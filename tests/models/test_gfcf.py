@@ -177,7 +177,7 @@ def test_saved_and_loaded_model_recommends_the_same(X, tmp_path):
 
 def test_fewer_components_than_asked_for_come_with_a_warning():
     X = np.kron(np.eye(2), np.ones((3, 4)))
-    with pytest.warns(SolverWarning, match="2 of the 5 components asked for were kept"):
+    with pytest.warns(SolverWarning, match="2 of the 5 requested components"):
         model = GFCF(5).fit(X)
     np.testing.assert_allclose(model.eigenvalues_, [1.0, 1.0])
 

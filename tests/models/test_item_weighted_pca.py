@@ -191,7 +191,7 @@ def test_gamma_beyond_floating_point_is_refused_with_the_range():
 
 def test_fewer_positive_eigenvalues_give_fewer_components_and_a_warning():
     X = np.outer([1.0, 2.0, 0.0], [1.0, 1.0, 3.0, 0.0])
-    with pytest.warns(SolverWarning, match="1 of the 3 components asked for were kept"):
+    with pytest.warns(SolverWarning, match="1 of the 3 requested components"):
         model = VanillaPCA(3).fit(X)
     assert model.components_.shape == (1, 4)
     assert model.n_components_ == 1
@@ -200,7 +200,7 @@ def test_fewer_positive_eigenvalues_give_fewer_components_and_a_warning():
 def test_indefinite_matrix_keeps_positive_components_only():
     """At γ = −1 M has negative eigenvalues; asked for everything, the model must drop them."""
     X = heavy_tailed(40, 15, 6)
-    with pytest.warns(SolverWarning, match="components asked for were kept"):
+    with pytest.warns(SolverWarning, match="requested components were kept"):
         model = ItemWeightedPCA(15, gamma=-1.0).fit(X)
     spectrum = np.linalg.eigvalsh(weighted_gram(X, model.item_weights_))
     assert spectrum[0] < -1e-3

@@ -21,7 +21,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 
-from equipoise.exceptions import ArtefactError, OutputError
+from equipoise.exceptions import ArtifactError, OutputError
 from equipoise.models.persistence import SavedModel, read_model, write_model
 
 deterministic = settings(derandomize=True, max_examples=60, deadline=None, database=None)
@@ -218,20 +218,20 @@ def test_equal_models_are_equal_bytes_whatever_the_order_and_memory_layout(
     ids=["list", "csc", "complex", "record", "bytes", "2-D objects", "set", "tuple", "huge int"],
 )
 def test_an_array_that_cannot_be_stored_is_refused_by_name(tmp_path: Path, values: Any) -> None:
-    with pytest.raises(ArtefactError, match="'U' cannot be saved"):
+    with pytest.raises(ArtifactError, match="'U' cannot be saved"):
         save(tmp_path / "m", arrays={"U": values})
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="long double is a double here")
 def test_long_doubles_are_refused_because_their_width_differs_by_platform(tmp_path: Path) -> None:
-    with pytest.raises(ArtefactError, match="'U' cannot be saved"):
+    with pytest.raises(ArtifactError, match="'U' cannot be saved"):
         save(tmp_path / "m", arrays={"U": np.zeros(2, np.longdouble)})
 
 
 @pytest.mark.parametrize("value", [np.random.default_rng(0), [1, {2}], {(1, 2): 3}])
 def test_a_parameter_that_cannot_be_stored_is_refused_by_name(tmp_path: Path, value: Any) -> None:
-    with pytest.raises(ArtefactError, match="'seed' cannot be saved"):
+    with pytest.raises(ArtifactError, match="'seed' cannot be saved"):
         save(tmp_path / "m", parameters={"seed": value})
     assert list(tmp_path.iterdir()) == []
 
@@ -318,14 +318,14 @@ def test_every_truncation_is_refused(model: Path) -> None:
     whole = model.read_bytes()
     for length in [*range(0, len(whole), 37), len(whole) - 1]:
         model.write_bytes(whole[:length])
-        with pytest.raises(ArtefactError, match=r"pca\.model cannot be read as an equipoise model"):
+        with pytest.raises(ArtifactError, match=r"pca\.model cannot be read as an equipoise model"):
             read_model(model)
 
 
 def outcome(path: Path) -> str:
     try:
         return fingerprint(read_model(path))
-    except ArtefactError as error:
+    except ArtifactError as error:
         return f"refused: {error}"
 
 
@@ -350,14 +350,14 @@ def change_last_byte(entries: dict[str, bytes]) -> None:
 
 def test_a_changed_array_is_refused_even_with_a_correct_crc(model: Path) -> None:
     rezip(model, change_last_byte)
-    with pytest.raises(ArtefactError, match=r"arrays/U.npy has changed"):
+    with pytest.raises(ArtifactError, match=r"arrays/U.npy has changed"):
         read_model(model)
 
 
 @pytest.mark.parametrize("version", [1, 3])
 def test_another_format_version_is_named_with_what_to_do(model: Path, version: int) -> None:
     edit_manifest(model, lambda manifest: manifest.update(format_version=version, novelty=True))
-    with pytest.raises(ArtefactError, match=rf"format version {version}.* reads version 2.*save"):
+    with pytest.raises(ArtifactError, match=rf"format version {version}.* reads version 2.*save"):
         read_model(model)
 
 
@@ -376,14 +376,14 @@ def test_a_manifest_that_does_not_fit_is_refused(
     model: Path, change: Callable[[dict[str, Any]], Any], message: str
 ) -> None:
     edit_manifest(model, change)
-    with pytest.raises(ArtefactError, match=message):
+    with pytest.raises(ArtifactError, match=message):
         read_model(model)
 
 
 @pytest.mark.parametrize("content", [b"not json", b"[]", b"\xff", b"[" * 100_000, b'{"format": 1}'])
 def test_a_manifest_of_another_program_is_refused(model: Path, content: bytes) -> None:
     rezip(model, lambda entries: entries.update({"manifest.json": content}))
-    with pytest.raises(ArtefactError, match=r"pca\.model cannot be read as an equipoise model"):
+    with pytest.raises(ArtifactError, match=r"pca\.model cannot be read as an equipoise model"):
         read_model(model)
 
 
@@ -392,24 +392,24 @@ def test_entries_that_claim_more_than_the_file_holds_are_refused(model: Path) ->
     entry = whole.index(b"PK\x01\x02")
     whole[entry + 20 : entry + 28] = (2**30).to_bytes(4, "little") * 2
     model.write_bytes(whole)
-    with pytest.raises(ArtefactError, match="would unpack to 1,073,"):
+    with pytest.raises(ArtifactError, match="would unpack to 1,073,"):
         read_model(model)
 
 
 def test_missing_files_folders_and_other_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ArtefactError, match="nothing does not exist"):
+    with pytest.raises(ArtifactError, match="nothing does not exist"):
         read_model(tmp_path / "nothing")
-    with pytest.raises(ArtefactError, match="is not a regular file"):
+    with pytest.raises(ArtifactError, match="is not a regular file"):
         read_model(tmp_path)
     (tmp_path / "table.csv").write_text("user,item\n1,2\n")
-    with pytest.raises(ArtefactError, match=r"table.csv cannot be read as an equipoise model"):
+    with pytest.raises(ArtifactError, match=r"table.csv cannot be read as an equipoise model"):
         read_model(tmp_path / "table.csv")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with a name are POSIX")
 def test_a_pipe_is_refused_without_waiting_for_a_writer(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ArtefactError, match="is not a regular file"):
+    with pytest.raises(ArtifactError, match="is not a regular file"):
         read_model(tmp_path / "pipe")
 
 
@@ -418,7 +418,7 @@ def test_a_file_without_permission_is_refused(model: Path, monkeypatch: pytest.M
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(zipfile, "ZipFile", deny)
-    with pytest.raises(ArtefactError, match="Permission denied"):
+    with pytest.raises(ArtifactError, match="Permission denied"):
         read_model(model)
 
 

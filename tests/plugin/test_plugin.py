@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.data.synthetic import listening
-from equipoise.exceptions import ArtefactError, InvalidParameterError
+from equipoise.exceptions import ArtifactError, InvalidParameterError
 from equipoise.models import load
 from equipoise.models.registry import available, find_model
 
@@ -110,5 +110,5 @@ def test_where_it_is_not_installed_it_is_unknown_and_its_file_names_it(python, p
     assert "plain-neighbors" not in available()
     with pytest.raises(InvalidParameterError, match="unknown model"):
         find_model("plain-neighbors")
-    with pytest.raises(ArtefactError, match="plain_neighbors"):
+    with pytest.raises(ArtifactError, match="plain_neighbors"):
         load(model)

@@ -85,7 +85,7 @@ def advise(
     """Return the best setting on validation, or the audited one if there is no validation part."""
     if selection is None:
         why = (
-            "There is no validation part to choose on: this is the setting that was asked for, "
+            "There is no validation part to choose on: this is the requested setting, "
             "not a recommendation that was measured."
         )
         return Advice(model, settings.audited, source, data_options, why)

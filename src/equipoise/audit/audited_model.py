@@ -29,8 +29,8 @@ from equipoise.models.low_rank import LowRank
 from equipoise.models.ranking import rank_items
 from equipoise.spectral.norms import squared_column_norms
 
-# An item owns a component if it has more than half of the component's squared length. Of two items
-# that have exactly half, neither does, despite rounding.
+# An item owns a component if it has more than half of the component's squared length. If two
+# items have exactly half each, neither owns it, despite rounding.
 OWNED_ABOVE = 0.5 + 1e-6
 
 # Columns of X B computed at a time, as values: 128 MB.
@@ -152,7 +152,7 @@ class Projection(AuditedModel):
         kept = np.minimum(sizes, self.depth).astype(np.intp)
         every = self._view(data, np.arange(self.depth + 1), sample, self.depth)
         error = _measured("item_error", every)
-        # at the largest size only, so that its precision decides ties
+        # at the largest size only: the precision of its scores decides ties
         view = self._view(data, kept, sample, int(kept[-1]))
         together = collaboration_of_view(view, k)
         return ItemNumbers(
@@ -414,6 +414,6 @@ def prepare_reordered(
 
 
 def _nearest(values: Callable[[slice], NDArray[Any]], n: int, count: int) -> NDArray[np.int32]:
-    """Return the largest values of each row without the item itself; −inf stands for none."""
+    """Return the largest values of each row without the item itself; −inf if there is none."""
     ranked = rank_items(values, n, n, count, seen=sp.eye_array(n, format="csr"), excluded=None)
     return np.where(np.isfinite(ranked.scores), ranked.ids, -1).astype(np.int32)

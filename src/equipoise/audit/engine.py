@@ -226,7 +226,7 @@ def _fit(
 
     found = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SolverWarning)  # fewer components than asked for are fine
+        warnings.simplefilter("ignore", SolverWarning)  # fewer components than requested are fine
         for key in (_PCA, _NORMALIZED):
             step.begin(f"Fitting {find_model(key).title}")
             model = ready(find_model(key).make()).fit(fitted, progress=step.progress)
@@ -279,7 +279,7 @@ def _audited_size(
 
 
 def _notes(data: Interactions, depth: int, measured: Sequence[Measured]) -> list[str]:
-    """List what was limited or sampled, besides the preparation of the data."""
+    """List what was limited or sampled, without the preparation of the data."""
     notes = []
     if depth < data.n_items:
         notes.append(

@@ -246,7 +246,7 @@ def _columns_in(model: Recommender, data: Interactions, label: str) -> NDArray[n
     if len(unknown) or len(model.item_ids_) != data.n_items:
         raise InvalidDataError(
             f"{label} was fitted on {len(model.item_ids_):,} items, the data have "
-            f"{data.n_items:,}, of which it does not know {len(unknown):,}"
+            f"{data.n_items:,}, of which {len(unknown):,} are not in the model"
             f"{': ' + name_a_few(unknown) if len(unknown) else ''}. Audit it on the data that it "
             "was fitted on, with the same filters."
         )

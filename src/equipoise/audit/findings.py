@@ -73,7 +73,7 @@ class DataSummary:
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked for, and what was decided.
+    """The requested and the chosen settings.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ from equipoise.evaluation.task import Task, group_items
 from equipoise.metrics import ItemGroups, gini
 from equipoise.spectral.solve import estimate_seconds
 
-# Exponents of the item weights that are compared; the one that was asked for joins them.
+# Exponents of the item weights that are compared; the requested one is added.
 EXPONENTS = (0.0, -0.5, -1.0, -1.5, -2.0)
 
 # Components to compute: the first number, halved while a fit takes more seconds than the last, but

@@ -17,7 +17,7 @@ from equipoise.audit.findings import Findings, Floats, Items, OwnedComponent, Us
 def to_json(findings: Findings) -> str:
     """Return all findings; those of single items at the audited setting.
 
-    Numbers have six digits; null stands for what is not defined. An item's ``components_to_half``
+    Numbers have six digits; null means undefined. An item's ``components_to_half``
     is null, and its ``halved`` false, if all components do not suffice.
     """
     changes, advice = findings.changes(), findings.verdict.advice

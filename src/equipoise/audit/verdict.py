@@ -92,7 +92,7 @@ class _Writer:
     def comparing(self) -> tuple[str, ...]:
         """What Item-Weighted PCA changes; one sentence if both are the same model."""
         if not self.same():
-            return self.changing(), self.collaborating(), self.halving(), self.accuracy()
+            return self.changing(), self.collaborating(), self.half_error(), self.accuracy()
         return (
             f"With {self.settings.size} components for {self.data.n_items} items PCA and "
             "Item-Weighted PCA are the same model: both return their input, and every item that a "
@@ -222,7 +222,7 @@ class _Writer:
                 parts.append(f"for {group} items it {goes(pair)}")
         return f"It {'; '.join(parts)}."
 
-    def halving(self) -> str:
+    def half_error(self) -> str:
         popular, niche = (self.pair("components_to_half", group) for group in (POPULAR, NICHE))
         if np.isnan(niche.before) or np.isnan(popular.before):
             return ""

@@ -1,4 +1,4 @@
-"""Tables in, `Interactions` out: the one door for data."""
+"""Read tables of many formats as `Interactions`."""
 
 from __future__ import annotations
 

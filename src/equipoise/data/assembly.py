@@ -23,7 +23,7 @@ class CodedPairs(NamedTuple):
     timestamps: NDArray[Any] | None
     user_ids: NDArray[Any]
     item_ids: NDArray[Any]
-    # how an error calls where they come from: a file, a query
+    # where the pairs were read, for error messages: a file, a query
     source: str = ""
 
 
@@ -51,7 +51,7 @@ def invalid_at(values: NDArray[np.floating[Any]]) -> int | None:
 
 
 def value_rule(value: float) -> str:
-    """Say which rule a value breaks."""
+    """Return the rule that a value violates."""
     if np.isnan(value):
         return "is NaN (missing)"
     return "is infinite" if np.isinf(value) else "is negative"
@@ -83,7 +83,7 @@ def _sorted_matrix(pairs: CodedPairs, shape: tuple[int, int]) -> sparse.csr_arra
     SciPy's own way from pairs to rows compares the entries of each row, which takes longer.
     """
     by_item = sparse.coo_array((pairs.values, (pairs.items, pairs.users)), shape=shape[::-1])
-    by_item.has_canonical_format = True  # not so, but what comes twice is summed below
+    by_item.has_canonical_format = True  # not true yet: duplicates are summed below
     matrix = by_item.tocsr().T.tocsr()
     matrix.sum_duplicates()
     return matrix
@@ -128,7 +128,7 @@ def _refuse_first_duplicate(pairs: CodedPairs) -> None:
     item = show(pairs.item_ids[pairs.items[first]])
     source = f"{pairs.source}: " if pairs.source else ""
     raise InvalidDataError(
-        f"{source}user {user} and item {item} come together more than once (again in row {first}, "
+        f"{source}user {user} and item {item} occur together more than once (again in row {first}, "
         "counted from 0 and without rows of value 0), and duplicates='error' forbids it; "
         f"{int(repeats.sum())} rows repeat a pair. Merge them with duplicates='sum', 'max' or "
         "'last'."

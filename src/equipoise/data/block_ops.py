@@ -120,7 +120,7 @@ def binarized(block: RowBlock) -> RowBlock:
 
 
 def normalized(block: RowBlock) -> RowBlock:
-    """Divide each row by its sum; entries that vanish beside it are dropped."""
+    """Divide each row by its sum; entries that round to zero are dropped."""
     X = block.matrix
     if not X.nnz:
         return block
@@ -250,7 +250,7 @@ def _with_values(block: RowBlock, values: NDArray[Any]) -> RowBlock:
 
 
 def _marked(matrix: sp.csr_array) -> sp.csr_array:
-    """Tell SciPy what it would otherwise check: indices are sorted and unique."""
+    """Mark indices as sorted and unique, which SciPy would otherwise check."""
     matrix.has_canonical_format = True
     return matrix
 

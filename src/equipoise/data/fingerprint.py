@@ -28,7 +28,7 @@ def fingerprint(
 
 
 def same_optional(one: NDArray[Any] | None, other: NDArray[Any] | None) -> bool:
-    """Tell whether both are absent, or both there and equal."""
+    """Whether both are None, or both are equal arrays."""
     if one is None or other is None:
         return one is other
     return np.array_equal(one, other)

@@ -1,4 +1,4 @@
-"""Ids of users and items: any scalar type, kept as it came, looked up without a loop over rows.
+"""Ids of users and items: any scalar type, kept unchanged, looked up without a loop over rows.
 
 Ids are 1-D NumPy arrays. Whole numbers, floats, booleans and dates keep their dtype; strings are
 object arrays of `str`; everything else (UUIDs, decimals, mixed types) stays the object it was.
@@ -57,8 +57,8 @@ def refuse_unordered(values: Any, what: str) -> None:
     """Refuse a set: its order, which pairs it with other columns, is an accident."""
     if isinstance(values, set | frozenset):
         raise InvalidDataError(
-            f"{what} came as a {type(values).__name__}, which has no order to pair it with "
-            "anything. Give a list."
+            f"{what} is a {type(values).__name__}, which has no order to match it with other "
+            "columns. Give a list."
         )
 
 
@@ -106,7 +106,7 @@ def _to_numpy(values: Any) -> NDArray[Any]:
 
 
 def _objects(values: list[Any], shaped: NDArray[Any] | None = None) -> NDArray[Any]:
-    """Return a plain object array; `np.str_` and friends become the Python type they stand for."""
+    """Return a plain object array; NumPy scalars become Python objects."""
     if shaped is not None and shaped.ndim != 1:
         return shaped.astype(object)
     dates = dates_of(values)
@@ -173,8 +173,8 @@ def _types(ids: NDArray[Any]) -> set[type]:
 
 
 def is_missing(value: Any) -> bool:
-    """Tell None, NaN, and the missing values of pandas."""
-    # pandas.NA and NaT are told by name: comparing NA raises, and pandas may not be installed
+    """Whether a value is None, NaN or a missing value of pandas."""
+    # pandas.NA and NaT are detected by name: comparing NA raises, and pandas may not be installed
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return True
     return isinstance(value, float | complex) and value != value
@@ -203,7 +203,7 @@ def factorize(values: NDArray[Any], role: str) -> Factorized:
 
 @contextmanager
 def _hashable(role: str) -> Iterator[None]:
-    """Refuse ids that cannot be looked up; NumPy says so with a ValueError of its own."""
+    """Refuse ids that cannot be hashed; NumPy raises ValueError for some of them."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -233,7 +233,7 @@ def _factorize_sorted(ids: NDArray[Any]) -> Factorized:
 
 
 class Lookup:
-    """Where each id stands in a vocabulary; built once, asked often."""
+    """The position of each id in a vocabulary; built once, used often."""
 
     def __init__(self, vocabulary: NDArray[Any], role: str) -> None:
         self._vocabulary = vocabulary
@@ -303,7 +303,7 @@ def name_a_few(ids: Iterable[Any], limit: int = 5) -> str:
 
 
 def duplicate_at(ids: NDArray[Any], role: str) -> int | None:
-    """Return the position of the first id that already came before, or None.
+    """Return the position of the first id that repeats an earlier one, or None.
 
     Examples
     --------

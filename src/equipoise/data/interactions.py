@@ -341,7 +341,7 @@ class Interactions:
         if self.nnz == 0:
             raise InvalidDataError(
                 f"there is no interaction left: {self.n_users} users x {self.n_items} items and "
-                "not one value above 0. Check the input, the columns and the filters."
+                "no value above 0. Check the input, the columns and the filters."
             )
         return self
 
@@ -498,7 +498,7 @@ class Interactions:
         return _Call(_with_beside, (function, len(beside), shared), beside_each)
 
     def gram(self, prepare: Prepare | None = None, *, kind: Solver = "matrix_free") -> Gram:
-        """Return the products V ↦ XᵀXV: what the solver needs to know about the data.
+        """Return the products V ↦ XᵀXV: all that the solver needs of the data.
 
         Parameters
         ----------
@@ -673,7 +673,7 @@ class Interactions:
 
         Once, in the paper's order: users with at least `min_items_per_user` items, then items with
         at least `min_users_per_item` of *those* users. So a user may end up below the minimum;
-        ``until_stable=True`` repeats until every user and item meets it.
+        ``until_stable=True`` repeats until every user and item satisfies it.
         """
         kept = selection.keep_active(
             self.rows, self.n_items, min_items_per_user, min_users_per_item, order, until_stable
@@ -857,7 +857,7 @@ class _Located(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """What to ask the rows for."""
+    """Arguments of a call of `Rows.map`, `total` or `transform`."""
 
     function: Callable[..., Any]
     shared: tuple[Any, ...]

@@ -66,8 +66,8 @@ class BlockSize(NamedTuple):
 class Rows(Protocol):
     """Blocks of users, and how to run functions on them.
 
-    A function gets the block first, then `shared`, which goes to all blocks, then ``each[i]``,
-    which goes to block i only.
+    A function gets the block, then `shared`, the same for all blocks, then ``each[i]``,
+    for block i only.
     """
 
     # Threads within a block during a product; None: all cores

@@ -62,7 +62,7 @@ def keep_active(
     order: FilterOrder,
     until_stable: bool,
 ) -> Kept:
-    """Return who stays after the thresholds, applied once or until nothing changes."""
+    """Return the users and items to keep; thresholds apply once or until nothing changes."""
     check_thresholds(min_items_per_user, min_users_per_item, order)
     minima = {"users": min_items_per_user, "items": min_users_per_item}
     sides = ("users", "items") if order == "users_first" else ("items", "users")

@@ -1,7 +1,7 @@
-"""Compressed sparse matrices that lead nowhere but into themselves.
+"""Check that sparse indices are in bounds.
 
-SciPy's loops, and ours, trust the indices of a matrix: one that points outside reads or writes
-memory that is not the matrix's. SciPy's own check leaves some of them through.
+SciPy's loops, and ours, do not check the indices of a matrix: an index out of bounds reads or
+writes foreign memory. SciPy's own check misses some of these matrices.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from equipoise.exceptions import InvalidDataError
 
 
 def refuse_broken_structure(X: Any, source: str = "the sparse matrix") -> None:
-    """Refuse a sparse matrix that is not sound (`is_sound`); `source` is how the error calls it."""
+    """Refuse a sparse matrix with indices out of bounds; the error calls it `source`."""
     if not is_sound(X):
         raise InvalidDataError(
-            f"{source} is broken: its indices lead outside of its {X.shape} entries. Build it "
-            "anew, for example from coordinates with scipy.sparse.coo_array."
+            f"{source} is broken: its indices are out of the bounds of {X.shape}. Build it "
+            "again, for example from coordinates with scipy.sparse.coo_array."
         )
 
 
 def is_sound(X: Any) -> bool:
-    """Tell whether the starts and places of a CSR, CSC or BSR matrix stay within it.
+    """Whether all row starts and indices of a CSR, CSC or BSR matrix are in bounds.
 
     Examples
     --------

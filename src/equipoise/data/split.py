@@ -38,8 +38,8 @@ class Split:
     train, validation, test : Interactions
         What to fit on, what to tune on, what to report on.
     history : Interactions or None
-        Only for ``method="by_user"``: what a model may see of the held-out users when it is asked
-        to recommend for them. None means that train (and validation) is all there is to see.
+        Only for ``method="by_user"``: the interactions of held-out users from which a model may
+        recommend. None: all known interactions are in train (and validation).
     """
 
     train: Interactions
@@ -129,7 +129,7 @@ def _with_history(train: RowBlock, validation: RowBlock, history: RowBlock) -> R
 
 
 class _Plan(NamedTuple):
-    """What every method is told."""
+    """The arguments of every method."""
 
     test: float
     validation: float
@@ -332,8 +332,8 @@ def check_plan(test: float, validation: float, n: int, seed: int, method: str) -
 def _refuse_empty(counts: NDArray[np.intp], method: str) -> None:
     if not counts[_TEST]:
         raise InvalidDataError(
-            f"method={method!r} leaves no interaction for test: users have too few for the share "
-            "asked for. Raise test=, or drop small users with filter(min_items_per_user=...)."
+            f"method={method!r} leaves no interaction for test: users have too few for the "
+            "requested share. Raise test=, or drop small users with filter(min_items_per_user=...)."
         )
     if not counts[_TRAIN]:
         raise InvalidDataError(
@@ -380,7 +380,7 @@ def kth_time(rows: Rows, k: int, *, intervals: int = _INTERVALS) -> Any:
         place = int(np.searchsorted(up_to, k, side="right"))  # the first with more than k up to it
         if below[place] <= k:
             return candidates[place]
-        # the first and the last of the span are candidates, so it lies between two of them
+        # the first and the last of the span are candidates, so it is between two of them
         span = _Between(candidates[place - 1], candidates[place])
 
 

@@ -76,9 +76,9 @@ def checked_parts(
 def canonical_copy(
     X: Any, users: NDArray[Any], items: NDArray[Any], duplicates: Duplicates = "sum"
 ) -> sparse.csr_array:
-    """Return a sorted float CSR array without duplicates or stored zeros; `X` stays as it is."""
+    """Return a sorted float CSR array without duplicates or stored zeros; `X` is not changed."""
     if X.dtype.kind not in "biuf":
-        raise InvalidDataError(f"values of type {X.dtype} are no numbers that can be compared.")
+        raise InvalidDataError(f"values of type {X.dtype} are not numbers. Use integers or floats.")
     _check_shape(X, users, items)
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
     if X.format == "csr" and X.has_canonical_format:
@@ -146,7 +146,7 @@ def checked_columns(users: Any, items: Any, values: Any, timestamps: Any) -> Pai
     positive = value_column > 0
     if not positive.any():
         raise InvalidDataError(
-            f"the {len(value_column)} rows hold no interaction: not one value above 0. "
+            f"the {len(value_column)} rows contain no interaction: no value above 0. "
             "Check the input and the value column."
         )
     if positive.all():
@@ -246,7 +246,7 @@ def _refuse_repeated(ids: NDArray[Any], role: str) -> None:
     repeated = duplicate_at(ids, role)
     if repeated is not None:
         raise InvalidDataError(
-            f"{role} id {show(ids[repeated])} comes more than once (again at position "
+            f"{role} id {show(ids[repeated])} occurs more than once (again at position "
             f"{repeated}); ids must be unique."
         )
 

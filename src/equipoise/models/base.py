@@ -181,7 +181,7 @@ class Recommender(BaseEstimator, ABC):
         """Return the item × item matrix that gives the scores; None if there is none."""
         return None
 
-    # -------------------------------------------------------------- what evaluation needs to know
+    # -------------------------------------------------------------- what evaluation uses
 
     #: parameters that may be changed after the fit, without refitting
     free_parameters: ClassVar[frozenset[str]] = frozenset()
@@ -233,7 +233,7 @@ class Recommender(BaseEstimator, ABC):
         return copied
 
     def low_rank(self) -> LowRank | None:
-        """Return the fitted model as a projection; None for models that are not one."""
+        """Return the fitted model as a projection; None for all other models."""
         return None
 
     def stored_numbers(self) -> int:

@@ -1,4 +1,4 @@
-"""The compiled selection of the best of every row. Importing this module brings in numba.
+"""Compiled top-k selection per row. Importing this module imports numba.
 
 `equipoise.models.ranking` defines the order of items. Its NumPy path is the reference for these
 loops.

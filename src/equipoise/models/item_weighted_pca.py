@@ -91,7 +91,7 @@ class ItemWeightedPCA(ProjectionModel):
     item_weights_ : ndarray of shape (n_items,)
         w_j; 0 for an item without users.
     n_components_ : int
-        Fewer than asked for, with a warning, where no more eigenvalues are positive.
+        Fewer than requested, with a warning, if fewer eigenvalues are positive.
     n_features_in_ : int
         Number of items.
     item_ids_ : ndarray or None
@@ -183,7 +183,7 @@ class ItemWeightedPCA(ProjectionModel):
 
     @property
     def nested_parameter(self) -> str | None:
-        """``n_components``, unless an error budget makes every rank a problem of its own."""
+        """``n_components``, unless an error budget makes every rank a separate problem."""
         return self.size_parameter if self.error_budget is None else None
 
     @property

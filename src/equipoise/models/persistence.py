@@ -27,7 +27,7 @@ from equipoise import __version__
 from equipoise.array_files import ArrayArchive, refuse_damage
 from equipoise.data.identifiers import as_id_array, duplicate_at
 from equipoise.data.sparse_checks import is_sound
-from equipoise.exceptions import ArtefactError
+from equipoise.exceptions import ArtifactError
 from equipoise.files import write_whole
 from equipoise.models.registry import BY_CLASS, ENTRY_POINTS
 
@@ -98,7 +98,7 @@ def find_class(name: str) -> type[Recommender]:
             if class_name(found) == name:
                 return found
     known = ", ".join([*BY_CLASS, *(entry.value for entry in registered)])
-    raise ArtefactError(
+    raise ArtifactError(
         f"the model class {name!r} is not known (known: {known}). Upgrade equipoise, or install "
         f"the package that registers the class under the entry point {ENTRY_POINTS!r}."
     )
@@ -128,7 +128,7 @@ def write_model(
 
     Raises
     ------
-    ArtefactError
+    ArtifactError
         If a value cannot be stored.
     OutputError
         If the file cannot be written.
@@ -164,7 +164,7 @@ def _plain(value: Any, name: str) -> Any:
     try:
         return json.loads(json.dumps(value, default=_python_scalar))
     except (TypeError, ValueError) as error:
-        raise ArtefactError(
+        raise ArtifactError(
             f"{name!r} cannot be saved: {error}. Use None, bool, int, float, str, or lists of them."
         ) from error
 
@@ -197,7 +197,7 @@ def _entry(name: str, array: Any) -> tuple[str, bytes | NDArray[Any]]:
         return f"{_FOLDER}{name}.json", json.dumps(values).encode("ascii")
     if not isinstance(array, np.ndarray) or not _is_storable(array.dtype):
         kind = getattr(array, "dtype", type(array).__name__)
-        raise ArtefactError(
+        raise ArtifactError(
             f"{name!r} cannot be saved: it is of type {kind}. Use an array of numbers up to 64 "
             "bits, bool, dates or text, or a SciPy CSR matrix."
         )
@@ -251,13 +251,13 @@ def read_model(path: str | os.PathLike[str]) -> SavedModel:
 
     Raises
     ------
-    ArtefactError
+    ArtifactError
         If the file is missing, damaged, of another format version, or not a model.
     """
     path = Path(path)
     if not path.is_file():  # opening a pipe would wait for a writer
         kind = "is not a regular file" if path.exists() else "does not exist"
-        raise ArtefactError(f"{path} {kind}. A saved model is one file; check the path.")
+        raise ArtifactError(f"{path} {kind}. A saved model is one file; check the path.")
     with refuse_damaged_model(path), ArrayArchive(path) as archive:
         manifest = _read_manifest(path, archive)
         for entry, expected in manifest["sha256"].items():
@@ -275,9 +275,9 @@ def read_model(path: str | os.PathLike[str]) -> SavedModel:
 
 @contextmanager
 def refuse_damaged_model(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn whatever goes wrong while a model is loaded into an `ArtefactError`."""
+    """Turn whatever goes wrong while a model is loaded into an `ArtifactError`."""
     advice = "Pass a file that a model's `save` wrote; copy it again, or save the model again."
-    with refuse_damage(Path(path), "an equipoise model", advice, ArtefactError):
+    with refuse_damage(Path(path), "an equipoise model", advice, ArtifactError):
         yield
 
 
@@ -289,7 +289,7 @@ def _read_manifest(path: Path, archive: ArrayArchive) -> dict[str, Any]:
         raise ValueError(f"its {_MANIFEST} is of another program")
     version = manifest.get("format_version")
     if version != FORMAT_VERSION:
-        raise ArtefactError(
+        raise ArtifactError(
             f"{path} has format version {version}, and this equipoise reads version "
             f"{FORMAT_VERSION}. Upgrade equipoise, or save the model again with this version."
         )

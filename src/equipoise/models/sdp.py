@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 # Eigenvalues of C closer than this share of the largest count as tied, and a budget smaller than
-# it leaves no room around PCA: well above the round-off of `eigh`, well below any real gap.
+# it allows only PCA: well above the round-off of `eigh`, well below any real gap.
 _TIED = 1e-12
 # Tight enough that Clarabel stops where double precision ends, often short of it; then our own
 # bound, not the solver's status, decides whether the result is accepted.

@@ -118,7 +118,7 @@ def judge(
 
     Examples
     --------
-    >>> claim = Claim("halving", "components", "§3.2", 455, "by counting", bound=0.5)
+    >>> claim = Claim("half-error", "components", "§3.2", 455, "by counting", bound=0.5)
     >>> finding = judge(claim, 758.3, 455.4)
     >>> finding.verdict.name, finding.measured, finding.note
     ('BY_CODE_ONLY', 455.4, 'by the text: 758.3; by the code: 455.4')

@@ -1,4 +1,4 @@
-"""One protocol for the progress of long work; whoever calls decides how it is shown.
+"""One protocol for the progress of long computations; the caller decides how it is shown.
 
 Library functions take ``progress=`` and are silent by default. The command line passes a bar or,
 where stderr is not a terminal, a log of plain lines.

@@ -201,7 +201,7 @@ def terminal_bar() -> Progress:
 
 
 def seconds_left(elapsed: float, done: float, total: float | None) -> float | None:
-    """Estimate the remaining time, assuming that work goes on at the average speed so far.
+    """Estimate the remaining time, assuming the average speed so far.
 
     Examples
     --------

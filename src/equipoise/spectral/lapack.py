@@ -54,7 +54,7 @@ class Eigenpairs:
     Attributes
     ----------
     values : ndarray of shape (k,)
-        Positive eigenvalues θ; fewer than asked for if there are no more.
+        Positive eigenvalues θ; fewer than requested if there are no more.
     vectors : ndarray of shape (size, k)
         Orthonormal U, float64.
     residuals : ndarray of shape (k,)
@@ -147,7 +147,7 @@ def largest_eigenpairs(A: Floats, count: int) -> tuple[Floats, Floats]:
     if 3 * count < size:  # else computing all pairs (evd) is faster than picking some (evr)
         subset = [size - count, size - 1]
         values, vectors = sl.eigh(A, subset_by_index=subset, driver="evr", check_finite=False)
-        # LAPACK may return fewer than asked for where nearly all eigenvalues are equal
+        # LAPACK may return fewer than requested where nearly all eigenvalues are equal
         if len(values) == count:
             return values[::-1], vectors[:, ::-1]
     values, vectors = sl.eigh(A, driver="evd", check_finite=False)

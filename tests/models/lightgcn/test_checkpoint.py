@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from equipoise.exceptions import ArtefactError, InvalidParameterError
+from equipoise.exceptions import ArtifactError, InvalidParameterError
 from equipoise.models.peers.lightgcn import Epoch, training
 from equipoise.models.peers.lightgcn.training import Trainer
 from tests.models.lightgcn.cases import quick
@@ -63,5 +63,5 @@ class TestCheckpoint:
         path = tmp_path / "run.npz"
         quick(max_epochs=10).fit(X, checkpoint=path)
         path.write_bytes(path.read_bytes()[:2000])
-        with pytest.raises(ArtefactError, match="cannot be read as a LightGCN checkpoint"):
+        with pytest.raises(ArtifactError, match="cannot be read as a LightGCN checkpoint"):
             quick().fit(X, checkpoint=path)

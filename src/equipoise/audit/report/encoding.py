@@ -23,7 +23,7 @@ class Quantized(NamedTuple):
     low, high : float
         The range.
     levels : int
-        The largest code; levels + 1 stands for nan.
+        The largest code; levels + 1 encodes nan.
     power : int
         2 spends the codes on small values, 1 evenly.
     """

@@ -1,7 +1,7 @@
 """Rows in the memory of a Dask cluster: one graph per computation, one order per sum.
 
-Failing workers change who computes a part, never the part: a sum has one tree whatever the number
-of workers, and a lost block is read again by the functions that made it.
+Results do not depend on failing workers: a sum has the same tree for any number of workers, and a
+lost block is computed again by the functions that made it.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class DaskRows:
                     worker_bytes(n_items, width, worker["nthreads"]),
                     f"a pass over {n_items:,} items, {width} vectors at a time, on the worker "
                     f"{address} with {worker['nthreads']} thread(s)",
-                    "Its part of the data comes on top. Items are not partitioned: give the "
+                    "Its part of the data needs more on top. Items are not partitioned: give the "
                     "workers more memory or fewer threads, or use a smaller n_components.",
                     available=worker["memory_limit"],
                     error=ClusterError,
@@ -207,7 +207,7 @@ def connect(client: Any = None) -> Any:
         return distributed.Client(client)
     except (OSError, TimeoutError, ValueError) as error:
         raise ClusterError(
-            f"no scheduler answers at {client}: {error}. Check the address and that it runs "
+            f"no scheduler responds at {client}: {error}. Check the address and that it runs "
             "(dask scheduler)."
         ) from error
 

@@ -94,7 +94,7 @@ def _load(
     names = client.compute(_merged([delayed(_names, pure=False)(*part) for part in parts]))
     known: shuffle.Names = with_retries(client, lambda: [names], RetryPolicy())[0]
     if not known.rows:
-        raise InvalidDataError("the data hold no interaction: no rows, or not one value above 0.")
+        raise InvalidDataError("the data contain no interaction: no rows, or no value above 0.")
     wanted = min(max(_LEAST_BLOCKS, known.rows // _ROWS_PER_BLOCK), _MOST_BLOCKS)
     futures = client.compute(_shuffled(client, parts, names, n_blocks or wanted, duplicates))
     item_ids = ColumnVocabulary.of("item", known.items).ids()

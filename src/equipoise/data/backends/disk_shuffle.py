@@ -144,7 +144,7 @@ def shuffle(
             encoder.add(batch)
         if not encoder.rows:
             raise InvalidDataError(
-                f"{source} holds no interaction: no rows, or not one value above 0."
+                f"{source} contains no interaction: no rows, or no value above 0."
             )
         user_ids, item_ids = users.ids(), items.ids()
         # fewer users than blocks: no block stays without any

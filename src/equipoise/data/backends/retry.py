@@ -55,8 +55,8 @@ def results(client: Any, submit: Callable[[], list[Any]], retry: RetryPolicy) ->
         ) from error
     except FileNotFoundError as error:
         raise ClusterError(
-            f"a block had to be read again, and its file is gone: {error}. Put it back, or read "
-            "the data again."
+            f"a block had to be read again, and its file no longer exists: {error}. Restore "
+            "it, or read the data again."
         ) from error
     except (CancelledError, OSError, TimeoutError) as error:
         _refuse_lost_scheduler(client, retry, error)
@@ -64,7 +64,7 @@ def results(client: Any, submit: Callable[[], list[Any]], retry: RetryPolicy) ->
 
 
 def with_retries(client: Any, submit: Callable[[], list[Any]], retry: RetryPolicy) -> list[Any]:
-    """Return the results, repeating what was lost with a worker, a few times."""
+    """Return the results; retry a few times what was lost with a worker."""
     reason: BaseException = RetryableError("")
     for _ in range(ATTEMPTS):
         try:

@@ -1,8 +1,8 @@
 """Shuffle rows to the blocks of their users: ids to codes, without a list of all users.
 
-Each part codes its own ids, and a tree merges the vocabularies in the order of the parts. Ids so
-stay in order of first appearance, which is the order of a read into memory. A hash of the user id
-decides the block, and all rows of a user meet there.
+Each part codes its own ids, and a tree merges the vocabularies in the order of the parts. So ids
+stay in order of first appearance, the order of a read into memory. A hash of the user id decides
+the block, so all rows of a user are in one block.
 """
 
 from __future__ import annotations

@@ -15,14 +15,14 @@ _ENDINGS = (".parquet", ".pq")
 
 
 class ParquetPart(NamedTuple):
-    """Neighbouring row groups of one file.
+    """Adjacent row groups of one file.
 
     Attributes
     ----------
     path : str
-        As its file system knows it.
+        The path in its file system.
     url : str
-        How an error names it.
+        The name in error messages.
     groups : tuple of int
         Which row groups.
     first_row, n_rows : int
@@ -47,11 +47,11 @@ def parquet_parts(
     Parameters
     ----------
     source : str
-        A path, or a URL that fsspec knows (``s3://``, ``gs://``, ``abfs://``, ``memory://`` …).
+        A path, or a URL that fsspec supports (``s3://``, ``gs://``, ``abfs://``, ``memory://`` …).
     options : mapping, optional
         fsspec's storage_options: endpoint, credentials.
     rows : int
-        About how many rows a part.
+        Approximate number of rows per part.
     """
     options = dict(options or {})
     shown = without_credentials(str(source))
@@ -102,7 +102,7 @@ def _opened(system: Any, path: str, url: str) -> Any:
         return parquet.ParquetFile(system.open(path, "rb"))
     except FileNotFoundError as error:
         raise InvalidDataError(
-            f"{url} is gone. Put it back, or read the data anew from where they are."
+            f"{url} no longer exists. Restore it, or read the data again from their new path."
         ) from error
     except (pa.ArrowException, OSError) as error:
         raise InvalidDataError(

@@ -25,7 +25,7 @@ class Dataset:
     license, terms : str
         A summary of the license, and the address of the full terms.
     citation : str
-        What to cite, as the publisher asks.
+        What to cite, as requested by the publisher.
     url, hash : str
         Address of the zip archive; its hash, as ``"sha256:…"`` or, where the publisher gives no
         better, ``"md5:…"``.

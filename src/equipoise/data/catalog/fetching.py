@@ -17,7 +17,7 @@ from equipoise.data.catalog.loading import cache_folder
 from equipoise.exceptions import EquipoiseError, InvalidDataError, OutputError, require_extra
 from equipoise.progress import Progress, task
 
-# Seconds to connect, and between two pieces of the answer
+# Seconds to connect, and between two chunks of the response
 _TIMEOUT = (10, 60)
 _RETRIES = 1
 _CHUNK_BYTES = 1 << 16
@@ -56,8 +56,8 @@ def fetch(
 
     Notes
     -----
-    Two processes may fetch the same data set at once. Both download it; each file appears under its
-    name when it is complete, the interactions last.
+    Two processes may fetch the same data set at the same time. Both download it. Each
+    file gets its name when it is complete, the interactions last.
     """
     dataset = entry(name)
     root = cache_folder() if folder is None else Path(folder).expanduser().absolute()
@@ -101,7 +101,7 @@ def _explained(dataset: Dataset, root: Path) -> Iterator[None]:
 
 def _reason(url: str, error: Any) -> str:
     if error.response is not None:
-        return f"{url} answers {error.response.status_code} {error.response.reason}."
+        return f"{url} returns {error.response.status_code} {error.response.reason}."
     return f"no connection to {urlsplit(url).netloc} ({type(error).__name__})."
 
 
@@ -110,12 +110,12 @@ def _download(pooch: Any, dataset: Dataset, folder: Path, progress: Progress) ->
     requests = require_extra("requests", "datasets", "downloading a data set")
 
     def stream(url: str, output: str, _: Any) -> None:
-        with requests.get(url, stream=True, timeout=_TIMEOUT) as answer:
-            answer.raise_for_status()
-            length = answer.headers.get("Content-Length", "")
+        with requests.get(url, stream=True, timeout=_TIMEOUT) as response:
+            response.raise_for_status()
+            length = response.headers.get("Content-Length", "")
             total = int(length) if length.isdecimal() else None
             with task(progress, "Downloading", total) as downloading, open(output, "wb") as file:
-                for chunk in answer.iter_content(_CHUNK_BYTES):
+                for chunk in response.iter_content(_CHUNK_BYTES):
                     file.write(chunk)
                     downloading.advance(len(chunk))
 

@@ -10,7 +10,7 @@ from equipoise.exceptions import InvalidDataError
 
 
 class Columns(NamedTuple):
-    """What the caller asks for: a name, a position from 0, ``""`` for no column, None to detect."""
+    """Requested columns: a name, a position from 0, ``""`` for no column, None to detect."""
 
     user: str | int | None = None
     item: str | int | None = None
@@ -87,11 +87,11 @@ def resolve(names: Sequence[str] | None, n_columns: int, asked: Columns, source:
     ----------
     names : sequence of str or None
         Header of the table. Without one, the columns are user, item, value and timestamp in that
-        order, or only user and item if the caller asks for some column.
+        order, or only user and item if the caller requests some column.
     n_columns : int
         Number of columns.
     asked : Columns
-        What the caller asks for.
+        The requested columns.
     source : str
         Name of the table in errors.
 
@@ -113,7 +113,7 @@ def resolve(names: Sequence[str] | None, n_columns: int, asked: Columns, source:
         if names is not None:
             places[role] = _guess(role, names, source, named)
         else:
-            # a caller who asks for a column of a table without header does not use the usual order
+            # if a column of a table without header is requested, the usual order does not apply
             expected = role in _REQUIRED or not named
             places[role] = free.pop(0) if free and expected else None
     missing = [role for role in _REQUIRED if places[role] is None]

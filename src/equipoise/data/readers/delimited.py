@@ -129,7 +129,7 @@ def _has_header(first: list[str], rest: list[list[str]], asked: Columns) -> bool
     if any(isinstance(wish, str) and wish and wish in first for wish in asked):
         return True
     if names_user_and_item(first):
-        return True  # even beside a number: a year may be the name of a column
+        return True  # even next to a number: a year may be the name of a column
     if any(map(is_number, first)):
         return False
     below = [[row[place] for row in rest if place < len(row)] for place in range(len(first))]

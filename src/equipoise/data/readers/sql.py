@@ -140,7 +140,7 @@ def _from_url(source: str, query: str, asked: Columns) -> Iterator[Batch]:
         engine = sql.create_engine(url)
     except sql.exc.NoSuchModuleError:
         raise InvalidDataError(
-            f"SQLAlchemy does not know the database {url.drivername!r}. Use e.g. "
+            f"SQLAlchemy does not support the database {url.drivername!r}. Use e.g. "
             "postgresql+psycopg://... or install the driver."
         ) from None
     except ImportError as error:

@@ -79,7 +79,7 @@ def _enough_pairs(
         more *= 1.0 + 2.0 * (nnz - len(pairs)) / nnz
     raise InvalidParameterError(
         f"nnz={nnz} is too dense for {n_users} x {len(order.item)} with popular items drawn so "
-        "often. Ask for fewer interactions or more items."
+        "often. Use fewer interactions or more items."
     )
 
 

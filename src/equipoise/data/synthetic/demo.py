@@ -57,7 +57,7 @@ _PLAYS_SPREAD, _MEDIAN_PLAYS = 0.8, 4
 
 class _Artists(NamedTuple):
     genre: NDArray[np.intp]  # len(GENRES) for a hit
-    appeal: NDArray[np.float64]  # genres (and hits) x artists: who is heard, given the genre
+    appeal: NDArray[np.float64]  # genres (and hits) x artists: the artist's share
 
 
 def listening(n_users: int = 2000, n_items: int = 600, seed: int = 0) -> Interactions:
@@ -65,7 +65,7 @@ def listening(n_users: int = 2000, n_items: int = 600, seed: int = 0) -> Interac
 
     Each listener prefers one to three of twelve genres and also plays the mainstream; popularity
     and play counts have heavy tails. Fans of a hit play it very often, so each hit has a large
-    variance of its own. Plain PCA spends its leading components on single hits; item weighting
+    variance. Plain PCA spends its leading components on single hits; item weighting
     spends them on genres.
 
     Parameters
@@ -148,7 +148,7 @@ def artist_names(genres: Sequence[str]) -> list[str]:
     """Return one unique name per entry, followed by its genre; the same input, the same names.
 
     The word lists have 30 and 31 words, numbers without a common divisor. So stepping through both
-    at once visits every pair before one repeats. After that the names are numbered.
+    in parallel visits every pair before one repeats. After that the names are numbered.
 
     Examples
     --------

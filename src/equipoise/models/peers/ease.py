@@ -18,7 +18,7 @@ from equipoise.spectral.gram import DenseGram
 
 
 class EASE(ItemItemModel):
-    """Linear regression of every item on all others at once.
+    """Linear regression of every item on all other items.
 
     The scores are X B, with
 

@@ -73,7 +73,7 @@ class GFCF(TransformsValues, Recommender):
     item_degrees_ : ndarray of shape (n_items,)
         Diagonal of D_I.
     n_components_ : int
-        Fewer than asked for, with a warning, where R̃ has no more.
+        Fewer than requested, with a warning, if R̃ has fewer.
     n_features_in_ : int
         Number of items.
     item_ids_ : ndarray or None

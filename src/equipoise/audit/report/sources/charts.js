@@ -6,7 +6,7 @@ import { onChange, state } from "./state.js";
 const figures = [];
 let pending = null;
 
-/** A color of style.css as it is in the present theme. */
+/** A color of style.css in the current theme. */
 export function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
@@ -43,14 +43,14 @@ export function figure(id, { title, size = "medium", build, brush = null, pick =
     "aria-describedby": gist.id, "data-count": panels.length },
   ...panels.map((panel) => panel.node));
   node.append(el("figcaption", {}, title), gist, grid, details);
-  let said = first;
+  let built = first;
   function fill() {
-    rows.replaceChildren(table(said.head, said.rows));
+    rows.replaceChildren(table(built.head, built.rows));
   }
   const entry = { node, watches, dirty: true, draw() {
-    said = build();
-    said.panels.forEach((panel, at) => paint(panels[at].plot, panel, brush, pick));
-    gist.textContent = said.gist;
+    built = build();
+    built.panels.forEach((panel, at) => paint(panels[at].plot, panel, brush, pick));
+    gist.textContent = built.gist;
     if (details.open) fill();
     entry.dirty = false;
   } };
@@ -112,7 +112,7 @@ function axisOf({ title = "", ...more } = {}) {
   };
 }
 
-/** Draw what changed: figures in sight at once, the others when there is time. */
+/** Draw what changed: visible figures first, the others when the browser is idle. */
 export function drawSoon() {
   document.body.dataset.drawing = "true";
   if (pending === null) pending = requestAnimationFrame(step);
@@ -158,7 +158,7 @@ export function rankAxis(most = 6) {
   const every = Math.max(1, Math.ceil(ranks.length / most));
   const ticks = ranks.filter((_, at) => (ranks.length - 1 - at) % every === 0);
   const [low, high] = [Math.log10(ranks[0]), Math.log10(ranks[ranks.length - 1])];
-  const room = Math.max((high - low) * 0.06, 0.05);
+  const margin = Math.max((high - low) * 0.06, 0.05);
   return { title: "rank", type: "log", tickvals: ticks, ticktext: ticks.map(String),
-    range: [low - room, high + room], showgrid: false };
+    range: [low - margin, high + margin], showgrid: false };
 }

@@ -23,16 +23,16 @@ function slider(field, values, text) {
   const output = document.getElementById(`${field}-value`);
   input.max = Math.max(values.length - 1, 0);
   input.disabled = values.length < 2;
-  const tell = () => {
+  const update = () => {
     input.value = values.indexOf(state[field]);
-    const said = values.length ? text(state[field]) : "–";
-    output.textContent = said;
-    input.setAttribute("aria-valuetext", said);
+    const shown = values.length ? text(state[field]) : "–";
+    output.textContent = shown;
+    input.setAttribute("aria-valuetext", shown);
     input.style.setProperty("--filled", values.length > 1 ? input.value / (values.length - 1) : 0);
   };
   input.addEventListener("input", () => change({ [field]: values[Number(input.value)] }));
-  onChange(tell);
-  tell();
+  onChange(update);
+  update();
 }
 
 function drawLegend() {
@@ -96,17 +96,17 @@ function prepareTheme() {
   const button = document.getElementById("theme");
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
-  const tell = () => {
+  const update = () => {
     button.textContent = isDark() ? "Light" : "Dark";
     button.setAttribute("aria-label", isDark() ? "Use light colors" : "Use dark colors");
   };
   button.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
-    tell();
+    update();
     redraw();
   });
-  system.addEventListener("change", () => { tell(); redraw(); });
-  tell();
+  system.addEventListener("change", () => { update(); redraw(); });
+  update();
 }
 
 /** On paper: light, as wide as a page. Plots have fixed sizes, so they are drawn anew. */

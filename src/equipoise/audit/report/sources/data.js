@@ -47,7 +47,7 @@ function toHalfOf(codes) {
 }
 
 /** One variant; the numbers of its items are read when they are first needed. */
-function variantOf(told, place, buffer, index, width) {
+function variantOf(fields, place, buffer, index, width) {
   const read = new Map();
   const once = (name, make) => {
     if (!read.has(name)) read.set(name, make());
@@ -55,18 +55,18 @@ function variantOf(told, place, buffer, index, width) {
   };
   const raw = (measure) => block(buffer, index, `${place}.${measure}`);
   const whole = (measure) => once(measure,
-    () => restored(raw(measure), told.scales[measure], width));
+    () => restored(raw(measure), fields.scales[measure], width));
   return {
-    ...told,
+    ...fields,
     toHalfByItem: () => once("to_half", () => toHalfOf(raw("to_half"))),
     aucByItem: () => whole("item_auc"),
     /** Self-reconstruction or error of every item at the size in this place. */
     byItem: (measure, at) => whole(measure).subarray(at * width, (at + 1) * width),
     /** The item's curve over the sizes. */
-    curve: (measure, item) => told.sizes.map((_, at) => whole(measure)[at * width + item]),
+    curve: (measure, item) => fields.sizes.map((_, at) => whole(measure)[at * width + item]),
     neighborsOf: (item) => {
       const all = once("neighbors", () => raw("neighbors"));
-      const listed = all.subarray(item * told.neighbors, (item + 1) * told.neighbors);
+      const listed = all.subarray(item * fields.neighbors, (item + 1) * fields.neighbors);
       return Array.from(listed).filter((position) => position >= 0);
     },
   };
@@ -81,7 +81,7 @@ export async function load() {
   const names = read("names").map((name, at) => name.trim() || ids[at].trim() || "(no name)");
   const items = { ids, names, popularity: read("popularity"), users: read("users"),
     group: read("group"), count: ids.length };
-  const variants = summary.variants.map((told, place) =>
-    variantOf(told, place, buffer, summary.blocks, items.count));
+  const variants = summary.variants.map((fields, place) =>
+    variantOf(fields, place, buffer, summary.blocks, items.count));
   return { ...summary, items, variants };
 }

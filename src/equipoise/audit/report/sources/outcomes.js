@@ -96,13 +96,13 @@ function frontierFigure() {
   const [pca, ours] = pair();
   const at = (slot) => `NDCG ${number(point(slot, slot.at)[1], 3)} with `
     + `${percent(point(slot, slot.at)[0], 1)} long-tail items`;
-  const said = [pca, ours].filter(Boolean).map((slot) => `${slot.label}: ${at(slot)}`);
+  const values = [pca, ours].filter(Boolean).map((slot) => `${slot.label}: ${at(slot)}`);
   return {
     panels: [{ traces, margin: { l: 58 },
       annotations: [...(narrow ? [] : background), ...visible].flatMap(gammaNote),
       x: { title: "APLT: share of long-tail items in the lists", tickformat: ".0%" },
       y: { title: `NDCG@${state.report.settings.k}` } }],
-    gist: `At rank ${state.rank}. ${said.join("; ") || "No model is shown"}.`,
+    gist: `At rank ${state.rank}. ${values.join("; ") || "No model is shown"}.`,
     head: ["model", "rank", "NDCG", "APLT"],
     rows: [...visible, ...background].flatMap((slot) => slot.variant.sizes.map((rank, place) => {
       const [aplt, ndcg] = point(slot, place);

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from equipoise.array_files import ArrayArchive, refuse_damage
 from equipoise.exceptions import (
-    ArtefactError,
+    ArtifactError,
     InvalidParameterError,
     SolverError,
     require_extra,
@@ -271,14 +271,14 @@ class Checkpoint:
         ------
         InvalidParameterError
             If the file belongs to other data, parameters or another seed.
-        ArtefactError
+        ArtifactError
             If it is damaged.
         """
         if not self.path.exists():
             return None
         advice = "Delete it to train from the start, or choose another file."
         with (
-            refuse_damage(self.path, "a LightGCN checkpoint", advice, ArtefactError),
+            refuse_damage(self.path, "a LightGCN checkpoint", advice, ArtifactError),
             ArrayArchive(self.path) as stored,
         ):
             facts = json.loads(stored.array("facts").item())
