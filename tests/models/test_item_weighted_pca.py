@@ -198,7 +198,7 @@ def test_fewer_positive_eigenvalues_give_fewer_components_and_a_warning():
 
 
 def test_indefinite_matrix_keeps_positive_components_only():
-    """At γ = −1 M has negative eigenvalues; asked for everything, the model must drop them."""
+    """At γ = −1 M has negative eigenvalues; at full rank the model must drop them."""
     X = heavy_tailed(40, 15, 6)
     with pytest.warns(SolverWarning, match="requested components were kept"):
         model = ItemWeightedPCA(15, gamma=-1.0).fit(X)

@@ -28,7 +28,7 @@ class CodedPairs(NamedTuple):
 
 
 class Assembled(NamedTuple):
-    """A canonical CSR matrix and the times of its entries; nobody can write to them any more."""
+    """A canonical CSR matrix and the times of its entries; both are read-only."""
 
     matrix: sparse.csr_array
     timestamps: NDArray[Any] | None
@@ -78,9 +78,9 @@ def assemble(pairs: CodedPairs, duplicates: Duplicates) -> Assembled:
 
 
 def _sorted_matrix(pairs: CodedPairs, shape: tuple[int, int]) -> sparse.csr_array:
-    """Sum up what is at the same place; two counting sorts, by item and then by user.
+    """Sum the values of equal pairs; two counting sorts, by item and then by user.
 
-    SciPy's own way from pairs to rows compares the entries of each row, which takes longer.
+    SciPy's own conversion from pairs to rows sorts the entries of each row, which is slower.
     """
     by_item = sparse.coo_array((pairs.values, (pairs.items, pairs.users)), shape=shape[::-1])
     by_item.has_canonical_format = True  # not true yet: duplicates are summed below

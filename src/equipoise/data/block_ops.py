@@ -152,7 +152,7 @@ def rows_at(block: RowBlock, users: NDArray[np.intp]) -> sp.csr_array:
 
 
 def rows_between(block: RowBlock, first: int, last: int) -> RowBlock:
-    """Return neighboring rows, with their ranks."""
+    """Return consecutive rows, with their ranks."""
     X, times = block.matrix, block.timestamps
     entries = slice(X.indptr[first], X.indptr[last])
     return RowBlock(

@@ -1,4 +1,4 @@
-"""Fingerprints: equal data have equal text, whatever machine and backend they are on."""
+"""Fingerprints: equal data have equal text, on every machine and backend."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def as_id_array(values: Any, role: str) -> NDArray[Any]:
 
 
 def refuse_unordered(values: Any, what: str) -> None:
-    """Refuse a set: its order, which pairs it with other columns, is an accident."""
+    """Refuse a set: its order, which pairs it with other columns, is arbitrary."""
     if isinstance(values, set | frozenset):
         raise InvalidDataError(
             f"{what} is a {type(values).__name__}, which has no order to match it with other "
@@ -190,7 +190,7 @@ def factorize(values: NDArray[Any], role: str) -> Factorized:
     """
     ids = as_id_array(values, role)
     if ids.dtype.kind in "iu" or (ids.dtype.kind == "O" and _types(ids) == {str}):
-        # half of a surrogate pair is text to Python, and not to polars
+        # polars does not accept half of a surrogate pair as text
         with suppress(UnicodeEncodeError):
             return _factorize_hashed(ids)
     if ids.dtype.kind in _SORTABLE_KINDS:

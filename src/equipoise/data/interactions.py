@@ -182,8 +182,8 @@ class Interactions:
         A row of value 0 means "no interaction" and is left out. Negative, missing and infinite
         values and missing ids are refused with their place.
 
-        The same table in the same blocks gives the same bits, whatever the number of workers and
-        whatever happens to them.
+        The same table in the same blocks gives the same bits, for any number of workers and
+        after any failure of them.
         """
         from equipoise.data import readers
 
@@ -313,7 +313,7 @@ class Interactions:
         return cls.from_rows(rows, item_ids)._not_empty()
 
     def distribute(self, client: Any = None, n_blocks: int = 8, *, retry: Any = None) -> Self:
-        """Send data in memory to a Dask cluster, in blocks of neighboring users.
+        """Send data in memory to a Dask cluster, in blocks of consecutive users.
 
         The scheduler keeps a copy, from which lost blocks are restored: for data of moderate size.
         """

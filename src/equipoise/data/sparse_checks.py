@@ -1,7 +1,7 @@
 """Check that sparse indices are in bounds.
 
 SciPy's loops, and ours, do not check the indices of a matrix: an index out of bounds reads or
-writes foreign memory. SciPy's own check misses some of these matrices.
+writes other memory. SciPy's own check misses some of these matrices.
 """
 
 from __future__ import annotations

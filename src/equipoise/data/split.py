@@ -1,4 +1,4 @@
-"""Hold-outs: some interactions are hidden from the model, to see whether it finds them."""
+"""Hold-outs: some interactions are hidden from the model and must be predicted."""
 
 from __future__ import annotations
 

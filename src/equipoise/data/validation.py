@@ -266,7 +266,7 @@ def _check_length(column: NDArray[Any] | None, length: int, name: str, of: str) 
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array nobody can write to: a copy of one that its owner still can."""
+    """Return a read-only array; a writable one is copied."""
     if not array.flags.writeable:
         return array.view()
     copy = array.copy()

@@ -215,7 +215,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
 
     def _first_left_out(self, n_components: int) -> float:
         """Return an upper bound of the largest eigenvalue beyond the first components."""
-        if n_components == self.n_components_:  # fewer were kept than asked for: no more positive
+        if n_components == self.n_components_:  # fewer were kept than requested: no more positive
             return 0.0
         rest = float(np.linalg.norm(self.residuals_[n_components:]))
         return float(self.eigenvalues_[n_components]) + rest
@@ -262,7 +262,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         self.n_components_ = len(found.eigenvalues)
         if self.n_components_ < self.n_components:
             warnings.warn(
-                f"{self.n_components_} of the {self.n_components} components asked for were "
+                f"{self.n_components_} of the {self.n_components} requested components were "
                 f"kept: the data have no more with an eigenvalue above {self._zero():.0e} of the "
                 "largest.",
                 SolverWarning,

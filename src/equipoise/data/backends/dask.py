@@ -122,7 +122,7 @@ class DaskRows:
         return with_retries(self.client, submit, self.retry)
 
     def total(self, function: Callable[..., Any], *shared: Any, each: Each | None = None) -> Any:
-        """Return the sum over blocks, by one tree of additions whatever the workers."""
+        """Return the sum over blocks, by one tree of additions, the same for any workers."""
 
         def submit() -> list[Any]:
             return compute(self.client, [_tree(self._tasks(function, shared, each))])
@@ -228,7 +228,7 @@ def _call(block: RowBlock, common: tuple[Any, ...], *arguments: Any) -> Any:
 
 
 def _tree(tasks: list[Any]) -> Any:
-    """Add up neighbors, and their sums, until one is left."""
+    """Add adjacent results, then their sums, until one is left."""
     from dask.delayed import delayed
 
     add = delayed(pairwise_sum, pure=False)

@@ -90,7 +90,7 @@ def _load(
     from dask.delayed import delayed
 
     if not parts:
-        raise InvalidDataError("the data have no rows: there is no row group in their files.")
+        raise InvalidDataError("the data have no rows: their files contain no row group.")
     names = client.compute(_merged([delayed(_names, pure=False)(*part) for part in parts]))
     known: shuffle.Names = with_retries(client, lambda: [names], RetryPolicy())[0]
     if not known.rows:
@@ -114,7 +114,7 @@ def _merged(tasks: list[Any]) -> Any:
 def _shuffled(
     client: Any, parts: Sequence[Part], names: Any, n_blocks: int, duplicates: Duplicates
 ) -> list[Any]:
-    """Send all pieces of every part to their blocks, neighboring blocks to one worker."""
+    """Send all pieces of every part to their blocks, adjacent blocks to one worker."""
     from dask.delayed import delayed
 
     annotate = require_extra("dask", "dask", "reading onto a cluster").annotate

@@ -99,7 +99,7 @@ class DiskRows:
             if number == 0:
                 total = part
             elif isinstance(total, np.ndarray):
-                total += part  # nobody else holds this array
+                total += part  # no other code uses this array
             else:
                 total = pairwise_sum(total, part)
         return total
@@ -190,7 +190,7 @@ def read_block(folder: Path) -> RowBlock:
             "the data again."
         ) from error
     X = sp.csr_array((found["data"], found["indices"], found["indptr"]), shape=shape)
-    X.has_canonical_format = True  # it was when it was written
+    X.has_canonical_format = True  # checked when it was written
     ids = found["user_ids"]
     ids = ids.astype(object) if ids.dtype.kind == "U" else ids
     return RowBlock(X, ids, found["order"], found.get("timestamps"))

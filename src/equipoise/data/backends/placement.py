@@ -1,4 +1,4 @@
-"""Which worker holds which block: neighboring blocks together, new workers not idle."""
+"""Which worker holds which block: adjacent blocks together, new workers get their share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import uuid4
 
 
 def spread(n_blocks: int, workers: Sequence[str]) -> list[str]:
-    """Return a worker for each block; neighboring blocks, which are added first, share one.
+    """Return a worker for each block; adjacent blocks, which are added first, share one.
 
     Examples
     --------
@@ -19,7 +19,7 @@ def spread(n_blocks: int, workers: Sequence[str]) -> list[str]:
 
 
 def moves(holders: Sequence[str | None], workers: Sequence[str]) -> dict[int, str]:
-    """Return block → worker for as few moves as leave no worker with more than its share.
+    """Return block → worker: the fewest moves after which no worker has more than its share.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def moves(holders: Sequence[str | None], workers: Sequence[str]) -> dict[int, st
 
 
 def balance(client: Any, futures: list[Any], workers: Sequence[str]) -> list[Any]:
-    """Move blocks to workers that have less than their share; the blocks stay what they are.
+    """Move blocks to workers that have less than their share; the blocks do not change.
 
     A move is a task that returns the block: if its new worker dies, the scheduler can still
     recompute the block.

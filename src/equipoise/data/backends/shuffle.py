@@ -24,7 +24,7 @@ from equipoise.exceptions import InvalidDataError
 # A position is the number of the part and the row within it, in one sortable integer.
 _ROW_BITS = 40
 
-# 2⁶⁴ divided by the golden ratio: scatters neighboring numbers
+# 2⁶⁴ divided by the golden ratio: spreads consecutive numbers
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -70,7 +70,7 @@ def names_in(batch: Batch) -> Names:
 
 
 def merge_names(*parts: Names) -> Names:
-    """Return the names of neighboring parts together, in order of first appearance."""
+    """Return the names of adjacent parts together, in order of first appearance."""
     users, items = ColumnVocabulary("user"), ColumnVocabulary("item")
     for part in parts:
         if part.roles != parts[0].roles:

@@ -215,7 +215,7 @@ def _times_of_text(column: pl.Series) -> pl.Series:
     # a few wrong cells are errors in a column of numbers; many are dates
     if numbers.null_count() < len(numbers) // 2:
         return numbers
-    # polars also reads 01/02/2020, as February 1, which half of the writers did not mean
+    # polars also reads 01/02/2020, as February 1, which may mean January 2
     text = text.set(~text.str.contains(_ISO_DATE), None)
     try:
         return text.str.to_datetime(strict=False, time_unit="us")

@@ -164,7 +164,7 @@ class GFCF(TransformsValues, Recommender):
         self.n_components_ = len(self.eigenvalues_)
         if self.ideal_weight > 0 and self.n_components_ < self.n_components:
             warnings.warn(
-                f"{self.n_components_} of the {self.n_components} components asked for were "
+                f"{self.n_components_} of the {self.n_components} requested components were "
                 "kept: the normalized matrix has no more singular values above zero.",
                 SolverWarning,
                 stacklevel=5,
