@@ -45,12 +45,12 @@ def test_matrices_of_scipy_are_sound(kind):
         ("indices", -1, 99),
     ],
 )
-@pytest.mark.parametrize("door", [Interactions.from_sparse, ItemWeightedPCA(2).fit])
-def test_indices_that_lead_outside_are_refused(kind, array, place, value, door):
+@pytest.mark.parametrize("read", [Interactions.from_sparse, ItemWeightedPCA(2).fit])
+def test_indices_out_of_bounds_are_refused(kind, array, place, value, read):
     X = damaged(kind, array, place, value)
     assert not is_sound(X)
     with pytest.raises(InvalidDataError, match="indices are out of the bounds"):
-        door(X)
+        read(X)
 
 
 def test_interactions_are_not_built_around_a_broken_matrix():

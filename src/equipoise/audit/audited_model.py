@@ -125,7 +125,7 @@ class Projection(AuditedModel):
     model : LowRank
         Components, their weights, and the preparation of rows.
     given : bool
-        A model of the user's: measured at its own number of components, too.
+        A model passed by the user: measured at its own number of components, too.
     vectors : ndarray of shape (n_items, any), optional
         Item vectors whose cosines define similar items; rows of U f^½ by default.
     """

@@ -1,4 +1,4 @@
-"""`audit`: interactions, and optionally models of the user's, in; `Findings` out."""
+"""`audit`: from interactions, and optionally other models, to `Findings`."""
 
 from __future__ import annotations
 

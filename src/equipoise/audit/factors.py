@@ -1,4 +1,4 @@
-"""Models of the user's: fitted models, arrays, and files of other libraries, never a pickle.
+"""Models to audit that were fitted elsewhere: models, arrays and files, never a pickle.
 
 Item factors Y (m × r) are measured by the space that they span. With A an orthonormal basis of it
 (the left singular vectors of Y, longest direction first; Y itself if its columns are orthonormal),
@@ -181,7 +181,7 @@ def _of_factors(key: str, label: str, Y: Floats, where: str) -> Projection:
 def leading_directions(Y: Floats) -> Floats:
     """Orthonormal columns that span the columns of Y, longest direction first.
 
-    Columns that are orthonormal already stay as they are, in the order given.
+    Columns that are orthonormal already are returned unchanged.
 
     Examples
     --------

@@ -42,7 +42,7 @@ _POINTS = 201
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """The data as they are audited; in memory, on disk or on a cluster.
+    """The prepared data; in memory, on disk or on a cluster.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ def prepare(
 
 
 def summarize(study: Study, source: str) -> DataSummary:
-    """Describe the data as they are audited."""
+    """Describe the prepared data."""
     data, groups = study.data, study.groups
     totals, fitted = data.popularity("sum"), study.fitted.popularity("sum")
     descending = np.sort(totals)[::-1]
@@ -297,8 +297,8 @@ def sizes_up_to(depth: int, *more: int) -> tuple[int, ...]:
 def depth_for(data: Interactions, *, at_least: int, seconds: float = _SECONDS_PER_FIT) -> int:
     """Return how many components to compute: 1,024, or fewer if a fit would take too long.
 
-    Halved until the estimate of a fit is at most `seconds`, but not below 64 (or the size that was
-    asked for).
+    Halved until the estimate of a fit is at most `seconds`, but not below 64 (or the
+    requested size).
     """
     depths = [_DEEPEST]
     while depths[-1] > _SHALLOWEST:

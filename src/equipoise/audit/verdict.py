@@ -1,6 +1,6 @@
 """What the numbers mean: three headlines, and plain sentences.
 
-Every effect is stated as it was measured, including effects that are absent or reversed.
+Every effect is reported as measured, including effects that are absent or reversed.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class _Writer:
         if np.isnan(popular) or np.isnan(niche) or popular == 0:
             number = count(self.pca.components_to_half[ALL], missed[ALL])
             return Headline(number, "components until PCA reconstructs half of an average item")
-        if missed[POPULAR]:  # the ratio of two lower bounds bounds nothing
+        if missed[POPULAR]:  # the ratio of two lower bounds is not a bound
             errors = self.of_pca("item_error")
             return Headline(
                 f"{errors[1]:.0%}",

@@ -161,7 +161,7 @@ class Recommender(BaseEstimator, ABC):
         """Return a function from a slice of these users to their scores.
 
         Override it to prepare once for many slices, or to return `Scored`, with the rounding of the
-        scores. Several threads may call the function at once.
+        scores. Several threads may call the function in parallel.
         """
         return lambda block: self._scores(user_items[block])
 

@@ -59,7 +59,7 @@ class FairPCA(GroupPCA):
         r, the rank.
     groups : int, Groups or array of labels, default=5
         Groups of users: a number of groups of equal size by activity, groups by id, or one label
-        per user in the order of the data. Users in no group count for nobody.
+        per user in the order of the data. Users in no group do not count.
     balance : {"loss", "variance", "share"}, default="loss"
         What is balanced. "loss": the average error per user beyond that of the group's own best
         rank r (Samadi et al. 2018). "variance": the average squared norm kept per user

@@ -35,5 +35,5 @@ class LowRank(NamedTuple):
 
 
 def unchanged(user_items: csr_array) -> csr_array:
-    """Return the rows as they are."""
+    """Return the rows unchanged."""
     return user_items

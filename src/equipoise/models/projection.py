@@ -282,14 +282,14 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         return self._scorer(user_items)(slice(None)).scores
 
     def _scorer(self, user_items: sp.csr_array) -> Callable[[slice], Scored]:
-        # in the order that SciPy multiplies with: it would copy them anew for every block
+        # in the order that SciPy multiplies with: otherwise it copies them for every block
         loadings = np.ascontiguousarray(self.components_.T)
         filter_factors = self.filter_factors()
 
         def score(block: slice) -> Scored:
             signal = self.preprocess(user_items[block])
             coordinates = signal @ loadings
-            with np.errstate(over="ignore", invalid="ignore"):  # refused by who ranks them
+            with np.errstate(over="ignore", invalid="ignore"):  # refused when they are ranked
                 scores: NDArray[Any] = (coordinates * filter_factors) @ self.components_
             return Scored(scores, user_limits(row_norms(signal), coordinates, filter_factors))
 

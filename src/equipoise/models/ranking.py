@@ -1,10 +1,10 @@
 """Top-k selection: scores in blocks, seen items masked, one stated tie rule.
 
-A higher score comes first; among equal scores the lower item index does, and -0.0 equals 0.0.
+A higher score ranks first; among equal scores, the lower item index. -0.0 equals 0.0.
 Where a model states how far its scores are rounded, scores that differ by rounding are equal too
 (`equipoise.metrics._ties`).
 Small problems are selected by NumPy, large ones by a compiled kernel in as many threads as there
-are cores, each with a block of scores of its own; the result is the same.
+are cores, each with its own block of scores; the result is the same.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
-# Below this many scores NumPy answers in well under a second, which is less than loading numba
-# and compiling the kernel takes. The result does not depend on the choice.
+# Below this many scores NumPy needs well under a second, less than importing numba and compiling
+# the kernel. The result does not depend on the choice.
 _SMALL_PROBLEM = 2_000_000
 
 # Each thread has one such block. In one thread, 32 to 64 MB differ by a few percent (64 ahead),
-# and 8 to 16 MB are slower, as BLAS reads the components anew for each; 32 bounds the memory.
+# and 8 to 16 MB are slower, as BLAS reads the components again for each; 32 bounds the memory.
 _BLOCK_BYTES = 32 * 2**20
 
 # Handing out a block takes some 50 µs; these are scored and selected in about 200.
@@ -105,9 +105,9 @@ def rank_items(
         Gives the float32 or float64 scores of a slice of users, shape (users in it, `n_items`),
         or `Scored`; without limits only identical scores are equal.
         It is called once per block, from the first user to the last; where there are many
-        scores, from several threads at once.
+        scores, from several threads in parallel.
     n_users, n_items : int
-        Shape of the whole score matrix, which is never held at once.
+        Shape of the whole score matrix, which is never in memory as a whole.
     k : int
         Items to give each user, at least 1. A row with fewer left is padded with -1 and NaN.
     seen : csr_array of shape (n_users, n_items), optional

@@ -105,7 +105,7 @@ def transform_rows(
     value_transform : {"binary", "log1p", "one_plus"} or None
         x ↦ 1, log(1 + x), 1 + x, or x.
     user_scaling : float
-        The exponent a; 0 leaves the rows as they are, ½ makes 0/1 rows unit vectors.
+        The exponent a; 0 leaves the rows unchanged, ½ makes 0/1 rows unit vectors.
 
     Examples
     --------

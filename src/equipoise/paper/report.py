@@ -47,7 +47,7 @@ class Reproduction:
     tables : list of PaperTable
         In the order of the paper.
     missing : list of str
-        What was asked for but not made, each with the reason and what to do.
+        Requested parts that were not made, each with the reason and what to do.
     data : dict of str to str
         Data set -> SHA-256 of its matrix and ids.
     """

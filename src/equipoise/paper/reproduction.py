@@ -1,4 +1,4 @@
-"""`run`: measure what was asked for, judge it, draw it, and write it into one folder."""
+"""`run`: measure, judge and draw the requested parts, and write them into one folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PARTS = ("theory", *_FIGURES, "tables", "claims")
 TARGETS = ("all", *_PARTS)
 _FORMATS: tuple[Format, ...] = ("svg", "png")
 
-# These targets ask for verdicts or tables. The theory's figures are a by-product of them.
+# These targets need verdicts or tables. The theory's figures are a by-product of them.
 _WITHOUT_FIGURES = {"claims", "tables"}
 
 
@@ -55,7 +55,7 @@ def run(
     Returns
     -------
     Reproduction
-        With everything that was asked for but not made in `missing`.
+        `missing` lists every requested part that was not made.
     """
     parts = plan(targets)
     with task(progress, "Reproducing the paper", len(parts)) as reproducing:

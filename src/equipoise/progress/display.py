@@ -35,7 +35,7 @@ class _Task:
 class ProgressLog:
     """Plain lines: one at the start, one per minute, one at the end of a task of some seconds.
 
-    Only the outermost task has lines of its own. They include the tasks within it.
+    Only the outermost task writes lines. They include the tasks within it.
 
     Parameters
     ----------

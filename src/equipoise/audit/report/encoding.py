@@ -83,7 +83,7 @@ class Blocks:
 
     def zipped(self) -> str:
         """All blocks as base64 of gzip."""
-        return zipped(b"".join(self._parts), level=6)  # 9 takes thrice as long for 1 %
+        return zipped(b"".join(self._parts), level=6)  # level 9: three times as long, for 1 %
 
 
 def zipped(content: bytes, level: int = 9) -> str:

@@ -1,4 +1,4 @@
-"""The page: text is set here, everything interactive is done by the scripts in `sources`."""
+"""The HTML page: text is rendered here, the scripts in `sources` do everything interactive."""
 
 from __future__ import annotations
 

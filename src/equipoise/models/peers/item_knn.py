@@ -51,10 +51,10 @@ class ItemKNN(ItemItemModel):
 
     Notes
     -----
-    The neighbors are those of the item that is scored, so every item that shares a user with
-    another can be recommended; keeping the neighbors of the user's items instead never
-    recommends a niche item that is no item's neighbor. `similar_items` lists N(j), so at most
-    k items. Cosines are computed for blocks of items, never for all pairs at once.
+    The neighbors are those of the scored item, so every item that shares a user with another can be
+    recommended. With the neighbors of the user's items instead, a niche item that is in no list of
+    neighbors is never recommended. `similar_items` lists N(j), so at most k items. Cosines are
+    computed in blocks of items, so the m × m matrix is never formed.
 
     References
     ----------

@@ -95,8 +95,8 @@ class _ReweightedMF(WeightedFactorModel):
 class IPSMF(_ReweightedMF):
     """Matrix factorization with inverse propensity weights: rare items count more.
 
-    What is observed of an item depends on how many people came across it. Each observed entry is
-    therefore weighted by one over its propensity, the chance of being observed:
+    Popular items are shown to more people and so are observed more often. Each observed entry is
+    therefore weighted by one over its propensity, the probability of being observed:
 
         Σ_{(u,i) observed} (x_ui − u_uᵀ v_i)² / max(p_i, clip)
             + w₀ Σ_{others} (u_uᵀ v_i)² + λ(‖U‖² + ‖V‖²),      p_i = (N_i / max_j N_j)^a,
@@ -147,10 +147,9 @@ class IPSMF(_ReweightedMF):
     -----
     Inverse propensity weights were proposed for ratings, where observed entries are likes and
     dislikes, and the sum is over them alone: w₀ = 0. Of implicit feedback only likes are
-    observed. All of them are 1, u_uᵀ v_i = 1 for every pair fits them without error, and no item
-    ranks above another. What separates them is that most cells are empty, so these take part with
-    the weight w₀ and the value 0. 1, the default, is the weight of an entry of the most popular
-    item. Use 0 for ratings.
+    observed, and all of them are 1. Then u_uᵀ v_i = 1 for every pair fits without error, and no
+    item ranks above another. Therefore empty cells count too, with the value 0 and the weight w₀.
+    The default, 1, is the weight of an entry of the most popular item. Use 0 for ratings.
 
     References
     ----------
@@ -210,8 +209,8 @@ class PopularityWeightedMF(_ReweightedMF):
         Σ_{(u,i) observed} w_i (x_ui − x̂_ui)² + w₀ Σ_{others} (x₀ − x̂_ui)² + λ(‖U‖² + ‖V‖²),
         x̂_ui = x₀ + u_uᵀ v_i,      w_i ∝ N_i^(−β),
 
-    where N_i is the number of users of item i, and the w_i of all observed entries have mean 1, so
-    that w₀ means the same whatever β is. Scores are u_uᵀ v_i: what is predicted above x₀.
+    where N_i is the number of users of item i. The w_i of all observed entries have mean 1, so w₀
+    has the same meaning for every β. Scores are u_uᵀ v_i: the prediction minus x₀.
 
     Parameters
     ----------

@@ -84,9 +84,8 @@ class TraceNormMF(TransformsValues, FactorModel):
     Optimality: X − Z = τ(UVᵀ + W) with UᵀW = 0, WV = 0 and ‖W‖₂ ≤ 1, a subgradient of the
     trace norm at Z. Entries that are not stored count as zeros, as in all models here.
 
-    The model is not one of the projections: those have a rank to be chosen, and read smaller
-    ones off the same fit. Here a smaller rank is another penalty, with another τ in every
-    component.
+    The model is not a projection. A projection has a chosen rank, and one fit gives all smaller
+    ranks. Here a smaller rank means another penalty, with another τ in every component.
 
     Srebro, Rennie and Jaakkola minimize the hinge loss of signs under the same norm, by
     semidefinite programming; with squared loss the minimum is the closed form above (Cai,

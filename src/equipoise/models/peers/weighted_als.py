@@ -1,8 +1,8 @@
 """Weighted alternating least squares: a low-rank fit in which every cell counts by a weight.
 
 Minimizes Σ_ui w_ui (x_ui − u_uᵀ v_i)² + λ(‖U‖² + ‖V‖²), where an observed cell has its own value
-and weight, and all others have the value 0 and one common weight w₀, which may be 0. Given V, the
-rows of U are ridge regressions of their own:
+and weight, and all others have the value 0 and one common weight w₀, which may be 0. Given V, each
+row of U is a separate ridge regression:
 
     (w₀ VᵀV + Σ_i (w_ui − w₀) v_i v_iᵀ + λI) u_u = Σ_i w_ui x_ui v_i      over observed i only,
 
@@ -225,7 +225,7 @@ def solve_rows(
 def contributions(cells: Cells, V: Floats, regularization: float, item: int) -> Floats:
     """Split u_uᵀ v_item of a single row into what each of its observed cells adds.
 
-    u_u is linear in the values, u_u = A⁻¹ Σ_i w_ui x_ui v_i, hence item i adds
+    u_u is linear in the values, u_u = A⁻¹ Σ_i w_ui x_ui v_i, so item i adds
     w_ui x_ui v_iᵀ A⁻¹ v_item (Hu, Koren & Volinsky 2008, section 5).
     """
     G = V[cells.targets.indices]
@@ -355,7 +355,7 @@ def _solve_range(
             np.dot(G[:count].T, H[:count], update)
             A += update
         L = np.linalg.cholesky(A)
-        for k in range(r):  # L y = b, where b is in x and makes room for y
+        for k in range(r):  # L y = b, where b is in x and y overwrites it
             if L[k, k] * L[k, k] <= _SINGULAR * A[k, k]:
                 raise np.linalg.LinAlgError("singular")
             for j in range(k):

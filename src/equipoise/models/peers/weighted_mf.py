@@ -69,7 +69,7 @@ class WeightedMF(WeightedFactorModel):
     Notes
     -----
     `implicit` reads a stored value as the confidence c itself, with the preference (value > 0),
-    and multiplies it by an `alpha` of its own. Its `alpha=0` is therefore not the α = 0 of Hu et
+    and multiplies it by its own `alpha`. Its `alpha=0` is therefore not the α = 0 of Hu et
     al.: it makes every preference 0, and all factors vanish. Here `implicit` gets c and keeps its
     own `alpha` at 1.
 
@@ -173,7 +173,7 @@ class WeightedMF(WeightedFactorModel):
             )
         # implicit's compiled loops refuse read-only arrays, as those of Interactions are
         parts = (confidences, user_items.indices.copy(), user_items.indptr.copy())
-        with one_blas_thread():  # implicit has threads of its own
+        with one_blas_thread():  # implicit starts its own threads
             model = als.AlternatingLeastSquares(
                 factors=self.n_components,
                 regularization=self.regularization,

@@ -1,4 +1,4 @@
-"""Re-weighting PCA's loss: what is convex about it, what is not, and why it cannot be relaxed.
+"""The re-weighted PCA loss: what is convex, what is not, and why it cannot be relaxed.
 
 The loss is L(P) = Σ_j w_j ‖X_·j − (XP)_·j‖² = ‖X(I − P)D‖² with D = diag(√w), over projections P.
 
@@ -72,7 +72,7 @@ def judge_minima(losses: AxisLosses) -> Finding:
 
 
 def judge_relaxation(losses: AxisLosses) -> Finding:
-    """Whether the loss is not linear on projections and the relaxed optimum is not one."""
+    """Whether the loss is not linear on projections and the relaxed optimum is not a projection."""
     best, sums = min(losses.axes), (sum(losses.axes), sum(losses.diagonals))
     # Both pairs have the midpoint ½I: a linear function has the same sum on both.
     holds = sums[0] != sums[1] and losses.least_is_proved and losses.relaxed < best

@@ -57,7 +57,7 @@ export function figure(id, { title, size = "medium", build, brush = null, pick =
   figures.push(entry);
 }
 
-/** Give one plot its traces; Plotly finds out what differs from before. */
+/** Update the traces of one plot; Plotly redraws only what changed. */
 export function paint(plot, panel, brush = null, pick = null) {
   const fresh = !plot.classList.contains("js-plotly-plot");
   const config = { displayModeBar: false, doubleClick: false, showTips: false, scrollZoom: false };

@@ -109,7 +109,7 @@ function prepareTheme() {
   update();
 }
 
-/** On paper: light, as wide as a page. Plots have fixed sizes, so they are drawn anew. */
+/** On paper: light, as wide as a page. Plots have fixed sizes, so they are drawn again. */
 function preparePrinting() {
   const root = document.documentElement;
   const media = window.matchMedia("print");

@@ -121,7 +121,7 @@ function sorted(positions, { value, words }) {
     : (a, b) => value(a) - value(b);
   const known = (j) => words || !Number.isNaN(value(j));
   return positions.filter(known).sort((a, b) => view.way * compare(a, b) || a - b)
-    .concat(positions.filter((j) => !known(j))); // what is not known comes last, both ways
+    .concat(positions.filter((j) => !known(j))); // unknown values are last in both orders
 }
 
 function show(fields) {

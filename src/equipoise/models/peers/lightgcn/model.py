@@ -283,7 +283,7 @@ class LightGCN(FactorModel):
         state = initial_state(task, settings, rng)
         file = None if checkpoint is None else Checkpoint(Path(checkpoint), task, settings, state)
         state = (None if file is None else file.load()) or state
-        # early stopping ends at an epoch that nobody can predict
+        # with early stopping the number of epochs is unknown
         total = None if validation else max_epochs
         with reported_task(self._progress, "Training", total) as training:
             training.advance(len(state.epochs))
