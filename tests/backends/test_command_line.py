@@ -122,6 +122,19 @@ def test_held_out_scores_are_the_same_from_disk(command, table_folder, capsys):
     assert_same_numbers(json.loads(capsys.readouterr().out), in_memory)
 
 
+def test_the_audit_is_the_same_from_disk(table_folder, tmp_path, capsys):
+    words = ["audit", str(table_folder), "--rank", "4", "--out", str(tmp_path / "r.html"), "--json"]
+    assert run(words) == 0
+    in_memory = json.loads(capsys.readouterr().out)
+    assert run([*words, "--memory", "24MB"]) == 0
+    from_disk = json.loads(capsys.readouterr().out)
+    advice = from_disk["verdict"].pop("advice")
+    assert "--memory 24MB" in advice["command"]
+    assert advice["settings"] == in_memory["verdict"].pop("advice")["settings"]
+    assert from_disk["verdict"] == in_memory["verdict"]
+    assert_same_numbers(from_disk["data"]["groups"], in_memory["data"]["groups"])
+
+
 def assert_same_numbers(found, expected):
     """Compare what was printed: words exactly, numbers within rounding."""
     if isinstance(expected, dict):

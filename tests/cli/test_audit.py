@@ -89,16 +89,20 @@ def test_the_advised_calls_read_and_prepare_the_data_as_the_audit_did(
     world, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    table = (world / "plays.csv").read_text().replace("user,item,plays", "who,what,times", 1)
-    (tmp_path / "my plays.csv").write_text(table)
-    reading = ["--user", "who", "--item", "what", "--value", "times", "--binarize"]
-    reading += ["--min-users-per-item", "2"]
+    _, *rows = (world / "plays.csv").read_text().splitlines()
+    lines = ["who;what;times;time", *(f"{row.replace(',', ';')};soon" for row in rows)]
+    (tmp_path / "my plays.csv").write_text("\n".join(lines))  # unreadable without the options
+    reading = ["--user", "who", "--item", "what", "--value", "times", "--timestamp", ""]
+    reading += ["--delimiter", ";", "--format", "csv", "--memory", "1GB"]
+    reading += ["--min-items-per-user", "1", "--min-users-per-item", "2", "--binarize"]
     assert run(["audit", "my plays.csv", "--rank", "4", *reading, "--json"]) == 0
     advice = json.loads(capsys.readouterr().out)["verdict"]["advice"]
     words = shlex.split(advice["command"])
+    assert words[3 : 3 + len(reading)] == reading
     assert words[:3] == ["equipoise", "fit", "my plays.csv"]
     assert run(words[1:]) == 0
-    data = Interactions.read("my plays.csv", user="who", item="what", value="times")
+    names = {"user": "who", "item": "what", "value": "times", "timestamp": ""}
+    data = Interactions.read("my plays.csv", **names, delimiter=";")
     calls = {"ItemWeightedPCA": ItemWeightedPCA, "interactions": data}
     by_python = eval(advice["python"], calls)
     by_command = load("model.eqp")
@@ -142,7 +146,7 @@ def test_without_data_the_built_in_ones_are_audited(tmp_path, monkeypatch, capsy
     assert told["data"]["source"] == "built-in example data"
     assert told["settings"]["size_chosen_by"] != "given"
     assert told["settings"]["audited"]["gamma"] == -0.5
-    assert "Drew 80 invented listeners of 60 invented artists" in said.err
+    assert "80 invented listeners" in said.err
 
 
 def test_the_demo_is_the_audit_of_the_built_in_data(tmp_path, monkeypatch, capsys):

@@ -21,7 +21,7 @@ def test_words_that_are_read_as_ids_are_noted(tmp_path, capsys):
     table = write_table(tmp_path / "two.csv", ["who", "what"], [("ann", "x"), ("bob", "y")])
     fit_it = ["fit", str(table), "--rank", "1", "--out", str(tmp_path / "m.eqp")]
     assert run(fit_it) == 0
-    assert "first line, who, what, is read as an interaction" in capsys.readouterr().err
+    assert "first line, who, what" in capsys.readouterr().err
     assert run([*fit_it, "--user", "who", "--item", "what"]) == 0
     assert "note:" not in capsys.readouterr().err
 
@@ -126,27 +126,27 @@ def audit(*more):
 
 CASES = {
     # the data
-    "there is no such file": (fit("gone.csv"), "there is no file .*gone.csv"),
+    "there is no such file": (fit("gone.csv"), "no file .*gone.csv"),
     "the file is empty": (fit("empty.csv"), "empty.csv.*empty"),
     "there is a header alone": (fit("header-only.csv"), "header-only.csv.*no rows"),
-    "the link leads nowhere": (fit("dangling.csv"), "there is no file .*dangling.csv"),
-    "the folder holds no table": (fit("nothing here"), "has no Parquet or CSV files"),
+    "the link leads nowhere": (fit("dangling.csv"), "no file .*dangling.csv"),
+    "the folder holds no table": (fit("nothing here"), "no Parquet or CSV"),
     "no file matches the pattern": (fit("*.tsv"), "no file matches"),
     "the system refuses to read": ([*FIT, "/proc/self/mem"], "/proc/self/mem cannot be read"),
     "the path leads through a file": (fit("plays.csv/x.csv"), "there is no file"),
     "no column is the user": (
         fit("no-user.csv"),
-        "no column looks like the user.*who, item, plays",
+        "the user.*who, item, plays",
     ),
-    "no column is the item": (fit("no-item.csv"), "no column looks like the item"),
-    "the column does not exist": (fit_plays("--user", "whom"), "'whom' is not one of its columns"),
-    "the position does not exist": (fit_plays("--item", "9"), "not a position in a table of 3"),
+    "no column is the item": (fit("no-item.csv"), "no column.*the item"),
+    "the column does not exist": (fit_plays("--user", "whom"), "'whom' is not.*columns"),
+    "the position does not exist": (fit_plays("--item", "9"), "not a position.*3"),
     "one column plays two roles": (
         fit_plays("--user", "item", "--item", "item"),
-        "cannot be both user and item",
+        "both user and item",
     ),
     "numbers lie idle": (fit("idle-numbers.csv"), "numbers in 'temperature'.*--value"),
-    "two columns could be the item": (fit("two-items.csv"), "several columns could be the item"),
+    "two columns could be the item": (fit("two-items.csv"), "several columns.*item"),
     "two columns have one name": (fit("twins.csv"), "twins.csv.*user"),
     "a value is text": (fit("text-value.csv"), "text-value.csv, line 5.*many"),
     "a value is NaN": (fit("nan.csv"), "nan.csv, line 5"),
@@ -157,13 +157,13 @@ CASES = {
     "every value is zero": (fit("all-zero.csv"), "all-zero.csv has no interactions"),
     "values are beyond floating point": (fit("beyond.csv"), "squares beyond floating point"),
     "a line has too many cells": (fit("ragged.csv"), "ragged.csv, line 3"),
-    "the text is Latin-1": (fit("latin-1.csv"), "latin-1.csv, line 2: byte 0xf6 is not UTF-8"),
-    "the text is UTF-16": (fit("utf-16.csv"), "is UTF-16 text. Save it as UTF-8"),
+    "the text is Latin-1": (fit("latin-1.csv"), "latin-1.csv, line 2.*not UTF-8"),
+    "the text is UTF-16": (fit("utf-16.csv"), "UTF-16 text.*UTF-8"),
     "the file is no text": (fit("nul.dat"), "unknown format"),
-    "the gzip file is cut off": (fit("torn.csv.gz"), "torn.csv.gz cannot be read to its end"),
-    "the gzip file is called .csv": (fit("disguised.csv"), "gzip, but not named .gz"),
+    "the gzip file is cut off": (fit("torn.csv.gz"), "torn.csv.gz cannot be read"),
+    "the gzip file is called .csv": (fit("disguised.csv"), "gzip, but"),
     "the file is a zip archive": (fit("packed.zip"), "zip archive.*Decompress it"),
-    "the Parquet file is broken": (fit("broken.parquet"), "broken.parquet cannot be read as Parq"),
+    "the Parquet file is broken": (fit("broken.parquet"), "broken.parquet.*as Parquet"),
     "a CSV file is said to be Parquet": (fit_plays("--format", "parquet"), "read as Parquet"),
     "the format is unknown": (fit_plays("--format", "excel"), "format='excel' is not known"),
     "a query is for databases": (fit_plays("--query", "select 1"), "query= is for databases"),
@@ -185,37 +185,37 @@ CASES = {
         fit_plays("--filter", "power:x"),
         "--filter takes hard, power:S",
     ),
-    "a setting has no value": (fit_plays("--set", "tol"), "--set takes NAME=VALUE, got 'tol'"),
+    "a setting has no value": (fit_plays("--set", "tol"), "--set takes NAME=VALUE.*'tol'"),
     "a setting is unknown": (fit_plays("--set", "colour=red"), "no parameter 'colour'.*It has: "),
     "a setting is out of range": (fit_plays("--set", "tol=7"), "'tol' parameter.*7"),
     "the model lacks the parameter": (
         fit_plays("--model", "pca", "--gamma", "-1"),
-        "PCA has no parameter 'gamma'",
+        "no parameter 'gamma'",
     ),
-    "the model is unknown": (fit_plays("--model", "svd"), "unknown model 'svd'. Known: item-w"),
+    "the model is unknown": (fit_plays("--model", "svd"), "unknown model 'svd'.*item-weighted"),
     "the model goes nowhere": (["fit", "{b}/plays.csv"], "Missing option '--out'"),
     "the memory is beyond all machines": (
         fit_plays("--memory", "9" * 5000 + "GB"),
-        "memory='9{40}…' is not a size. Write it like '4GB'",
+        "9{40}….*not a size.*4GB",
     ),
     # where results go
-    "the output is a folder": (fit_plays("--out", "{b}"), "not written: Is a directory"),
-    "the output's folder is missing": (fit_plays("--out", "no/new.eqp"), "not written: No such"),
-    "the output lies in a file": (fit_plays("--out", "{b}/plays.csv/m"), "not written: Not a dir"),
+    "the output is a folder": (fit_plays("--out", "{b}"), "Is a directory"),
+    "the output's folder is missing": (fit_plays("--out", "no/new.eqp"), "No such file"),
+    "the output lies in a file": (fit_plays("--out", "{b}/plays.csv/m"), "Not a directory"),
     "the output lies in /proc": (fit_plays("--out", "/proc/new.eqp"), "/proc/new.eqp was not wri"),
-    "the disk is full": (fit_plays("--out", "/dev/full"), "/dev/full was not written: No space"),
-    "the ending is unknown": (recommend("--out", "new.xlsx"), "use one of .parquet, .csv, .jsonl"),
+    "the disk is full": (fit_plays("--out", "/dev/full"), "/dev/full.*No space"),
+    "the ending is unknown": (recommend("--out", "new.xlsx"), ".parquet, .csv, .jsonl"),
     "lists go to a folder": (recommend("--out", "{b}/nothing here"), "the ending sets"),
     "lists go to a missing folder": (recommend("--out", "no/new.csv"), "no/new.csv was not writt"),
     "tables go to a missing folder": (
         recommend("--out", "no/new.parquet"),
-        "no/new.parquet was not written: No such file",
+        "no/new.parquet.*No such file",
     ),
-    "the report goes to a folder": (audit("--out", "{b}"), "was not written: Is a directory"),
+    "the report goes to a folder": (audit("--out", "{b}"), "Is a directory"),
     "the report goes nowhere": (audit("--out", "no/r.html"), "no/r.html was not written"),
     "the cache is a file": (
         ["tune", "{b}/plays.csv", "--cache", "{b}/names.csv"],
-        "names.csv was not written: .*names.csv is not a folder",
+        "names.csv is not a folder",
     ),
     "the cache lies in /proc": (
         ["evaluate", "{b}/plays.csv", "--cache", "/proc/cache"],
@@ -228,20 +228,20 @@ CASES = {
     # the hold-out
     "there is nothing to test on": (
         ["evaluate", "{b}/few-strangers.csv"],
-        "leaves no interaction for test.*The options are --test, --validation and --min-items",
+        "no interaction for test.*--test, --validation",
     ),
     "there is nothing to tune on": (
         ["tune", "{b}/plays.csv", "--validation", "0"],
-        "--validation 0 leaves nothing.*--validation 0.2",
+        "leaves nothing.*--validation 0.2",
     ),
     # the saved model
-    "the model is a device": (["similar", "/dev/zero", "x"], "/dev/zero is not a regular file"),
+    "the model is a device": (["similar", "/dev/zero", "x"], "/dev/zero.*not a regular file"),
     "the model to serve is a device": (
         ["recommend", "/dev/zero", "{b}/plays.csv"],
-        "/dev/zero is not a regular file",
+        "/dev/zero.*not a regular file",
     ),
     "there is no model": (["similar", "{b}/gone.eqp", "x"], "gone.eqp does not exist"),
-    "the model is a folder": (["similar", "{b}", "x"], "is not a regular file"),
+    "the model is a folder": (["similar", "{b}", "x"], "not a regular file"),
     "the model is a table": (
         ["similar", "{b}/plays.csv", "x"],
         "plays.csv cannot be read",
@@ -263,7 +263,7 @@ CASES = {
     # ids
     "the item is unknown": (
         ["similar", "{b}/model.eqp", "artist-001"],
-        r"unknown item 'artist-001'. Did you mean 'artist-\d+'",
+        r"unknown item 'artist-001'.*mean 'artist-\d+'",
     ),
     "the item is huge": (["similar", "{b}/model.eqp", str(2**70)], f"unknown item '{2**70}'"),
     "the item is endless": (["similar", "{b}/model.eqp", LONG], "unknown item 'x{80}…'"),
@@ -279,13 +279,13 @@ CASES = {
     "no user is named": (recommend("--users", ","), "--users takes user ids"),
     "users are named twice": (
         recommend("--users", "a", "--users-file", "{b}/empty.csv"),
-        "--users and --users-file both name users",
+        "--users and --users-file",
     ),
     "the list of users is missing": (recommend("--users-file", "{b}/gone"), "gone.*No such file"),
     "the list of users is empty": (recommend("--users-file", "{b}/empty.csv"), "is empty. Put one"),
     "the list of users is Latin-1": (
         recommend("--users-file", "{b}/latin-1-users.txt"),
-        "latin-1-users.txt is not UTF-8 text",
+        "latin-1-users.txt.*not UTF-8",
     ),
     "the list names a stranger": (
         recommend("--users-file", "{b}/strange-users.txt"),
@@ -296,23 +296,27 @@ CASES = {
     "the list is empty": (recommend("-k", "0"), "-k.*greater"),
     "there are no reasons": (recommend("--explain", "--top", "0"), "--top"),
     # names
-    "there are no names": (recommend("--names", "{b}/gone.csv"), "there is no file .*gone.csv"),
-    "names have no columns": (recommend("--names", "{b}/nameless.csv"), "needs a column of ids"),
+    "there are no names": (recommend("--names", "{b}/gone.csv"), "no file .*gone.csv"),
+    "names have no columns": (recommend("--names", "{b}/nameless.csv"), "column of ids"),
     "names are of other items": (
         recommend("--names", "{b}/others-names.csv"),
-        r"none of the \d names belongs to one of the 60 items",
+        "none of the .*names.*60 items",
     ),
     # the audit
     "the audit's data are missing": (["audit", "{b}/gone.csv", "-o", "new.html"], "there is no fi"),
-    "the audit's rank is 0": (audit("--rank", "0"), "--rank takes a whole number of at least 1"),
-    "the audit's rank is negative": (audit("--rank", "-1"), "--rank takes a whole number of at"),
-    "the audit's rank is text": (audit("--rank", "some"), "--rank takes.*or auto, got 'some'"),
-    "the audit's rank is huge": (audit("--rank", "9" * 30), "--rank takes a whole number"),
+    "the audit's rank is 0": (audit("--rank", "0"), "--rank takes.*at least 1"),
+    "the audit's rank is negative": (audit("--rank", "-1"), "--rank takes.*at least 1"),
+    "the audit's rank is text": (audit("--rank", "some"), "--rank takes.*'some'"),
+    "the audit's rank is huge": (audit("--rank", "9" * 30), "--rank takes"),
     "the audit's γ is NaN": (audit("--gamma", "nan"), "gamma.*nan"),
     "the audit's γ is infinite": (audit("--gamma", "inf"), "gamma.*inf"),
     "the groups are unknown": (audit("--groups", "tall"), "groups.*tall"),
-    "the names are missing": (audit("--names", "{b}/gone.csv"), "there is no file .*gone.csv"),
+    "the names are missing": (audit("--names", "{b}/gone.csv"), "no file .*gone.csv"),
     "two ways to print": (audit("--json", "--md"), "--json and --md"),
+    "rows are normalized and not": (
+        audit("--normalize-rows", "--no-normalize-rows"),
+        "--no-normalize-rows exclude",
+    ),
     "there are no factors": (audit("--factors", "{b}/gone.npy"), "gone.npy"),
     "the factors are of other items": (audit("--factors", "{b}/narrow.npy"), "narrow.npy.*60"),
     "the factors are NaN": (audit("--factors", "{b}/holes.npy"), "holes.npy.*(NaN|finite)"),

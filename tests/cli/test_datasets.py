@@ -107,7 +107,10 @@ def test_get_puts_it_where_it_is_told(capsys, tmp_path, cache):
 
 def test_get_of_an_unknown_name_is_one_line_and_exit_code_2(capsys):
     assert run(["datasets", "get", "netflix"]) == 2
-    assert capsys.readouterr().err.startswith("error: there is no data set 'netflix'")
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert "no data set 'netflix'" in said
 
 
 def test_get_of_what_the_publisher_has_lost_is_one_line_and_exit_code_2(

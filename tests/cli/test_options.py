@@ -82,4 +82,4 @@ def test_a_dataclass_of_options_becomes_options_and_comes_back_filled():
 
 def test_only_options_that_were_given_are_repeated():
     given = DataOptions(user="who", min_users_per_item=2, binarize=True).given()
-    assert given == {"--user": "who", "--min-users-per-item": 2, "--binarize": True}
+    assert given == {"user": "who", "min_users_per_item": 2, "binarize": True}

@@ -60,7 +60,7 @@ def test_an_output_that_is_an_input_or_another_output_is_refused(line, folder, c
     before = snapshot(folder)
     code = run(line.split())
     said = capsys.readouterr()
-    check_refusal(code, said.err, "--(out|csv|plot) .* is the same file as .*another file")
+    check_refusal(code, said.err, "--(out|csv|plot) .*the same file")
     assert said.out == ""
     assert said.err.count("\n") == 1  # before any work: not even the reading began
     assert snapshot(folder) == before
@@ -111,7 +111,7 @@ def test_users_from_a_named_pipe_or_a_device_are_refused(path, capsys):
     os.mkfifo("waiting")
     code = run(f"recommend model.eqp plays.csv --users-file {path}".split())
     said = capsys.readouterr()
-    check_refusal(code, said.err, f"{path} is a named pipe or a device")
+    check_refusal(code, said.err, f"{path}.*named pipe")
     assert said.out == ""
     assert said.err.count("\n") == 1  # before any work
 

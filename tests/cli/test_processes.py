@@ -54,7 +54,7 @@ SLEEPERS = {
         ["fit", "{w}/plays.csv", "--rank", "2", "--out", "new.eqp"],
     ),
     "recommend to a table": (
-        "import equipoise.cli.recommend as owner; name = '_copy'",
+        "import shutil as owner; name = 'copyfileobj'",
         ["recommend", "{w}/model.eqp", "{w}/plays.csv", "--out", "new.parquet"],
     ),
     "recommend to text": (
@@ -62,7 +62,7 @@ SLEEPERS = {
         ["recommend", "{w}/model.eqp", "{w}/plays.csv", "--out", "new.csv"],
     ),
     "audit": (
-        "import equipoise.audit.engine as owner; name = 'fit_all'",
+        "import equipoise.audit.engine as owner; name = 'measure'",
         ["audit", "{w}/plays.csv", "--rank", "2", "--out", "new.html"],
     ),
 }
@@ -153,7 +153,7 @@ def test_warnings_are_one_line_on_stderr(tmp_path):
     assert done.returncode == 0
     assert "Warning" not in done.stderr
     (warning,) = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
-    assert warning.startswith("warning: 1 of the 2 requested components")
+    assert "1 of the 2" in warning
     assert call(*command, "--quiet").stderr == ""
 
 

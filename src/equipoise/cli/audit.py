@@ -94,6 +94,10 @@ def audit(
     """
     if as_json and as_markdown:
         raise InvalidParameterError("--json and --md exclude each other. Give one of them.")
+    if no_normalize_rows and reading.normalize_rows:
+        raise InvalidParameterError(
+            "--normalize-rows and --no-normalize-rows exclude each other. Give one of them."
+        )
     asked = _rank(rank)
     check_outputs({"--out": out}, [*reading.files(data), names, *(factors or [])])
     if data is None:
@@ -111,10 +115,7 @@ def audit(
         seed=seed,
         normalize=False if no_normalize_rows else reading.normalize_rows or None,
         source=_EXAMPLE if data is None else shown(data),
-        data_options={
-            name.removeprefix("--").replace("-", "_"): value
-            for name, value in reading.given().items()
-        },
+        data_options=reading.given(),
     )
     _publish(found, out, as_json=as_json, as_markdown=as_markdown)
     if open_page:

@@ -251,12 +251,11 @@ class DataOptions:
         return interactions
 
     def given(self) -> dict[str, Any]:
-        """Return the options that differ from their defaults, by their CLI names."""
-        values = {field: getattr(self, field.name) for field in fields(self)}
+        """Return the options that differ from their defaults."""
         return {
-            f"--{field.name.replace('_', '-')}": value
-            for field, value in values.items()
-            if value != field.default
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
         }
 
     def files(self, data: str | None) -> list[Path]:

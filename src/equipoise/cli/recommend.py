@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from equipoise.cli import console
 from equipoise.cli.options import (
@@ -180,11 +181,7 @@ def write_tables(
                 f"{path} was not written: {error}. Free space on the disk, or write elsewhere."
             ) from error
         with whole.open("rb") as source:
-            write_whole(path, lambda file: _copy(source, file))
-
-
-def _copy(source: IO[bytes], target: IO[bytes]) -> None:
-    shutil.copyfileobj(source, target)
+            write_whole(path, functools.partial(shutil.copyfileobj, source))
 
 
 def _parts(data: Interactions, request: Request, folder: Path, progress: Progress) -> list[Path]:
@@ -226,27 +223,24 @@ def tables(block: RowBlock, request: Request, progress: Progress) -> Iterator[pl
 
 
 def _table(users: NDArray[Any], rows: Any, request: Request) -> pl.DataFrame:
-    import numpy as np
     import polars as pl
 
-    ranking = request.model.recommend(rows, request.length, **request.options)
-    # a list is shorter where too few items are left
-    row, place = np.nonzero(~np.isnan(ranking.scores))
-    items = ranking.ids[row, place]
-    columns = {"user": _column(users[row]), "rank": place + 1, "item": _column(items)}
+    from equipoise.serving.lists import lists_of
+
+    found = lists_of(request.model, rows, request.length, request.options)
+    table = found.table(users)
     if request.names is not None:
-        columns["name"] = [request.names[item] for item in items.tolist()]
-    columns["score"] = ranking.scores[row, place].astype(np.float64)
-    table = pl.DataFrame(columns, schema_overrides={"rank": pl.Int32})
+        names = [request.names[item] for item in found.items.tolist()]
+        table.insert_column(table.columns.index("score"), pl.Series("name", names, pl.String))
     if not request.because:
         return table
     because = [
-        reasons(request.model.explain(rows[[i]], item, request.because), request.names)
-        for i, item in zip(row, items, strict=True)
+        reasons(request.model.explain(rows[[row]], item, request.because), request.names)
+        for row, item in zip(found.rows, found.items, strict=True)
     ]
     if request.as_text:
         texts = [json.dumps(each, ensure_ascii=False, default=str) for each in because]
-        return table.with_columns(pl.Series("because", texts, dtype=pl.String))
+        return table.with_columns(pl.Series("because", texts, pl.String))
     fields: dict[str, Any] = {
         "item": table.schema["item"],
         "contribution": pl.Float64,
@@ -254,7 +248,7 @@ def _table(users: NDArray[Any], rows: Any, request: Request) -> pl.DataFrame:
     }
     if request.names is not None:
         fields["name"] = pl.String
-    return table.with_columns(pl.Series("because", because, dtype=pl.List(pl.Struct(fields))))
+    return table.with_columns(pl.Series("because", because, pl.List(pl.Struct(fields))))
 
 
 def reasons(why: Explanation, names: Mapping[Any, str] | None) -> list[dict[str, Any]]:
@@ -264,15 +258,6 @@ def reasons(why: Explanation, names: Mapping[Any, str] | None) -> list[dict[str,
         for item, part in zip(why.ids.tolist(), why.contributions.tolist(), strict=True)
     ]
     return rows if names is None else [row | {"name": names[row["item"]]} for row in rows]
-
-
-def _column(ids: NDArray[Any]) -> pl.Series:
-    """Ids as a column with the same type in every table; mixed ones as text."""
-    import polars as pl
-
-    if ids.dtype.kind != "O":
-        return pl.Series(ids)
-    return pl.Series([str(value) for value in ids], dtype=pl.String)
 
 
 def _print(lists: pl.DataFrame, as_json: bool) -> None:

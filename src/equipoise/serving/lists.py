@@ -128,7 +128,10 @@ def _write_lists(block: RowBlock, request: Request, number: int) -> int:
     """Write the lists of a block; return the number of rows."""
     import io
 
-    table = lists_of(block, request)
+    users: Any = block.matrix
+    if request.item_ids is not None:
+        users = Interactions(users, block.user_ids, request.item_ids)
+    table = lists_of(request.model, users, request.k, request.options).table(block.user_ids)
     name = part_name(number)
     buffer = io.BytesIO()
     table.write_parquet(buffer)
@@ -146,26 +149,47 @@ def part_name(number: int) -> str:
     return f"part-{number:05}.parquet"
 
 
-def lists_of(block: RowBlock, request: Request) -> pl.DataFrame:
-    """Return the lists of a block as a table; shorter ones where too few items are left."""
-    import polars as pl
+class Lists(NamedTuple):
+    """The best items of some users, best first; shorter lists where too few items are left.
 
-    rows: Any = block.matrix
-    if request.item_ids is not None:
-        rows = Interactions(rows, block.user_ids, request.item_ids)
-    ranking = request.model.recommend(rows, request.k, **request.options)
-    row, place = np.nonzero(~np.isnan(ranking.scores))
-    columns = {
-        "user": _column(block.user_ids[row]),
-        "rank": pl.Series(place + 1, dtype=pl.Int32),
-        "item": _column(ranking.ids[row, place]),
-        "score": ranking.scores[row, place].astype(np.float64),
-    }
-    return pl.DataFrame(columns)
+    Attributes
+    ----------
+    rows : ndarray
+        Position of the user.
+    ranks, items, scores : ndarray
+        Rank from 1, id and score of each item.
+    """
+
+    rows: NDArray[Any]
+    ranks: NDArray[Any]
+    items: NDArray[Any]
+    scores: NDArray[Any]
+
+    def table(self, user_ids: NDArray[Any]) -> pl.DataFrame:
+        """Return the columns user, rank, item, score."""
+        import polars as pl
+
+        return pl.DataFrame(
+            {
+                "user": id_column(user_ids[self.rows]),
+                "rank": pl.Series(self.ranks, dtype=pl.Int32),
+                "item": id_column(self.items),
+                "score": self.scores.astype(np.float64),
+            }
+        )
 
 
-def _column(ids: NDArray[Any]) -> pl.Series:
-    """Ids as a column of one type, the same for every block; mixed ones as text."""
+def lists_of(
+    model: Recommender, users: Interactions | Any, k: int, options: Mapping[str, Any]
+) -> Lists:
+    """Return the lists of the users of a matrix, with the options of `Recommender.recommend`."""
+    ranking = model.recommend(users, k, **options)
+    rows, places = np.nonzero(~np.isnan(ranking.scores))
+    return Lists(rows, places + 1, ranking.ids[rows, places], ranking.scores[rows, places])
+
+
+def id_column(ids: NDArray[Any]) -> pl.Series:
+    """Return ids as a column of one type, the same for every block; mixed ones as text."""
     import polars as pl
 
     if ids.dtype.kind != "O":
