@@ -112,10 +112,21 @@ class TestMaxMin:
         np.testing.assert_allclose(model.certificate_.values, shares_by_hand(model, X, S))
 
     def test_a_fractional_map_has_the_shares_of_its_certificate(self):
-        X = np.kron(np.eye(3), np.ones((4, 1)))  # three items with one component
+        rng = np.random.default_rng(0)
+        X = sp.random_array((300, 80), density=0.1, rng=rng).toarray() * np.linspace(1, 0.05, 80)
+        model = MaxMinItemWeightedPCA(8, groups=5, fractional="map").fit(X)
+        rounded = MaxMinItemWeightedPCA(8, groups=5).fit(X)
+        assert (model.certificate_.outcome, rounded.certificate_.outcome) == ("map", "rounded")
+        assert model.n_components_ > 8
+        assert rounded.n_components_ == 8
+        S = Groups.by_popularity(Interactions.wrap(sp.csr_array(X)), 5).membership.toarray()
+        np.testing.assert_allclose(shares_by_hand(model, X, S), model.certificate_.values)
+        assert rounded.certificate_.objective < model.certificate_.objective
+
+    def test_a_projection_that_attains_the_optimum_is_preferred_to_a_map(self):
+        X = np.kron(np.eye(3), np.ones((4, 1)))  # the diagonal of three items serves all alike
         model = MaxMinItemWeightedPCA(1, groups=["a", "b", "c"], fractional="map").fit(X)
-        assert model.certificate_.outcome == "map"
-        assert model.n_components_ == 3
+        assert model.certificate_.outcome == "projector"
         np.testing.assert_allclose(shares_by_hand(model, X, np.eye(3)), 1 / 3, atol=1e-6)
 
     @pytest.mark.parametrize(
@@ -196,15 +207,21 @@ class TestFairPCA:
         assert model.certificate_.names[0] == "variance"
 
     def test_a_fractional_map_has_the_errors_of_its_certificate(self):
-        # three groups with one item each, and one component
-        X = np.kron(np.eye(3), np.ones((4, 1)))
-        codes = np.repeat([0, 1, 2], 4)
-        model = FairPCA(1, groups=codes, balance="share", fractional="map").fit(X)
-        rounded = FairPCA(1, groups=codes, balance="share").fit(X)
-        for one in (model, rounded):
-            kept = 1 - ((X - one.reconstruct(X)) ** 2).sum(axis=1).reshape(3, 4).sum(axis=1) / 4
-            np.testing.assert_allclose(kept, one.certificate_.values, atol=1e-6)
-        assert model.certificate_.objective == pytest.approx(1 / 3, abs=1e-6)
+        # five groups compete for few components: some of the six optima are fractional
+        rows = np.array([[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 1.0, 0.0]])
+        X = np.vstack([rows, rows[:, ::-1], np.eye(4)])
+        codes = np.arange(10) % 5
+        found = 0
+        for rank in (1, 2, 3):
+            for balance in ("share", "variance"):
+                model = FairPCA(rank, groups=codes, balance=balance, fractional="map").fit(X)
+                kept = (X**2).sum(axis=1) - ((X - model.reconstruct(X)) ** 2).sum(axis=1)
+                totals = (X**2).sum(axis=1) if balance == "share" else np.ones(10)
+                names = [int(name) for name in model.certificate_.names]
+                by_hand = [kept[codes == g].sum() / totals[codes == g].sum() for g in names]
+                np.testing.assert_allclose(by_hand, model.certificate_.values, atol=1e-6)
+                found += model.certificate_.outcome == "map"
+        assert found
 
     def test_users_in_no_group_count_for_nobody(self, X, codes):
         labels = [None if u < 30 else int(codes[u]) for u in range(120)]

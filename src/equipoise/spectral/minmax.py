@@ -405,7 +405,7 @@ class _Search:
         U, value = self._nearest(B, face)
         fractional_left = len(face.weights)
         if value >= min(self.lower, self.upper) - self.tol * self.unit:
-            # rounding costs nothing: a fractional direction that no binding group uses
+            # a projection attains the optimum, although the P found first is not one
             fractional_left, outcome = 0, "projector"
         else:
             constrained = self.welfare.kind == "constrained"
@@ -415,8 +415,6 @@ class _Search:
         if outcome == "map":
             U = np.hstack([face.whole, face.fractional])
             w = np.append(np.ones(face.whole.shape[1]), face.weights)
-        elif outcome == "rounded" and self.welfare.kind == "min":
-            U = ascend(B, self.b, U)
         return self._solution(V, B, U, w, fractional_left, outcome)
 
     def _narrowed(self, incumbent: _Incumbent) -> _Incumbent:
@@ -426,12 +424,14 @@ class _Search:
         return _Incumbent(V @ Z, Z.T @ W @ Z, Z.T @ B @ Z)
 
     def _nearest(self, B: Floats, face: Face) -> tuple[Floats, float]:
-        """The best of the projectors next to P, and its value."""
+        """The best of the projectors next to P, improved where P is fractional, and its value."""
 
         def value(U: Floats) -> float:
             return self.welfare.value(utilities(B, U @ U.T, self.b), self.unit)
 
         best = max(face.projectors(self.rank), key=value)
+        if len(face.weights) and self.welfare.kind == "min":
+            best = ascend(B, self.b, best)
         return best, value(best)
 
     def _solution(
