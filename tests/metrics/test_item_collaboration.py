@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from equipoise import VanillaPCA
+from equipoise.data import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics import _offdiagonal, item_auc, item_collaboration, item_precision
 
@@ -233,14 +234,13 @@ def test_the_compiled_loop_equals_the_plain_one_with_ties(n, m, seed):
     S = rng.integers(-1, 2, size=(m, m)).astype(float)
     k = int(rng.integers(1, n + 1))
     scorer = _offdiagonal.SimilarityScorer(X, S)
-    rule = _offdiagonal.TieRule(np.ones(n), 1.0)
-    columns = X.tocsc()
+    users = _offdiagonal.Users(X.tocsc(), X.tocsc(), np.ones(n), 1.0)
     for part in scorer.blocks(np.arange(m)):
         results = []
         for count in (_offdiagonal._count_plain, _offdiagonal._count_compiled):
-            auc, precision = np.empty(m), np.empty(m)
-            count(part, np.arange(m), rule, columns, columns, k, auc, precision)
-            results.append((auc, precision))
+            found = _offdiagonal.ItemScores(np.empty(m), np.empty(m))
+            count(part, np.arange(m), users, k, found)
+            results.append(found)
         np.testing.assert_array_equal(results[0], results[1])
 
 
@@ -271,6 +271,15 @@ def test_shapes_that_do_not_match_are_refused(X, U):
 def test_k_outside_one_to_the_number_of_users_is_refused(X, U, k):
     with pytest.raises(InvalidParameterError, match="k must lie between 1 and 60"):
         item_precision(X, U, k=k)
+
+
+def test_interactions_give_the_numbers_of_their_matrix_for_a_similarity_too(X, U):
+    data = Interactions.from_sparse(X)
+    S = U @ U.T
+    np.testing.assert_array_equal(item_auc(data, similarity=S), item_auc(X, similarity=S))
+    np.testing.assert_array_equal(item_precision(data, U, k=5), item_precision(X, U, k=5))
+    with pytest.raises(InvalidParameterError, match="k must lie between 1 and 60"):
+        item_precision(data, U, k=0)
 
 
 @pytest.mark.parametrize("k", [1.5, True, "3"])

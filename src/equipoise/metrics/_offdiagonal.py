@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.metrics._checks import check_matrix, check_ranks
 from equipoise.metrics._ties import (
     factor_limits,
     row_norms,
@@ -20,7 +17,7 @@ from equipoise.metrics._ties import (
     smallest_share,
     splitter,
 )
-from equipoise.metrics.projection import Basis, weighted_basis
+from equipoise.metrics.projection import Basis
 from equipoise.metrics.results import FloatArray, IntArray
 from equipoise.parallel import one_blas_thread
 
@@ -108,36 +105,6 @@ class SimilarityScorer:
             yield ScoreBlock(block, 0, scores, np.zeros(len(chosen)), limits)
 
 
-def make_scorer(
-    X: sp.csr_array,
-    item_factors: ArrayLike | None,
-    similarity: ArrayLike | None,
-    component_weights: ArrayLike | None,
-    ranks: Sequence[int] | IntArray | None,
-) -> Scorer:
-    """Return the scorer of factors, or of a full similarity matrix."""
-    if (item_factors is None) == (similarity is None):
-        raise InvalidParameterError("pass either item_factors (m × r) or similarity (m × m).")
-    if similarity is not None:
-        if component_weights is not None or ranks is not None:
-            raise InvalidParameterError(
-                "component_weights and ranks need item_factors: a similarity matrix has neither."
-            )
-        S = check_matrix(similarity, "similarity")
-        if S.shape != (X.shape[1], X.shape[1]):
-            raise InvalidDataError(
-                f"similarity must be items × items, {X.shape[1]} × {X.shape[1]}, got {S.shape}."
-            )
-        return SimilarityScorer(X, S)
-    factors = np.asarray(item_factors)
-    basis = weighted_basis(factors, component_weights)
-    n_items, r = basis.left.shape
-    if n_items != X.shape[1]:
-        raise InvalidDataError(f"X has {X.shape[1]} items, item_factors has {n_items} rows.")
-    chosen = check_ranks([r] if ranks is None else ranks, r)
-    return FactorScorer(X, basis, chosen, factors.dtype)
-
-
 class ItemScores(NamedTuple):
     """AUC and precision, (ranks × items) each; precision is nan for k = 0."""
 
@@ -145,11 +112,20 @@ class ItemScores(NamedTuple):
     precision: FloatArray
 
 
-class TieRule(NamedTuple):
-    """What decides ties besides the limits of the items; see `equipoise.metrics._ties`."""
+class Users(NamedTuple):
+    """All users by item, and what decides ties of their scores; see `equipoise.metrics._ties`."""
 
+    inputs: Any  # CSC matrix that scores are computed from
+    labels: Any  # CSC matrix of the users who have an item
     sizes: FloatArray  # ‖x_i‖ of every user
     factor: Any  # keeps the bits that count
+
+    @classmethod
+    def of(cls, labels: sp.csr_array, inputs: sp.csr_array, bits: int) -> Users:
+        """Return the users of two users × items matrices."""
+        columns = labels.tocsc()
+        own = columns if inputs is labels else inputs.tocsc()
+        return cls(own, columns, row_norms(inputs), splitter(bits, np.float64))
 
 
 class _Tally:
@@ -173,78 +149,50 @@ def score_labels(
     scorer: Scorer, labels: sp.csr_array, inputs: sp.csr_array, items: IntArray, k: int
 ) -> ItemScores:
     """Rank each item's users by score and compare with their labels; k = 0 skips precision."""
-    label_columns = labels.tocsc()
-    columns = label_columns if inputs is labels else inputs.tocsc()
+    users = Users.of(labels, inputs, scorer.bits)
     result = ItemScores(*(np.empty((scorer.n_ranks, len(items))) for _ in range(2)))
-    rule = TieRule(row_norms(inputs), splitter(scorer.bits, np.float64))
     n_scores = labels.shape[0] * len(items) * scorer.n_ranks
     count = _count_compiled if _tally.is_large(n_scores) else _count_plain
     # items are divided among our own threads; threads of BLAS would spin in between
     with one_blas_thread():
         for part in scorer.blocks(items):
-            auc, precision = (table[part.rank, part.block] for table in result)
-            count(part, items[part.block], rule, columns, label_columns, k, auc, precision)
+            found = ItemScores(*(table[part.rank, part.block] for table in result))
+            count(part, items[part.block], users, k, found)
     return result
 
 
 def _count_compiled(
-    part: ScoreBlock,
-    items: IntArray,
-    rule: TieRule,
-    inputs: Any,
-    labels: Any,
-    k: int,
-    auc: FloatArray,
-    precision: FloatArray,
+    part: ScoreBlock, items: IntArray, users: Users, k: int, found: ItemScores
 ) -> None:
     from equipoise.metrics._kernels import score_items
 
-    score_items(
-        part.scores,
-        part.diagonal,
-        part.limits,
-        items,
-        rule.sizes,
-        rule.factor,
-        inputs.indptr,
-        inputs.indices,
-        inputs.data,
-        labels.indptr,
-        labels.indices,
-        k,
-        auc=auc,
-        precision=precision,
-    )
+    inputs, labels = users.inputs, users.labels
+    columns = (inputs.indptr, inputs.indices, inputs.data, labels.indptr, labels.indices)
+    scores = (part.scores, part.diagonal, part.limits, items)
+    score_items(*scores, users.sizes, users.factor, *columns, k, **found._asdict())
 
 
 def _count_plain(
-    part: ScoreBlock,
-    items: IntArray,
-    rule: TieRule,
-    inputs: Any,
-    labels: Any,
-    k: int,
-    auc: FloatArray,
-    precision: FloatArray,
+    part: ScoreBlock, items: IntArray, users: Users, k: int, found: ItemScores
 ) -> None:
-    for b, (ranked, positives) in enumerate(ranked_rows(part, items, rule, inputs, labels)):
-        auc[b] = _auc(ranked, np.sort(ranked[positives]))
-        precision[b] = np.nan
+    for b, (ranked, positives) in enumerate(ranked_rows(part, items, users)):
+        found.auc[b] = _auc(ranked, np.sort(ranked[positives]))
+        found.precision[b] = np.nan
         if k and len(positives):
-            precision[b] = np.isin(top_users(ranked, k), positives).sum() / k
+            found.precision[b] = np.isin(top_users(ranked, k), positives).sum() / k
 
 
 def ranked_rows(
-    part: ScoreBlock, items: IntArray, rule: TieRule, inputs: Any, labels: Any
+    part: ScoreBlock, items: IntArray, users: Users
 ) -> Iterator[tuple[FloatArray, IntArray]]:
     """Yield for each item the users' scores without the diagonal, and the users who have it."""
-    own = inputs[:, items]
+    own, labels = users.inputs[:, items], users.labels
     row = np.empty(part.scores.shape[1])
     for b, j in enumerate(items):
         row[:] = part.scores[b]
         entries = slice(own.indptr[b], own.indptr[b + 1])
         row[own.indices[entries]] -= part.diagonal[b] * own.data[entries]
-        ranked = settled(row, part.limits[b] * rule.sizes, rule.factor)
+        ranked = settled(row, part.limits[b] * users.sizes, users.factor)
         yield ranked, labels.indices[labels.indptr[j] : labels.indptr[j + 1]]
 
 

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.exceptions import InvalidParameterError
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics._checks import (
     check_items,
     check_k,
+    check_matrix,
     check_ranks,
     check_same_shape,
     check_user_items,
@@ -25,17 +26,23 @@ from equipoise.metrics._offdiagonal import (
     ItemScores,
     Scorer,
     SimilarityScorer,
-    TieRule,
+    Users,
     auc_from_counts,
-    make_scorer,
     positives_below,
     ranked_rows,
     score_labels,
     top_users,
 )
-from equipoise.metrics._ties import row_norms, splitter
 from equipoise.metrics.metric import Metric
-from equipoise.metrics.projection import Basis, Block, Blocks, ItemView, check_n_items
+from equipoise.metrics.projection import (
+    Basis,
+    Block,
+    Blocks,
+    ItemView,
+    Whole,
+    check_n_items,
+    weighted_basis,
+)
 from equipoise.metrics.results import FloatArray, IntArray
 
 DEFAULT_K = 20
@@ -191,47 +198,59 @@ def _collaborate(
     items: ArrayLike | None,
     k: int | None,
 ) -> ItemCollaboration:
-    if isinstance(X, Blocks):
-        return _of_blocks(X, item_factors, similarity, inputs, component_weights, ranks, items, k)
-    labels = check_user_items(X)
-    scored = labels if inputs is None else check_user_items(inputs, "inputs")
-    check_same_shape(labels, scored, ("X", "inputs"))
+    if (item_factors is None) == (similarity is None):
+        raise InvalidParameterError("pass either item_factors (m × r) or similarity (m × m).")
+    data, prepare = _in_blocks(X, inputs)
     if k is not None:
-        check_k(k, labels.shape[0], "k", "the number of users")
-    chosen = check_items(items, labels.shape[1])
-    scorer = make_scorer(scored, item_factors, similarity, component_weights, ranks)
-    auc, precision = score_labels(scorer, labels, scored, chosen, k or 0)
-    if ranks is None:
-        return ItemCollaboration(None, chosen, auc[0], precision[0], k or 0)
-    return ItemCollaboration(np.asarray(ranks, dtype=np.intp), chosen, auc, precision, k or 0)
-
-
-def _of_blocks(
-    data: Blocks,
-    item_factors: ArrayLike | None,
-    similarity: ArrayLike | None,
-    prepare: Any,
-    component_weights: ArrayLike | None,
-    ranks: Sequence[int] | IntArray | None,
-    items: ArrayLike | None,
-    k: int | None,
-) -> ItemCollaboration:
-    """The same for `Interactions`, whose rows may be on disk or on a cluster."""
-    if item_factors is None or similarity is not None:
-        raise InvalidParameterError("Interactions need item_factors; pass a matrix for similarity.")
-    if not (prepare is None or callable(prepare)):
-        raise InvalidParameterError("inputs of Interactions must be a function of a CSR matrix.")
-    factors = np.asarray(item_factors)
-    weights = None if component_weights is None else np.asarray(component_weights)
+        check_k(k, data.n_users, "k", "the number of users")
     chosen = check_items(items, data.n_items)
-    n_components = factors.shape[-1]
-    sizes = check_ranks([n_components] if ranks is None else ranks, n_components)
-    view = ItemView(data, prepare, factors, weights, sizes, chosen)
-    check_n_items(data.n_items, view.basis)
-    auc, precision = collaboration_of_view(view, k or 0)
+    model: ItemModel
+    if similarity is None:
+        factors = np.asarray(item_factors)
+        basis = weighted_basis(factors, component_weights)
+        check_n_items(data.n_items, basis)
+        n_components = basis.left.shape[1]
+        sizes = check_ranks([n_components] if ranks is None else ranks, n_components)
+        model = Factors(basis, sizes, factors.dtype, prepare)
+    elif component_weights is None and ranks is None:
+        model = Similarity(_check_similarity(similarity, data.n_items), prepare)
+    else:
+        raise InvalidParameterError(
+            "component_weights and ranks need item_factors: a similarity matrix has neither."
+        )
+    auc, precision = collaboration_by_block(data, model, chosen, k or 0)
     if ranks is None:
         return ItemCollaboration(None, chosen, auc[0], precision[0], k or 0)
-    return ItemCollaboration(sizes, chosen, auc, precision, k or 0)
+    return ItemCollaboration(model.sizes, chosen, auc, precision, k or 0)
+
+
+def _in_blocks(X: Any, inputs: Any) -> tuple[Blocks, Callable[[Any], Any]]:
+    """Return the users, and the function from their rows to those that are scored."""
+    if isinstance(X, Blocks):
+        if not (inputs is None or callable(inputs)):
+            raise InvalidParameterError(
+                "inputs of Interactions must be a function of a CSR matrix."
+            )
+        return X, inputs or _unchanged
+    labels = check_user_items(X)
+    if inputs is None:
+        return Whole(labels), _unchanged
+    scored = check_user_items(inputs, "inputs")
+    check_same_shape(labels, scored, ("X", "inputs"))
+    return Whole(labels), lambda _: scored
+
+
+def _unchanged(labels: Any) -> Any:
+    return labels
+
+
+def _check_similarity(similarity: ArrayLike, n_items: int) -> FloatArray:
+    S = check_matrix(similarity, "similarity")
+    if S.shape != (n_items, n_items):
+        raise InvalidDataError(
+            f"similarity must be items × items, {n_items} × {n_items}, got {S.shape}."
+        )
+    return S
 
 
 class ItemModel(Protocol):
@@ -239,10 +258,11 @@ class ItemModel(Protocol):
 
     @property
     def sizes(self) -> IntArray:
-        """Its sizes, ascending."""
+        """Its sizes."""
 
-    def inputs(self, labels: Any) -> Any:
-        """Return the rows that the model scores."""
+    @property
+    def inputs(self) -> Callable[[Any], Any]:
+        """From rows of labels to the rows that the model scores."""
 
     def scorer(self, inputs: Any) -> Scorer:
         """Return what scores the users of these rows."""
@@ -254,11 +274,7 @@ class Factors(NamedTuple):
     basis: Basis
     sizes: IntArray
     dtype: np.dtype[Any]
-    prepare: Callable[[Any], Any] | None
-
-    def inputs(self, labels: Any) -> Any:
-        """Return the rows that the model projects."""
-        return labels if self.prepare is None else self.prepare(labels)
+    inputs: Callable[[Any], Any]
 
     def scorer(self, inputs: Any) -> Scorer:
         """Return what scores the users of these rows."""
@@ -283,7 +299,7 @@ class Similarity(NamedTuple):
 
 def collaboration_of_view(view: ItemView, k: int) -> ItemScores:
     """Item AUC and item precision of users in any number of blocks, (sizes × items) each."""
-    model = Factors(view.basis, view.sizes, view.factors.dtype, view.prepare)
+    model = Factors(view.basis, view.sizes, view.factors.dtype, view.prepare or _unchanged)
     return collaboration_by_block(view.data, model, view.items, k)
 
 
@@ -294,7 +310,8 @@ def collaboration_by_block(data: Blocks, model: ItemModel, items: IntArray, k: i
     and its k highest; then each counts its users into the sorted positives of all blocks. Counts
     are whole numbers, so the result does not depend on the blocks.
     """
-    check_k(k or 1, data.n_users, "k", "the number of users")
+    if k:
+        check_k(k, data.n_users, "k", "the number of users")
     if len(data.rows) == 1:
         (found,) = data.map(_score_block, model, items, k)
         return ItemScores(*found)
@@ -353,13 +370,11 @@ def _ranked(
     block: Block, model: ItemModel, items: IntArray
 ) -> Iterator[tuple[int, int, FloatArray, IntArray]]:
     """Yield (size, item, scores of the block's users, those who have it); items by position."""
-    labels = block.matrix
-    inputs = model.inputs(labels)
+    inputs = model.inputs(block.matrix)
     scorer = model.scorer(inputs)
-    rule = TieRule(row_norms(inputs), splitter(scorer.bits, np.float64))
-    columns, label_columns = inputs.tocsc(), labels.tocsc()
+    users = Users.of(block.matrix, inputs, scorer.bits)
     for part in scorer.blocks(items):
-        rows = ranked_rows(part, items[part.block], rule, columns, label_columns)
+        rows = ranked_rows(part, items[part.block], users)
         for place, (ranked, positives) in enumerate(rows, start=part.block.start):
             yield part.rank, place, ranked, positives
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -217,6 +217,35 @@ class Blocks(Protocol):
         """Return the sum over all blocks."""
 
 
+class Whole(NamedTuple):
+    """A matrix as `Blocks`: all users are its one block."""
+
+    matrix: sp.csr_array
+
+    @property
+    def rows(self) -> tuple[Whole]:
+        """The one block."""
+        return (self,)
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return int(self.matrix.shape[0])
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return int(self.matrix.shape[1])
+
+    def map(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
+        """Return the result for the block."""
+        return [function(self, *shared)]
+
+    def total(self, function: Callable[..., Any], *shared: Any) -> Any:
+        """Return the result for the block."""
+        return function(self, *shared)
+
+
 def item_error(
     X: Any,
     item_factors: ArrayLike,
@@ -262,13 +291,10 @@ def item_error(
     """
     basis = weighted_basis(item_factors, component_weights)
     chosen = check_ranks(ranks, basis.left.shape[1])
-    if isinstance(X, Blocks):
-        check_n_items(X.n_items, basis)
-        products, squares = X.total(_block_products, basis.left, None)
-        return _errors(products, squares, basis, chosen)
-    X = check_user_items(X)
-    check_n_items(X.shape[1], basis)
-    return _errors(_gram_product(X, basis.left), squared_column_norms(X), basis, chosen)
+    data = X if isinstance(X, Blocks) else Whole(check_user_items(X))
+    check_n_items(data.n_items, basis)
+    products, squares = data.total(_block_products, basis.left, None)
+    return _errors(products, squares, basis, chosen)
 
 
 def check_n_items(n_items: int, basis: Basis) -> None:
