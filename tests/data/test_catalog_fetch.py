@@ -118,7 +118,7 @@ def test_a_connection_that_stays_broken_is_an_error_and_leaves_nothing(
 
 def test_404_names_the_address_and_where_to_put_the_file(publisher, tmp_path):
     url = f"{publisher.address}/gone"
-    with pytest.raises(DownloadError, match=r"/gone answers 404.*put the file"):
+    with pytest.raises(DownloadError, match=r"/gone returns 404.*put the file"):
         fetch(publisher.dataset(url=url), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
