@@ -1,7 +1,7 @@
 """What an audit found: one typed summary that the page, Markdown and JSON render.
 
-A *variant* is one model with one setting (Item-Weighted PCA at each exponent γ is a variant of its
-own), a *size* is the number of leading components that are used, an *item* a column of the data.
+A *variant* is one model with one setting: Item-Weighted PCA at each exponent γ is a separate
+variant. A *size* is the number of leading components in use. An *item* is a column of the data.
 """
 
 from __future__ import annotations

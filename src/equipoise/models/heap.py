@@ -13,7 +13,7 @@ import numpy as np
 from equipoise.metrics._ties import settle as _settle
 from equipoise.parallel import compile_loop
 
-# Scores looked at together: enough for SIMD, few enough to go through one by one.
+# Scores compared at a time: enough for SIMD, few enough to check one by one afterwards.
 _STRETCH = 64
 
 
@@ -41,7 +41,7 @@ replace_root = compile_loop(_replace_root)
 
 
 def _lowest_tie(worst: Any, limit: Any, margin: Any) -> Any:
-    """Return a number that no score which settles to `worst` is below."""
+    """Return a lower bound of all scores that tie with `worst`."""
     return worst - max(abs(worst) * margin, limit)
 
 
@@ -96,7 +96,7 @@ keep_best = compile_loop(_keep_best)
 
 
 def _own_scores(row: Any, ids: Any, scores: Any) -> None:
-    """Put back the model's scores; of those that tie, none is above one before it."""
+    """Restore the model's scores; among ties, scores never increase along the list."""
     for place in range(ids.shape[0]):
         if ids[place] >= 0:
             score = row[ids[place]]

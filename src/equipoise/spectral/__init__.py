@@ -1,4 +1,4 @@
-"""Numerical linear algebra: this package works on matrices and knows no users, models or files.
+"""Numerical linear algebra: this package works on matrices, not on users, models or files.
 
 - `gram`: the product XᵀXV, by which the solver reads the data; `kernels`: its parallel loops
 - `weighted`: the matrix M = ½(DC + CD) of the problem, as an operator
