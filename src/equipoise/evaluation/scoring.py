@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -155,19 +155,25 @@ def _rows(
     partials: Sequence[Partial],
     context: Context,
     order: NDArray[np.intp] | None,
-) -> Iterator[Result]:
+) -> list[Result]:
     found = request.finish(partials, context)
-    name, k = request.metric.name, request.k
     if isinstance(found, GroupResult):
-        groups = context.groups
-        sizes = {ALL: context.n_items, **({} if groups is None else groups.sizes)}
-        for group, value in {ALL: found.overall, **found.by_group}.items():
-            yield Result(name, float(value), found.convention, k, group, sizes.get(group, 0))
-        return
+        sizes = {} if context.groups is None else context.groups.sizes
+        return _group_rows(request, found, {ALL: context.n_items, **sizes})
     values = None
     if order is not None and partials[0].per_user is not None:
         values = np.concatenate([np.asarray(p.per_user) for p in partials])[order]
-    yield replace(found, metric=name, k=k, per_user=values)
+    return [replace(found, metric=request.metric.name, k=request.k, per_user=values)]
+
+
+def _group_rows(
+    request: Request, found: GroupResult[Any], counts: Mapping[str, int]
+) -> list[Result]:
+    name, k = request.metric.name, request.k
+    return [
+        Result(name, float(value), found.convention, k, group, counts.get(group, 0))
+        for group, value in {ALL: found.overall, **found.by_group}.items()
+    ]
 
 
 def measure_items(
@@ -221,13 +227,10 @@ def measure_items(
 def _item_rows(
     request: Request, values: FloatArray, groups: ItemGroups, n_items: int
 ) -> list[Result]:
-    name, k = request.metric.name, request.k
+    name = request.metric.name
     if not values.ndim:  # one number for all items
-        return [Result(name, float(values), request.convention, k, n=n_items)]
-    means = mean_by_group(values, groups, metric=name)
+        return [Result(name, float(values), request.convention, request.k, n=n_items)]
     known = ~np.isnan(values)
-    members = {ALL: known, **{group: known[groups.items(group)] for group in groups.names}}
-    return [
-        Result(name, float(value), means.convention, k, group, int(members[group].sum()))
-        for group, value in {ALL: means.overall, **means.by_group}.items()
-    ]
+    counts = {group: int(known[groups.items(group)].sum()) for group in groups.names}
+    means = mean_by_group(values, groups, metric=name)
+    return _group_rows(request, means, {ALL: int(known.sum()), **counts})

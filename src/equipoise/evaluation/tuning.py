@@ -16,7 +16,7 @@ from equipoise.data.interactions import Interactions
 from equipoise.data.split import Split
 from equipoise.evaluation.cache import Cache
 from equipoise.evaluation.goal import BestSoFar, Goal, Limits
-from equipoise.evaluation.plan import Grid, Settings, expand, plan
+from equipoise.evaluation.plan import Grid, expand, plan
 from equipoise.evaluation.runner import Run, evaluate
 from equipoise.evaluation.task import Task, as_split
 from equipoise.exceptions import InvalidParameterError
@@ -236,7 +236,7 @@ def search(
         the first trial is passed on.
     """
     settings = expand(grid)
-    _check(base, settings, goal)
+    _refuse_item_metrics(base, goal)
     fits = plan({type(base).__name__: base.for_search()}, grid, task.n_items)
     found: dict[int, Mapping[str, float]] = {}
     best = BestSoFar(goal)
@@ -268,14 +268,8 @@ def search(
     return [Trial(settings[place], found[place], base) for place in sorted(found)], complete
 
 
-def _check(base: Recommender, settings: Sequence[Settings], goal: Goal) -> None:
-    known = base.get_params(deep=False)
-    for name in dict.fromkeys(name for one in settings for name in one):
-        if name not in known:
-            raise InvalidParameterError(
-                f"{type(base).__name__} has no parameter {name!r} to search. "
-                f"It has: {', '.join(known)}."
-            )
+def _refuse_item_metrics(base: Recommender, goal: Goal) -> None:
+    """Refuse a goal that needs components where the model has none."""
     for target in goal.targets:
         if target.request.metric.is_item_side and base.nested_parameter is None:
             raise InvalidParameterError(

@@ -90,14 +90,11 @@ def weighted_basis(item_factors: ArrayLike, component_weights: ArrayLike | None)
     return Basis(U, U * f)
 
 
-class Basis:
+class Basis(NamedTuple):
     """The two sides of P = left · rightᵀ; for the paper's projection they are both U."""
 
-    __slots__ = ("left", "right")
-
-    def __init__(self, left: FloatArray, right: FloatArray) -> None:
-        self.left = left
-        self.right = right
+    left: FloatArray
+    right: FloatArray
 
     def diagonal(self, ranks: IntArray) -> FloatArray:
         """Return the diagonal of P at each rank."""
