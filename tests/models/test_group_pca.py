@@ -18,7 +18,7 @@ from equipoise import (
     VanillaPCA,
 )
 from equipoise.exceptions import (
-    ArtefactError,
+    ArtifactError,
     InfeasibleError,
     InvalidDataError,
     InvalidParameterError,
@@ -336,7 +336,7 @@ class TestShared:
         record["certificate_"] = record["certificate_"] | {"values": ["x"]}
         monkeypatch.setattr(type(fitted), "_learned_scalars", lambda _: record)
         path = fitted.save(tmp_path / "model.eqp")
-        with pytest.raises(ArtefactError):
+        with pytest.raises(ArtifactError):
             equipoise.load(path)
 
     def test_the_certificate_prints_every_group(self, model, X):
