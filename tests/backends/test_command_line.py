@@ -135,6 +135,17 @@ def test_the_audit_is_the_same_from_disk(table_folder, tmp_path, capsys):
     assert_same_numbers(from_disk["data"]["groups"], in_memory["data"]["groups"])
 
 
+@pytest.mark.distributed
+def test_the_audit_runs_on_a_cluster(client, table_folder, local, tmp_path, capsys):
+    words = ["audit", str(table_folder), "--rank", "4", "--out", str(tmp_path / "r.html"), "--json"]
+    assert run([*words, "--scheduler", client.scheduler.address]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["data"]["n_interactions"] == local.nnz
+    assert f"--scheduler {client.scheduler.address}" in found["verdict"]["advice"]["command"]
+    for other in set(type(client)._instances) - {client}:
+        other.close()  # the command's own: it would end with its process
+
+
 def assert_same_numbers(found, expected):
     """Compare what was printed: words exactly, numbers within rounding."""
     if isinstance(expected, dict):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import dataclass, fields
-from typing import Annotated
+from typing import Annotated, get_args, get_type_hints
 
 import pytest
 import typer
 from typer.main import get_command
 
+from equipoise.audit import audit
 from equipoise.cli.app import app, run
 from equipoise.cli.options import DataOptions, DefaultOf, SplitOptions, expand_options, option
 from equipoise.data import holdout
@@ -58,6 +59,11 @@ def test_help_shows_names_of_values_instead_of_types(words, capsys):
     assert "--help" in shown
     types = r"<\w+|\b(BOOLEAN|INTEGER|int range|INTEGER RANGE)\b"
     assert re.findall(types, shown) == []
+
+
+def test_audit_offers_the_popularity_groups_that_it_takes():
+    _, offered = options_of("audit")["--groups"].help.rstrip(".").split(": ")
+    assert tuple(offered.split(" or ")) == get_args(get_type_hints(audit)["groups"])
 
 
 @dataclass(frozen=True)

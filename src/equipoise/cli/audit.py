@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
@@ -18,7 +18,6 @@ from equipoise.cli.options import (
     AsJson,
     Cutoff,
     DataOptions,
-    Groups,
     Names,
     check_outputs,
     flag,
@@ -50,7 +49,10 @@ def audit(
         ),
     ],
     gamma: Annotated[float, option(GAMMA, "GAMMA", default_of=f"{_AUDIT}.gamma")],
-    groups: Groups,
+    groups: Annotated[
+        str,
+        option("Popularity groups: interactions or items.", "RULE", default_of=f"{_AUDIT}.groups"),
+    ],
     k: Cutoff,
     seed: Seed,
     data: Annotated[
@@ -92,6 +94,8 @@ def audit(
     Prints a summary, a verdict and the setting to use, and writes one HTML page. By default, rows
     are normalized if a few users would outweigh all others.
     """
+    from equipoise.audit import audit as run
+
     if as_json and as_markdown:
         raise InvalidParameterError("--json and --md exclude each other. Give one of them.")
     if no_normalize_rows and reading.normalize_rows:
@@ -104,12 +108,13 @@ def audit(
         interactions = reading.prepare(_example(0), normalize=False)
     else:
         interactions = reading.read(data, normalize=False)
-    found = _examine(
+    found = run(
         interactions,
+        progress=console.progress(),
         names=names,
         rank=asked,
         gamma=gamma,
-        groups=groups,
+        groups=groups,  # type: ignore[arg-type]  # refuses other names
         factors=factors or [],
         k=k,
         seed=seed,
@@ -129,9 +134,13 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Audit the built-in example data: how PCA treats popular and niche items, and what helps."""
+    from equipoise.audit import audit as run
+
     out.parent.mkdir(parents=True, exist_ok=True)
     check_outputs({"--out": out}, [])
-    found = _examine(_example(seed), rank=rank, seed=seed, source=_EXAMPLE)
+    interactions = _example(seed)
+    progress = console.progress()
+    found = run(interactions, rank=rank, seed=seed, source=_EXAMPLE, progress=progress)
     _publish(found, out, as_json=as_json, as_markdown=False)
 
 
@@ -142,13 +151,6 @@ def _example(seed: int) -> Interactions:
     plays = listening(seed=seed)
     console.say(f"Drew {plays.n_users:,} invented listeners of {plays.n_items:,} invented artists.")
     return plays
-
-
-def _examine(interactions: Interactions, **settings: Any) -> Findings:
-    """Run the audit and show its progress."""
-    from equipoise.audit import audit as run
-
-    return run(interactions, progress=console.progress(), **settings)
 
 
 def _publish(found: Findings, out: Path, *, as_json: bool, as_markdown: bool) -> None:

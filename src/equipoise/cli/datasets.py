@@ -14,20 +14,11 @@ from equipoise.cli.options import AsJson, Command, Group, output
 if TYPE_CHECKING:
     from equipoise.data.catalog import Dataset
 
-datasets = typer.Typer(
-    name="datasets",
-    cls=Group,
-    invoke_without_command=True,
-    no_args_is_help=False,
-    help="List the data sets that can be loaded by name, or download one from its publisher.",
-)
+datasets = typer.Typer(name="datasets", cls=Group, invoke_without_command=True)
 
 
 @datasets.callback()
-def listing(
-    context: typer.Context,
-    as_json: AsJson = False,
-) -> None:
+def listing(context: typer.Context, as_json: AsJson = False) -> None:
     """List the data sets that can be loaded by name, or download one from its publisher."""
     if context.invoked_subcommand is not None:
         return

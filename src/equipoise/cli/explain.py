@@ -7,15 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from equipoise.cli import console
-from equipoise.cli.options import (
-    AsJson,
-    Data,
-    DataOptions,
-    DropUnknown,
-    Length,
-    ModelFile,
-    Names,
-)
+from equipoise.cli.options import AsJson, Data, DataOptions, DropUnknown, Length, ModelFile, Names
 
 User = Annotated[str, typer.Argument(help="Id of the user.", metavar="USER")]
 Item = Annotated[str, typer.Argument(help="Id of the item.", metavar="ITEM")]

@@ -9,7 +9,7 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 from urllib.parse import unquote
@@ -276,8 +276,7 @@ class DataOptions:
 
     @property
     def _columns(self) -> dict[str, Any]:
-        names = ("user", "item", "value", "timestamp")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ("user", "item", "value", "timestamp")}
 
     def _refuse_what_blocks_cannot_read(self) -> None:
         if self.memory is not None and self.scheduler is not None:
@@ -330,13 +329,7 @@ class SplitOptions:
         from equipoise.data import holdout
 
         try:
-            return holdout(
-                interactions,
-                method=self.method,  # type: ignore[arg-type]  # holdout refuses other names
-                test=self.test,
-                validation=self.validation,
-                seed=self.seed,
-            )
+            return holdout(interactions, **asdict(self))
         except (InvalidDataError, InvalidParameterError) as error:
             raise type(error)(
                 f"{error} The options are --test, --validation and --min-items-per-user."

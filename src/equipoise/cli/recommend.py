@@ -46,33 +46,15 @@ Ids = str | None
 
 @dataclass(frozen=True)
 class Request:
-    """What to recommend.
-
-    Attributes
-    ----------
-    model : Recommender
-        Fitted.
-    length : int
-        Items per user.
-    options : mapping
-        Options of its `recommend`.
-    because : int
-        How many contributions to list with each item; 0 for none.
-    names : mapping or None
-        Names of the items.
-    as_text : bool
-        Write contributions as JSON text, for CSV.
-    rows_at_a_time : int
-        Upper limit of one table; at least one user.
-    """
+    """What to recommend."""
 
     model: Recommender
-    length: int
-    options: Mapping[str, Any]
-    because: int = 0
+    length: int  # items per user
+    options: Mapping[str, Any]  # of the model's `recommend`
+    because: int = 0  # contributions to list with each item
     names: Mapping[Any, str] | None = None
-    as_text: bool = False
-    rows_at_a_time: int = _ROWS_AT_A_TIME
+    as_text: bool = False  # contributions as JSON text, for CSV
+    rows_at_a_time: int = _ROWS_AT_A_TIME  # of one table, which has at least one user
 
 
 def recommend(
