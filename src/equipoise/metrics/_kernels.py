@@ -9,8 +9,8 @@ import numpy as np
 from equipoise.metrics._ties import settle as _settle
 from equipoise.parallel import compile_loop, in_threads, thread_count
 
-# Bins in which scores are counted: many to a positive, so that few scores share one with it, and
-# no more than the first-level cache holds.
+# Bins in which scores are counted: many per positive, so few scores share a bin with it, and no
+# more than fit into the first-level cache.
 _BINS_PER_POSITIVE, _MOST_BINS = 16, 4096
 
 # Compiled by a call, not by a decorator: the loops themselves stay plain Python that can be read,
@@ -88,8 +88,8 @@ run_ends = compile_loop(_run_ends)
 def _fill_bins(scores: Any, lowest: float, highest: float, n_bins: int, bins: Any) -> None:
     """Cut [lowest, highest] into bins 1 … n_bins; 0 is below, n_bins + 1 above (or NaN).
 
-    The bin never falls as the score rises, whatever the rounding, so that scores of different
-    bins are in the order of the bins. No branch in the loop, for SIMD.
+    The bin never falls as the score rises, despite rounding, so scores of different bins are in
+    the order of the bins. No branch in the loop, for SIMD.
     """
     width = (highest - lowest) / n_bins
     per_unit = 1.0 / width if width > 1e-300 else 0.0

@@ -122,5 +122,5 @@ def user_limits(norms: FloatArray, coordinates: NDArray[Any], strengths: Any) ->
         dtype = coordinates.dtype
         limits = np.maximum(smallest_share(dtype) * lengths, smallest_share(float) * norms)
         limits = (limits * largest).astype(dtype)
-    # scores beyond the largest number are refused by whoever ranks them
+    # scores beyond the largest number are refused when they are ranked
     return np.asarray(np.where(np.isfinite(limits), limits, dtype.type(0)))

@@ -1,4 +1,4 @@
-"""Which items are popular: rules that split a catalogue, and means by group."""
+"""Which items are popular: rules that split a catalog, and means by group."""
 
 from __future__ import annotations
 

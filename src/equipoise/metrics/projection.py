@@ -36,8 +36,8 @@ _DEPENDENT_BELOW = 1e-10
 def orthonormal_basis(item_factors: ArrayLike) -> FloatArray:
     """Return orthonormal columns that span the same space, prefix by prefix.
 
-    Orthonormal factors come back as they are. Others go through QR, so that the first r
-    columns still span what the first r factors span.
+    Orthonormal factors are returned unchanged. Others are orthonormalized by QR: the first r
+    columns still span the same space as the first r factors.
 
     Parameters
     ----------
