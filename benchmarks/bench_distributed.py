@@ -76,7 +76,7 @@ class Predicted(NamedTuple):
     """The numbers measured for a table, and the seconds of a pass that they come to."""
 
     model: CostModel
-    sweep_s: dict[str, float]
+    pass_s: dict[str, float]
 
 
 class Measured(NamedTuple):
@@ -95,7 +95,7 @@ def predict(size: Size, small: int, rank: int) -> Predicted:
     return Predicted(
         model,
         {
-            f"Dask, {count} worker(s)": model.sweep(runs.job(size, rank, count))
+            f"Dask, {count} worker(s)": model.one_pass(runs.job(size, rank, count))
             for count in _WORKERS
         },
     )
@@ -122,41 +122,41 @@ def measure(
 
 
 class Check(NamedTuple):
-    """A run beside what was predicted."""
+    """A run and its prediction."""
 
     run: Run
-    sweep_s: float
+    pass_s: float
     fit_s: float
 
     @property
     def off(self) -> tuple[float, float]:
         """How far the pass and the fit were from it, as shares."""
-        return self.run.sweep_s / self.sweep_s - 1, self.run.fit_s / self.fit_s - 1
+        return self.run.pass_s / self.pass_s - 1, self.run.fit_s / self.fit_s - 1
 
 
 def checks(measured: Measured, rank: int) -> dict[str, Check]:
-    """The runs on workers beside what was predicted of them."""
-    model, sweep_s = measured.predicted
+    """The runs on workers and their predictions."""
+    model, pass_s = measured.predicted
     return {
         run.way: Check(
             run,
-            sweep_s[run.way],
-            model.fit(runs.job(measured.size, rank, run.threads), run.sweeps),
+            pass_s[run.way],
+            model.fit(runs.job(measured.size, rank, run.threads), run.passes),
         )
         for run in measured.runs
-        if run.way in sweep_s
+        if run.way in pass_s
     }
 
 
 def table_of(measured: Measured, rank: int) -> Table:
     """One row per run."""
-    size, beside = measured.size, checks(measured, rank)
+    size, predictions = measured.size, checks(measured, rank)
     numbers = measured.predicted.model.as_json()
     dense = 8 * size.users * size.items / 1e9
     return Table(
         f"{size.name} interactions, {size.users:,} × {size.items:,}, rank {rank}",
         _COLUMNS,
-        [_row(run, beside.get(run.way)) for run in measured.runs],
+        [_row(run, predictions.get(run.way)) for run in measured.runs],
         f"dask-ml takes dense chunks, {dense:,.1f} GB of this table. The cost model, seconds: "
         + ", ".join(f"{name} {number:.2e}" for name, number in numbers.items())
         + ".",
@@ -166,13 +166,13 @@ def table_of(measured: Measured, rank: int) -> Table:
 def _row(run: Run, check: Check | None) -> list[str]:
     off = check.off if check else (0.0, 0.0)
     shown = f" ({check.fit_s:.1f}, {off[1]:+.0%})" if check else ""
-    told_pass = f" ({check.sweep_s:.3f}, {off[0]:+.0%})" if check else ""
+    told_pass = f" ({check.pass_s:.3f}, {off[0]:+.0%})" if check else ""
     return [
         run.way,
         f"{run.load_s:.1f}",
         f"{run.fit_s:.1f}{shown}",
-        str(run.sweeps),
-        f"{run.sweep_s:.3f}{told_pass}",
+        str(run.passes),
+        f"{run.pass_s:.3f}{told_pass}",
         f"{run.peak_mb:,.0f}" + (f" ({run.limit_mb:,.0f})" if run.limit_mb else ""),
         "" if run.moved_mb is None else f"{run.moved_mb:.1f}",
         f"{run.others:.2f}",
@@ -180,18 +180,18 @@ def _row(run: Run, check: Check | None) -> list[str]:
 
 
 def picture(found: list[Measured], rank: int) -> Plot:
-    """Passes as they were beside what was predicted."""
+    """Measured and predicted passes."""
     series: dict[str, list[Point]] = {"measured": [], "predicted": []}
     for measured in found:
         for way, check in checks(measured, rank).items():
             where = f"{measured.size.name}, {way}"
-            series["measured"].append((where, check.run.sweep_s))
-            series["predicted"].append((where, check.sweep_s))
+            series["measured"].append((where, check.run.pass_s))
+            series["predicted"].append((where, check.pass_s))
     return Plot("A pass over the data", "", "seconds", series)
 
 
 def peers_table(peers: list[Peer], size: Size, rank: int) -> Table:
-    """Ours beside dask-ml's."""
+    """Ours compared with dask-ml's."""
     rows = [
         [each.way, f"{each.fit_s:.2f}", f"{each.captured:.6f}", f"{each.data_mb:,.0f}"]
         for each in peers
@@ -247,7 +247,7 @@ def run(plan: Plan, rank: int) -> Report:
             measure(size, rank, shown, folder, step)
             for size, shown in zip(plan.sizes, predicted, strict=True)
         ]
-        peers = [] if why_not else in_process(partial(peer.beside, plan.dense, rank))
+        peers = [] if why_not else in_process(partial(peer.compare, plan.dense, rank))
         step(why_not or "dask-ml")
     tables = [table_of(each, rank) for each in found]
     if peers:
@@ -264,7 +264,7 @@ def _cells(found: list[Measured], peers: list[Peer]) -> dict[str, Any]:
             {
                 "size": each.size._asdict(),
                 "cost_model": each.predicted.model.as_json(),
-                "predicted_s_a_pass": each.predicted.sweep_s,
+                "predicted_s_a_pass": each.predicted.pass_s,
                 "runs": [run._asdict() for run in each.runs],
             }
             for each in found

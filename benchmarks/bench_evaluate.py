@@ -6,8 +6,9 @@ paper's evaluation (22 ranks, three models, all item and user metrics, both data
 than three minutes and less than 2 GB on two cores.
 
 Peers run in one process, interleaved, on the same factors; the loop over items is timed on a sample
-of them and extrapolated. The sweep and the large set run in processes of their own, for their peak
-of memory. Run ``python benchmarks/bench_evaluate.py --quick``, or ``--full`` for the large set too.
+of them and extrapolated. The evaluation of the paper and the large set run in separate processes, to
+measure their peak memory. Run ``python benchmarks/bench_evaluate.py --quick``, or ``--full`` for the
+large set too.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ Cell = dict[str, Any]
 Step = Any
 
 RANK, K = 32, 20
-SWEEP_RANKS = (
+PAPER_RANKS = (
     1, 2, 4, 8, 16, 24, 30, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512, 640, 768, 1024,
 )  # fmt: skip
-SWEEP_METRICS = (
+PAPER_METRICS = (
     "recall", "precision", "ndcg", "mrr:lightgcn", "item_auc", "item_precision", "specialization",
     "self_reconstruction", "item_error",
 )  # fmt: skip
@@ -120,7 +121,7 @@ def theirs(inputs: Inputs) -> dict[str, float]:
 
 
 def by_user(inputs: Inputs) -> dict[str, float]:
-    """The loop that everybody writes first: score, mask, sort and count, user by user."""
+    """The straightforward loop: score, mask, sort and count, user by user."""
     discount = 1 / np.log2(np.arange(2, K + 2))
     recall, ndcg = [], []
     for user, scores in enumerate(inputs.users @ inputs.items.T):
@@ -175,7 +176,7 @@ def auc_by_loop(inputs: Inputs, items: Any) -> Any:
 
 
 def measure_auc(plan: Plan, data: DataSet, inputs: Inputs) -> Cell:
-    """All items at once beside a loop over a sample of them."""
+    """All items at once, compared with a loop over a sample of them."""
     n_items = inputs.train.shape[1]
     sample = np.random.default_rng(0).choice(n_items, _SAMPLED_ITEMS, replace=False)
     runs = {
@@ -196,19 +197,19 @@ def measure_auc(plan: Plan, data: DataSet, inputs: Inputs) -> Cell:
     }
 
 
-def sweep(sets: Sequence[DataSet]) -> dict[str, float]:
-    """The paper's sweep from reading the files to the last number; seconds for each set."""
+def paper_evaluation(sets: Sequence[DataSet]) -> dict[str, float]:
+    """The paper's evaluation from reading the files to the last number; seconds for each set."""
     from equipoise.evaluation import evaluate
 
     seconds = {}
     for data in sets:
         started = time.perf_counter()
         interactions = data.load()
-        ranks = [rank for rank in SWEEP_RANKS if rank <= interactions.n_items]
+        ranks = [rank for rank in PAPER_RANKS if rank <= interactions.n_items]
         results = evaluate(
             interactions,
             grid={"n_components": ranks},
-            metrics=SWEEP_METRICS,
+            metrics=PAPER_METRICS,
             k=K,
             zero_division=0.0,
         )
@@ -244,12 +245,16 @@ def nothing() -> None:
 
 
 def measure_isolated(plan: Plan, sets: Sequence[DataSet], step: Step) -> dict[str, Cell]:
-    """Time and peak memory of the sweep and, if planned, of the large set."""
+    """Time and peak memory of the paper's evaluation and, if planned, of the large set."""
     cells: dict[str, Cell] = {}
     with Isolated(nothing) as isolated:
-        came = isolated.run(partial(_sweep_isolated, sets))
-        cells["sweep"] = {"seconds": came.value, "peak_mb": came.peak_mb, "failure": came.failure}
-        step("the sweep")
+        came = isolated.run(partial(_evaluation_isolated, sets))
+        cells["evaluation"] = {
+            "seconds": came.value,
+            "peak_mb": came.peak_mb,
+            "failure": came.failure,
+        }
+        step("the evaluation of the paper")
         if plan.large is not None:
             came = isolated.run(partial(large, plan.large))
             cells["large"] = {
@@ -262,8 +267,8 @@ def measure_isolated(plan: Plan, sets: Sequence[DataSet], step: Step) -> dict[st
     return cells
 
 
-def _sweep_isolated(sets: Sequence[DataSet], _: Any) -> dict[str, float]:
-    return sweep(sets)
+def _evaluation_isolated(sets: Sequence[DataSet], _: Any) -> dict[str, float]:
+    return paper_evaluation(sets)
 
 
 def tables(cells: dict[str, Any]) -> list[Table]:
@@ -283,7 +288,7 @@ def tables(cells: dict[str, Any]) -> list[Table]:
     ]
     apart = [
         [what, f"{seconds:.1f}", f"{cells[part]['peak_mb']:.0f}"]
-        for part in ("sweep", "large")
+        for part in ("evaluation", "large")
         if part in cells
         for what, seconds in (cells[part]["seconds"] or {cells[part]["failure"]: 0.0}).items()
     ]
@@ -314,10 +319,10 @@ def verdicts(cells: dict[str, Any]) -> list[str]:
         f"{_held(agree)}: all three ways give the same NDCG to 1e-3.",
         f"{_held(slowest >= 50)}: item AUC is {slowest:.0f} times faster than the loop at least.",
     ]
-    seconds = sum((cells["sweep"]["seconds"] or {}).values())
-    peak = cells["sweep"]["peak_mb"] / _GIGABYTE
-    ended = not cells["sweep"]["failure"]
-    said.append(f"{_held(ended and seconds < 180)}: the whole sweep takes {seconds:.0f} s.")
+    seconds = sum((cells["evaluation"]["seconds"] or {}).values())
+    peak = cells["evaluation"]["peak_mb"] / _GIGABYTE
+    ended = not cells["evaluation"]["failure"]
+    said.append(f"{_held(ended and seconds < 180)}: the whole evaluation takes {seconds:.0f} s.")
     said.append(f"{_held(ended and peak < 2)}: it takes {peak:.2f} GB.")
     if "large" in cells:
         failure = cells["large"]["failure"]
@@ -352,4 +357,4 @@ def run(plan: Plan) -> Report:
 
 
 if __name__ == "__main__":
-    harness.main("Evaluation beside the peers.", run, QUICK, FULL)
+    harness.main("Evaluation, compared with other libraries.", run, QUICK, FULL)

@@ -162,7 +162,7 @@ def solve_sdp(solver: SDPSolver, X: Any) -> dict[str, float]:
     """The paper's program, as published; what it takes and what it reaches."""
     import equipoise
 
-    # SCS gets the accuracy that everybody is held to; Clarabel ends where double precision does
+    # SCS gets the same accuracy as all methods; Clarabel stops at double precision
     tol = ACCURACY if solver == "SCS" else None
     found = equipoise.solve_sdp(X, _SDP_RANK, gamma=-1.0, solver=solver, tol=tol)
     return {"sdp_s": found.seconds, "objective": found.objective}
@@ -180,7 +180,7 @@ def sdp_solvers(n_items: int | None) -> tuple[SDPSolver, ...]:
 
 
 def measure_sdp(plan: Plan, data: DataSet, step: Step) -> list[Cell]:
-    """The semidefinite program beside our fit, on samples of the items; one run of each."""
+    """The semidefinite program and our fit, on samples of the items; one run of each."""
     cells: list[Cell] = []
     for n_items in plan.sdp_items:
         X = sample(data, n_items)
@@ -232,4 +232,4 @@ def run(plan: Plan) -> Report:
 
 
 if __name__ == "__main__":
-    harness.main("Fit beside the peers.", run, QUICK, FULL)
+    harness.main("Fit, compared with other libraries.", run, QUICK, FULL)

@@ -226,7 +226,7 @@ def verdicts(cells: list[Cell]) -> list[str]:
 
 def main() -> None:
     """Measure, print, and write where asked to."""
-    parser = harness.arguments("Reading beside polars.")
+    parser = harness.arguments("Reading, compared with polars.")
     parser.add_argument("--rows", type=int, help="of each file, in place of the plan's")
     options = parser.parse_args()
     plan = FULL if options.full else QUICK

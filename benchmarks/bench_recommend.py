@@ -195,11 +195,11 @@ def run(plan: Plan) -> Report:
             step(str(shape))
     claim = (__doc__ or "").split("\n\nBoth run")[0]
     plot = Plot.of(
-        "Recommend to everybody", cells, by="way", x="set", y="users_per_s", unit="users/s"
+        "Recommend to all users", cells, by="way", x="set", y="users_per_s", unit="users/s"
     )
     tables, found = [table_of(cells)], {"sets": cells}
     return Report(plan.name, claim, facts, found, tables, verdicts(cells), [plot])
 
 
 if __name__ == "__main__":
-    harness.main("Recommending beside implicit.", run, QUICK, FULL)
+    harness.main("Recommending, compared with implicit.", run, QUICK, FULL)

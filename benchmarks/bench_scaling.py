@@ -3,11 +3,11 @@
 With the items fixed, the time of `ItemWeightedPCA.fit` grows with the number of interactions to a
 power of at most 1.1. A Netflix-shaped set (480,000 users, 18,000 items, 100 million interactions)
 with 64 components is fitted in less than a minute and less than 4 GB, data included, on two
-cores. Most of the time is spent in the compiled sweeps over the data.
+cores. Most of the time is spent in the parallel passes over the data.
 
-Every fit is certified: residuals of 1e-6, measured in float64. Kernel time is that of the sweeps
-alone; a sweep of the weighted kernel is counted as 8 operations an entry and vector. The peak it is
-held against is measured here too, as the same loop on data whose vectors stay in the first cache.
+Every fit is certified: residuals of 1e-6, measured in float64. Kernel time is that of the passes
+alone; a pass of the weighted kernel counts as 8 operations per entry and vector. The peak for
+comparison is measured here too: the same loop on data whose vectors stay in the first cache.
 Run ``python benchmarks/bench_scaling.py --quick`` or ``--full``.
 """
 
@@ -70,24 +70,24 @@ def matrix(nnz: int) -> Any:
 
 @contextmanager
 def kernel_clock() -> Iterator[dict[str, float]]:
-    """Count the seconds and operations of the sweeps over the data."""
+    """Count the seconds and operations of the passes over the data."""
     from equipoise.spectral import kernels
 
     spent = {"seconds": 0.0, "operations": 0.0}
-    sweep = kernels.gram_product
+    product = kernels.gram_product
 
     def clocked(X: Any, V: Any, *rest: Any, **options: Any) -> Any:
         started = time.perf_counter()
-        answer = sweep(X, V, *rest, **options)
+        result = product(X, V, *rest, **options)
         spent["seconds"] += time.perf_counter() - started
         spent["operations"] += _FLOPS * X.nnz * V.shape[1]
-        return answer
+        return result
 
     kernels.gram_product = clocked  # type: ignore[assignment]
     try:
         yield spent
     finally:
-        kernels.gram_product = sweep
+        kernels.gram_product = product
 
 
 def fit(X: Any, rank: int) -> Cell:
@@ -100,7 +100,7 @@ def fit(X: Any, rank: int) -> Cell:
         seconds = time.perf_counter() - started
     return {
         "nnz": int(X.nnz), "users": X.shape[0], "rank": rank, "seconds": seconds,
-        "sweeps": model.certificate_.passes, "residual": model.certificate_.max_residual,
+        "passes": model.certificate_.passes, "residual": model.certificate_.max_residual,
         "kernel_share": kernel["seconds"] / seconds,
         "gflops": kernel["operations"] / kernel["seconds"] / 1e9,
     }  # fmt: skip
@@ -164,15 +164,15 @@ def table_of(title: str, cells: Sequence[Cell]) -> Table:
         "users",
         "r",
         "seconds",
-        "sweeps",
-        "in sweeps",
+        "passes",
+        "in passes",
         "GFLOP/s",
         "residual",
     )
     rows = [
         [
             f"{cell['nnz']:,}", f"{cell['users']:,}", str(cell["rank"]), f"{cell['seconds']:.2f}",
-            str(cell["sweeps"]), f"{cell['kernel_share']:.0%}", f"{cell['gflops']:.1f}",
+            str(cell["passes"]), f"{cell['kernel_share']:.0%}", f"{cell['gflops']:.1f}",
             f"{cell['residual']:.0e}",
         ]
         for cell in cells
@@ -190,7 +190,7 @@ def verdicts(cells: dict[str, Any]) -> list[str]:
         f"{exponent(by_rank, 'rank'):.2f} (reported).",
         f"{_holds(all(c['residual'] <= ACCURACY for c in [*by_size, *by_rank]))}: every fit is "
         f"certified to {ACCURACY:g}.",
-        f"Sweeps take {largest['kernel_share']:.0%} of the time of the largest fit, at "
+        f"Passes take {largest['kernel_share']:.0%} of the time of the largest fit, at "
         f"{largest['gflops']:.1f} GFLOP/s; the same loop reaches {cells['peak_gflops']:.1f} on "
         "data that stay in the first cache.",
     ]

@@ -240,7 +240,7 @@ def _held(claim: bool) -> str:
 
 def main() -> None:
     """Measure, print and write."""
-    parser = harness.arguments("Every model beside every other, each tuned on validation.")
+    parser = harness.arguments("All models, each tuned on validation.")
     known = ",".join(DATASETS)
     parser.add_argument("--datasets", default=known, help=f"of {known}")
     parser.add_argument("--models", default="all", help="as `equipoise models` lists them, or all")

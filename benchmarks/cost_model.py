@@ -70,7 +70,7 @@ class CostModel:
     crowding: float
     per_operation: float
 
-    def sweep(self, job: Job) -> float:
+    def one_pass(self, job: Job) -> float:
         """Seconds of one pass over the data."""
         slower = self.crowding if job.workers > 1 else 1.0
         return self.overhead(job) + slower * self.per_product * job.products
@@ -83,7 +83,7 @@ class CostModel:
     def fit(self, job: Job, passes: int) -> float:
         """Seconds of a fit that takes so many passes."""
         caller = self.per_operation * job.orthogonalized(passes)
-        return (passes + 1) * self.sweep(job) + caller
+        return (passes + 1) * self.one_pass(job) + caller
 
     def as_json(self) -> dict[str, float]:
         """The numbers."""
@@ -106,9 +106,9 @@ def calibrate(small: Small, width: int, rounds: int, wait: Callable[[], None]) -
         {
             "no task": lambda: small.products.total(_nothing),
             "tasks": lambda: small.vectors.total(_nothing),
-            "vectors": _sweep(small.vectors, width),
-            "products": _sweep(small.products, width),
-            "crowded": _sweep(small.crowded, width),
+            "vectors": _pass(small.vectors, width),
+            "products": _pass(small.products, width),
+            "crowded": _pass(small.crowded, width),
         },
         rounds,
         wait,
@@ -151,7 +151,7 @@ def _nothing(_block: RowBlock) -> float:
     return 0.0
 
 
-def _sweep(data: Any, width: int) -> Callable[[], Any]:
+def _pass(data: Any, width: int) -> Callable[[], Any]:
     V = np.random.default_rng(0).standard_normal((data.n_items, width)).astype(np.float32)
     ask = GramProduct(V, np.ones(data.n_items, np.float32), 1.0, True, 1)
     return lambda: data.total(block_product, ask)

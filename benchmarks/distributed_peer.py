@@ -1,4 +1,4 @@
-"""dask-ml's TruncatedSVD beside `VanillaPCA`, on a table whose dense form fits the workers."""
+"""dask-ml's TruncatedSVD and `VanillaPCA` on a table whose dense form fits into the workers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def missing() -> str:
     return ""
 
 
-def beside(size: Size, rank: int) -> list[Peer]:
+def compare(size: Size, rank: int) -> list[Peer]:
     """Ours, dask-ml's exact and its randomized algorithm, on the same two workers in turn."""
     from distributed import Client, LocalCluster
 

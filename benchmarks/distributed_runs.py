@@ -56,10 +56,10 @@ class Run(NamedTuple):
     ----------
     way, threads : str, int
         How it was fitted; threads, or workers of one thread each.
-    load_s, fit_s, sweep_s : float
+    load_s, fit_s, pass_s : float
         Seconds of reading, of the fit, and of its median pass over the data.
-    sweeps, caller_s : int, float
-        Passes of the fit, and its seconds beside them, where the data are in blocks.
+    passes, caller_s : int, float
+        Passes of the fit, and the other seconds of the fit, if the data are in blocks.
     peak_mb, limit_mb : float
         Largest resident memory of a worker (of the process, where there is none), interpreter and
         libraries included, and what was allowed; 0 where nothing was said.
@@ -75,8 +75,8 @@ class Run(NamedTuple):
     threads: int
     load_s: float
     fit_s: float
-    sweeps: int
-    sweep_s: float
+    passes: int
+    pass_s: float
     caller_s: float
     peak_mb: float
     limit_mb: float
@@ -131,24 +131,24 @@ def _seconds_below() -> float:
 
 
 @contextmanager
-def timed_sweeps() -> Iterator[list[float]]:
+def timed_passes() -> Iterator[list[float]]:
     """Yield a list that fills with the seconds of each pass."""
     from equipoise.spectral.gram import BlockGram
 
     seconds: list[float] = []
-    sweep = BlockGram._multiply
+    product = BlockGram._multiply
 
     def timed(self: Any, V: Any, weights: Any) -> Any:
         started = time.perf_counter()
-        answer = sweep(self, V, weights)
+        result = product(self, V, weights)
         seconds.append(time.perf_counter() - started)
-        return answer
+        return result
 
     BlockGram._multiply = timed
     try:
         yield seconds
     finally:
-        BlockGram._multiply = sweep
+        BlockGram._multiply = product
 
 
 def _peak_mb() -> float:
@@ -159,7 +159,7 @@ def _fit(way: str, threads: int, data: Any, load_s: float, rank: int, limit: flo
     from equipoise import ItemWeightedPCA
 
     warm_up()
-    with timed_sweeps() as sweeps:
+    with timed_passes() as passes:
         load, started = _LoadBesideCluster(), time.perf_counter()
         model = ItemWeightedPCA(rank, passes="few", solver="matrix_free").fit(data)
         fit_s, others = time.perf_counter() - started, load.cores()
@@ -169,9 +169,9 @@ def _fit(way: str, threads: int, data: Any, load_s: float, rank: int, limit: flo
         threads=threads,
         load_s=load_s,
         fit_s=fit_s,
-        sweeps=certificate.passes,
-        sweep_s=float(np.median(sweeps)) if sweeps else fit_s / certificate.passes,
-        caller_s=fit_s - sum(sweeps) if sweeps else 0.0,
+        passes=certificate.passes,
+        pass_s=float(np.median(passes)) if passes else fit_s / certificate.passes,
+        caller_s=fit_s - sum(passes) if passes else 0.0,
         peak_mb=_peak_mb(),
         limit_mb=limit,
         moved_mb=None,
@@ -220,7 +220,7 @@ def on_cluster(folder: Path, rank: int, workers: int, limit: str) -> Run:
         client.run(warm_up)
         before, bytes_mb = _sent(client), parse_bytes(limit) / 1e6
         run = _fit(f"Dask, {workers} worker(s)", workers, data, load_s, rank, bytes_mb)
-        sent = (_sent(client) - before) / run.sweeps + 4 * data.n_items * wide_block(rank)
+        sent = (_sent(client) - before) / run.passes + 4 * data.n_items * wide_block(rank)
         return run._replace(peak_mb=max(client.run(_peak_mb).values()), moved_mb=sent / 1e6)
 
 
@@ -246,7 +246,7 @@ def calibration(small: Size, rank: int, wait_s: float) -> CostModel:
         crowded = read(table, client=two, n_blocks=2)
         one.run(warm_up)
         fit = _fit("", 1, products, 0.0, rank, 0.0)
-        measured = Small(vectors, products, crowded, fit.sweeps, fit.caller_s)
+        measured = Small(vectors, products, crowded, fit.passes, fit.caller_s)
         return calibrate(measured, wide_block(rank), _ROUNDS, QuietWait(wait_s).wait)
 
 
@@ -265,7 +265,7 @@ def job(size: Size, rank: int, workers: int) -> Job:
 
 
 def warm_up() -> None:
-    """Load the compiled loops: what a process does once is no part of a fit."""
+    """Load the compiled loops, which is not part of a fit."""
     from equipoise.data.block_ops import block_product
     from equipoise.data.rows import RowBlock
     from equipoise.spectral.gram import GramProduct

@@ -14,7 +14,7 @@ from datasets import DataSet, synthetic
 from equipoise.spectral.solve import Solver
 from harness import QUIET_WAIT, THREADS, interleave, timed
 
-# The accuracy that everybody is held to: the residual that ItemWeightedPCA promises by default.
+# The accuracy of all methods: the residual that ItemWeightedPCA promises by default.
 ACCURACY = 1e-6
 
 # Looser than ARPACK's own default of machine precision; svds squares them. The loosest that is
@@ -55,7 +55,7 @@ SETTINGS = {
 class Inputs(NamedTuple):
     """One set in the forms its readers want, made before the clock starts."""
 
-    X: sp.csr_array  # float64, for everybody but ALS
+    X: sp.csr_array  # float64, for all methods except ALS
     single: sp.csr_matrix  # float32, for ALS
     small: sp.csr_array  # to warm up on; large enough for the compiled loops
 
@@ -121,7 +121,7 @@ def fit_als(inputs: Inputs, rank: int) -> Any:
 
 @cache
 def _controller() -> ThreadpoolController:
-    """Finding the libraries takes milliseconds, which nobody's fit should be charged for."""
+    """Create the controller once: finding the libraries takes milliseconds."""
     return ThreadpoolController()
 
 
@@ -142,13 +142,13 @@ def residual(X: sp.csr_array, model: Any) -> float | None:
 
 
 def _weights(X: sp.csr_array) -> Any:
-    """w_j = 1 / ‖X_·j‖, and 0 for an item that nobody touched."""
+    """w_j = 1 / ‖X_·j‖, and 0 for an item without users."""
     p = np.sqrt(np.asarray(X.power(2).sum(axis=0)).ravel())
     return np.divide(1.0, p, out=np.zeros_like(p), where=p > 0)
 
 
 def candidates(inputs: Inputs, rank: int) -> list[Candidate]:
-    """Everybody, with the settings of this set and rank.
+    """All methods, with the settings of this set and rank.
 
     Settings are searched for only where TruncatedSVD's own take seconds: a search runs it a dozen
     times.
@@ -216,7 +216,7 @@ def _iterations(inputs: Inputs, rank: int, limit: float) -> dict[str, Any]:
     def attempt(n_iter: int) -> tuple[bool, float]:
         fit = partial(fit_truncated_svd, inputs, rank, n_iter=n_iter, **blas)
         run = timed(fit)
-        # once more, so that a busy moment is not mistaken for a slow method
+        # once more: a busy moment must not look like a slow method
         seconds = run.median if run.median < limit else min(run.median, timed(fit).median)
         return _is_accurate(inputs, run.value), seconds
 

@@ -156,7 +156,7 @@ def _compare(fits: Sequence[Cell], ours: str, peer: str, measure: str, unit: str
 
 
 def _inaccurate(fits: Sequence[Cell]) -> list[str]:
-    """Peers that never got as accurate, whatever they were given."""
+    """Methods that never reached the accuracy."""
     peers = dict.fromkeys(cell["method"] for cell in fits if not cell["accurate"])
     lines = []
     for peer in peers:

@@ -149,7 +149,7 @@ def _measure(data: Any, order: _Order) -> Outcome:
         baseline = _peak()
         value = order.task(data)
         return Outcome(value, (_peak() - baseline) / 2**20)
-    except Exception as error:  # whatever it is, the benchmark goes on and reports it
+    except Exception as error:  # the benchmark reports any error and continues
         traceback.print_exc()
         return Outcome(None, 0.0, f"{type(error).__name__}: {error}")
 

@@ -1,4 +1,4 @@
-"""Where the time of one fit goes: sweeps over the data, orthogonalizing, eigenproblems, the end.
+"""Where the time of one fit goes: passes over the data, orthogonalizing, eigenproblems, the end.
 
 Run ``python benchmarks/profile_fit.py gowalla 128`` (or ``lastfm``, ``movielens``, ``ml20m``). The
 times are of each part alone, without the parts that it calls; a fit before it loads and compiles.
@@ -60,7 +60,7 @@ def watched() -> Clock:
     from equipoise.spectral import gram, kernels, krylov, lanczos
 
     clock = Clock()
-    clock.watch(kernels, "gram_product", "passes, parallel")
+    clock.watch(kernels, "gram_product", "passes over the data")
     clock.watch(gram.SparseGram, "product", "products")
     clock.watch(krylov.KrylovBasis, "expand", "orthogonalize against the basis")
     clock.watch(krylov.KrylovBasis, "_follow", "make the next block orthonormal")

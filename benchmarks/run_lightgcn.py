@@ -72,7 +72,7 @@ class Clock:
         return self.before + time.perf_counter() - self.started
 
     def save(self) -> None:
-        """Write them beside the checkpoint."""
+        """Write them next to the checkpoint."""
         from equipoise.files import write_whole
 
         write_whole(self.path, json.dumps({"seconds": self.seconds}).encode())

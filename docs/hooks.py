@@ -1,4 +1,4 @@
-"""What MkDocs does beside turning pages into HTML: the commands' reference, outgoing links."""
+"""Hooks of MkDocs: write the reference of the commands, and check outgoing links."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Fill in the commands, and look at every link that leaves the site."""
     for link in outgoing_links(markdown):
         if not is_well_formed(link):
-            log.warning("%s: %r is no address of a web page", page.file.src_uri, link)
+            log.warning("%s: %r is not an address of a web page", page.file.src_uri, link)
         _outgoing.add(link)
     if COMMANDS in markdown:
         return markdown.replace(COMMANDS, commands_page())

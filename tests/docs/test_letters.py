@@ -33,4 +33,4 @@ def test_a_letter_is_where_its_page_says(letter, names, place):
     reduce(getattr, symbol.split("."), module)
     text = file.read_text(encoding="utf-8")
     missing = [name for name in re.findall(r"`(\w+)`", names) if name not in text]
-    assert missing == [], f"{letter}: {path} does not speak of {missing}"
+    assert missing == [], f"{letter}: {path} does not contain {missing}"

@@ -30,9 +30,9 @@ def test_the_quality_in_the_readme_is_that_of_the_comparison():
     ]
     assert len(measured) == len(COLUMNS)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    told = _rows(readme.split("<!-- begin quality -->")[1].split("<!-- end quality -->")[0])
-    assert len(told) == 7
-    for model, *cells in told:
+    shown = _rows(readme.split("<!-- begin quality -->")[1].split("<!-- end quality -->")[0])
+    assert len(shown) == 7
+    for model, *cells in shown:
         expected = [number for table in measured for number in table[model]]
         # three digits of what the comparison has in four: a half may have been rounded either way
         assert _numbers(cells) == pytest.approx(expected, abs=5.001e-4), model

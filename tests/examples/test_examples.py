@@ -70,7 +70,7 @@ def test_the_grid_search_ends_in_a_best_setting(tmp_path):
     recalls = [float(row[3]) for row in rows[1:]]
     assert recalls == sorted(recalls, reverse=True)
     best = ast.literal_eval(said.splitlines()[-1].removeprefix("best: "))
-    assert best["model__gamma"] < 0  # the world was planted so that weights help
+    assert best["model__gamma"] < 0  # weights help on these synthetic data
 
 
 def test_lists_go_from_sql_to_sql(tmp_path):
@@ -128,8 +128,8 @@ def test_the_index_lists_every_example_in_its_own_words(index):
     listed = dict(re.findall(r"^\| `([^`]+)` \| (.+?) \|", index.read_text("utf-8"), re.MULTILINE))
     assert set(listed) == {path.name for path in [NOTEBOOK, *SCRIPTS]}
     for script in SCRIPTS:
-        told = ast.get_docstring(ast.parse(script.read_text("utf-8")))
-        assert listed[script.name] == told.splitlines()[0]
+        docstring = ast.get_docstring(ast.parse(script.read_text("utf-8")))
+        assert listed[script.name] == docstring.splitlines()[0]
 
 
 def test_both_indexes_are_one_table():
