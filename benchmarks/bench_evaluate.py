@@ -6,9 +6,9 @@ paper's evaluation (22 ranks, three models, all item and user metrics, both data
 than three minutes and less than 2 GB on two cores.
 
 Peers run in one process, interleaved, on the same factors; the loop over items is timed on a sample
-of them and extrapolated. The evaluation of the paper and the large set run in separate processes, to
-measure their peak memory. Run ``python benchmarks/bench_evaluate.py --quick``, or ``--full`` for the
-large set too.
+of them and extrapolated. The evaluation of the paper and the large set run in separate processes,
+to measure their peak memory. Run ``python benchmarks/bench_evaluate.py --quick``, or ``--full`` for
+the large set too.
 """
 
 from __future__ import annotations
