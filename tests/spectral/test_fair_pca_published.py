@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equipoise.spectral.families import MatrixFamily
-from equipoise.spectral.minmax import EigenSolver, maximize
-from equipoise.spectral.welfare import Welfare
+from equipoise.spectral.groups.families import MatrixFamily
+from equipoise.spectral.groups.minmax import EigenSolver, maximize
+from equipoise.spectral.groups.welfare import Welfare
 from tests.spectral.credit import covariances, read_credit
 
 PUBLISHED = json.loads((Path(__file__).parent / "credit_published.json").read_text())

@@ -9,7 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 from equipoise.exceptions import InfeasibleError
-from equipoise.spectral.families import (
+from equipoise.spectral.gram import DenseGram, SparseGram
+from equipoise.spectral.groups.families import (
     Combined,
     Deflated,
     ItemFamily,
@@ -17,11 +18,10 @@ from equipoise.spectral.families import (
     MatrixRowGroups,
     RowFamily,
 )
-from equipoise.spectral.gram import DenseGram, SparseGram
+from equipoise.spectral.groups.minmax import EigenSolver, FairSolution, ky_fan_bound, maximize
+from equipoise.spectral.groups.reduced import positive_sum
+from equipoise.spectral.groups.welfare import Welfare
 from equipoise.spectral.lapack import Eigenpairs
-from equipoise.spectral.minmax import EigenSolver, FairSolution, ky_fan_bound, maximize
-from equipoise.spectral.reduced import positive_sum
-from equipoise.spectral.welfare import Welfare
 
 PROBLEMS = ("loss", "variance", "nash", "floors", "disparity")
 # The first instances are small and run always; all of them together take minutes.

@@ -10,13 +10,13 @@ import scipy.sparse as sp
 
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
-from equipoise.spectral.families import (
+from equipoise.spectral.gram import BlockGram, Gram, GramProduct, multiply_rows
+from equipoise.spectral.groups.families import (
     MatrixRowGroups,
     RowGroups,
     compress_rows,
     group_totals,
 )
-from equipoise.spectral.gram import BlockGram, Gram, GramProduct, multiply_rows
 from equipoise.spectral.matmul import Block, Floats
 
 

@@ -14,12 +14,12 @@ from equipoise.models.registry import BY_CLASS
 if TYPE_CHECKING:
     from equipoise.models.base import Explanation as Explanation
     from equipoise.models.base import Recommender as Recommender
-    from equipoise.models.fair_pca import FairPCA as FairPCA
-    from equipoise.models.hidden_groups_pca import HiddenGroupsPCA as HiddenGroupsPCA
+    from equipoise.models.fair.fair_pca import FairPCA as FairPCA
+    from equipoise.models.fair.hidden_groups_pca import HiddenGroupsPCA as HiddenGroupsPCA
+    from equipoise.models.fair.max_min_pca import MaxMinItemWeightedPCA as MaxMinItemWeightedPCA
     from equipoise.models.item_vectors import Factors as Factors
     from equipoise.models.item_vectors import ItemItem as ItemItem
     from equipoise.models.item_weighted_pca import ItemWeightedPCA as ItemWeightedPCA
-    from equipoise.models.max_min_pca import MaxMinItemWeightedPCA as MaxMinItemWeightedPCA
     from equipoise.models.pca import NormalizedPCA as NormalizedPCA
     from equipoise.models.pca import VanillaPCA as VanillaPCA
     from equipoise.models.peers.baselines import Popularity as Popularity

@@ -180,7 +180,7 @@ _ENTRIES = (
     ModelEntry(
         key="max-min",
         title="Max-min Item-Weighted PCA",
-        module=f"{_HOME}.max_min_pca",
+        module=f"{_HOME}.fair.max_min_pca",
         class_name="MaxMinItemWeightedPCA",
         computation="closed form",
         convex=True,
@@ -192,7 +192,7 @@ _ENTRIES = (
     ModelEntry(
         key="fair-pca",
         title="Fair PCA",
-        module=f"{_HOME}.fair_pca",
+        module=f"{_HOME}.fair.fair_pca",
         class_name="FairPCA",
         paper="Samadi et al. 2018",
         computation="closed form",
@@ -204,7 +204,7 @@ _ENTRIES = (
     ModelEntry(
         key="hidden-groups",
         title="Hidden-groups PCA",
-        module=f"{_HOME}.hidden_groups_pca",
+        module=f"{_HOME}.fair.hidden_groups_pca",
         class_name="HiddenGroupsPCA",
         paper="Kleindessner et al. 2023",
         computation="closed form",

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval
 from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InfeasibleError, InvalidParameterError
-from equipoise.models.group_pca import (
+from equipoise.models.fair.group_pca import (
     GroupPCA,
     GroupSpec,
     WelfareName,
@@ -23,10 +23,10 @@ from equipoise.models.item_vectors import Floats
 from equipoise.models.item_weighted_pca import SpectralFilter, popularity_weights
 from equipoise.models.projection import Passes
 from equipoise.models.value_transforms import ValueTransform
-from equipoise.spectral.families import ItemFamily
-from equipoise.spectral.minmax import Fractional, maximize
+from equipoise.spectral.groups.families import ItemFamily
+from equipoise.spectral.groups.minmax import Fractional, maximize
+from equipoise.spectral.groups.welfare import Welfare
 from equipoise.spectral.solve import Solver
-from equipoise.spectral.welfare import Welfare
 
 # γ of the objective under floors if none is given: the paper's choice.
 _PAPER_GAMMA = -1.0

@@ -22,11 +22,11 @@ from equipoise.models.item_weighted_pca import SPECTRAL_FILTERS, SpectralFilter
 from equipoise.models.persistence import SavedModel, check_scalars
 from equipoise.models.projection import ProjectionModel
 from equipoise.models.value_transforms import VALUE_TRANSFORMS, ValueTransform, transform_rows
-from equipoise.spectral.families import FamilyOperator
 from equipoise.spectral.gram import Gram
+from equipoise.spectral.groups.families import FamilyOperator
+from equipoise.spectral.groups.minmax import EigenSolver, FairSolution, Fractional, Outcome
+from equipoise.spectral.groups.welfare import Welfare
 from equipoise.spectral.lapack import BoundMethod
-from equipoise.spectral.minmax import EigenSolver, FairSolution, Fractional, Outcome
-from equipoise.spectral.welfare import Welfare
 
 GroupSpec = int | Groups | ArrayLike
 WelfareName = Literal["min", "nash"]

@@ -19,13 +19,13 @@ import scipy.linalg as sl
 from equipoise.exceptions import InfeasibleError
 from equipoise.parallel import one_blas_thread
 from equipoise.progress import Progress
-from equipoise.spectral.faces import Face, ascend, purify
-from equipoise.spectral.families import Combined, Family, FamilyOperator
+from equipoise.spectral.groups.faces import Face, ascend, purify
+from equipoise.spectral.groups.families import Combined, Family, FamilyOperator
+from equipoise.spectral.groups.reduced import Reduced, positive_sum, solve_reduced, utilities
+from equipoise.spectral.groups.welfare import Welfare
 from equipoise.spectral.lanczos import lanczos_eigenpairs
 from equipoise.spectral.lapack import BoundMethod, Eigenpairs, dense_eigenpairs, fix_signs
 from equipoise.spectral.matmul import Floats
-from equipoise.spectral.reduced import Reduced, positive_sum, solve_reduced, utilities
-from equipoise.spectral.welfare import Welfare
 
 Outcome = Literal["projector", "map", "rounded"]
 Fractional = Literal["auto", "map", "projector"]

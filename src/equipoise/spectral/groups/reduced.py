@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equipoise.spectral.groups.welfare import Welfare
 from equipoise.spectral.matmul import Floats
-from equipoise.spectral.welfare import Welfare
 
 # Newton steps in all. Some 15–30 are usual; more than this means rounding.
 _MAX_STEPS = 400

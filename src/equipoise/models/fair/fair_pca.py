@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from equipoise.data.interactions import Interactions
 from equipoise.data.row_groups import row_groups
 from equipoise.exceptions import InfeasibleError, InvalidParameterError
-from equipoise.models.group_pca import (
+from equipoise.models.fair.group_pca import (
     GroupPCA,
     GroupSpec,
     WelfareName,
@@ -24,12 +24,12 @@ from equipoise.models.item_vectors import Floats
 from equipoise.models.item_weighted_pca import SpectralFilter
 from equipoise.models.projection import Passes
 from equipoise.models.value_transforms import ValueTransform
-from equipoise.spectral.families import Combined, Family, MatrixFamily, RowFamily
 from equipoise.spectral.gram import DenseGram
+from equipoise.spectral.groups.families import Combined, Family, MatrixFamily, RowFamily
+from equipoise.spectral.groups.minmax import EigenSolver, Fractional, maximize
+from equipoise.spectral.groups.welfare import Welfare
 from equipoise.spectral.lanczos import basis_columns, block_width, wide_block
-from equipoise.spectral.minmax import EigenSolver, Fractional, maximize
 from equipoise.spectral.solve import Solver
-from equipoise.spectral.welfare import Welfare
 
 Balance = Literal["loss", "variance", "share"]
 

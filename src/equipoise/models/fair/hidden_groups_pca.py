@@ -15,17 +15,17 @@ from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
 from equipoise.data.row_groups import row_groups
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.models.group_pca import GroupPCA, GroupSpec, find_groups
+from equipoise.models.fair.group_pca import GroupPCA, GroupSpec, find_groups
 from equipoise.models.item_vectors import Floats
 from equipoise.models.item_weighted_pca import SpectralFilter
 from equipoise.models.projection import Passes
 from equipoise.models.value_transforms import ValueTransform
-from equipoise.spectral.families import Deflated, Family, MatrixFamily, RowFamily
 from equipoise.spectral.gram import DenseGram
+from equipoise.spectral.groups.families import Deflated, Family, MatrixFamily, RowFamily
+from equipoise.spectral.groups.minmax import Fractional, maximize
+from equipoise.spectral.groups.welfare import Welfare
 from equipoise.spectral.lanczos import basis_columns, block_width, wide_block
-from equipoise.spectral.minmax import Fractional, maximize
 from equipoise.spectral.solve import Solver
-from equipoise.spectral.welfare import Welfare
 
 # Differences of means below this share of the largest are in the span of the others.
 _SAME_MEAN = 1e-10

@@ -1,0 +1,1 @@
+"""Problems over groups: max–min, α-fair and constrained, solved by eigenproblems."""
