@@ -293,7 +293,7 @@ CASES = {
     ),
     "the candidates are unknown": (recommend("--only-items", "folk"), "unknown item 'folk'"),
     "the excluded are unknown": (recommend("--exclude-items", "folk"), "unknown item 'folk'"),
-    "the list is empty": (recommend("-k", "0"), "-k.*greater"),
+    "the list is empty": (recommend("-k", "0"), "-k"),
     "there are no reasons": (recommend("--explain", "--top", "0"), "--top"),
     # names
     "there are no names": (recommend("--names", "{b}/gone.csv"), "no file .*gone.csv"),

@@ -113,7 +113,8 @@ class TestMaxMin:
 
     def test_a_fractional_map_has_the_shares_of_its_certificate(self):
         rng = np.random.default_rng(0)
-        X = sp.random_array((300, 80), density=0.1, rng=rng).toarray() * np.linspace(1, 0.05, 80)
+        X = sp.random_array((300, 80), density=0.1, random_state=rng).toarray()
+        X *= np.linspace(1, 0.05, 80)
         model = MaxMinItemWeightedPCA(8, groups=5, fractional="map").fit(X)
         rounded = MaxMinItemWeightedPCA(8, groups=5).fit(X)
         assert (model.certificate_.outcome, rounded.certificate_.outcome) == ("map", "rounded")

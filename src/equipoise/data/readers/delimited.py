@@ -249,7 +249,7 @@ def _parse(
         return None
     names = [f"column_{place}" for place in range(form.n_columns)]
     # our own header sets the number of columns, which polars takes from the first line
-    text = form.byte.join(names).encode() + _without_blank_lines(b"\n" + chunk.text, form)
+    text = _without_blank_lines(form.byte.join(names).encode() + b"\n" + chunk.text, form)
     try:
         rows = pl.read_csv(
             io.BytesIO(text),
@@ -301,7 +301,8 @@ def well_quoted(text: bytes, delimiter: str) -> bool:
 
 def _without_blank_lines(text: bytes, form: Layout) -> bytes:
     """Remove the blank lines of well-formed text; polars would return a row for each."""
-    if b"\n\n" not in text and b"\n\r\n" not in text:
+    # looking for one byte is several times as fast as for three
+    if b"\n\n" not in text and (b"\r" not in text or b"\n\r\n" not in text):
         return text
     if form.quoted and b'"' in text:
         return re.sub(rb'("[^"]*+")|' + _BLANK_LINES, lambda found: found[1] or b"\n", text)
