@@ -8,7 +8,7 @@ else
 endif
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo quick test test-all check bench soak fuzz oldest docs site clean help
+.PHONY: demo quick test test-all check bench soak fuzz oldest adapters docs site dist clean help
 .DEFAULT_GOAL := help
 
 # One worker per core, one file per worker: tests of a file share what is slow to set up
@@ -43,15 +43,19 @@ check: .venv/.dev  ## lint, format and strict type check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .venv/.dev  ## measure speed beside the peers; results in benchmarks/results
-	$(BIN)/python benchmarks/bench_fit.py --quick
-	$(BIN)/python benchmarks/bench_scaling.py --quick
-	$(BIN)/python benchmarks/bench_evaluate.py --quick
-	$(BIN)/python benchmarks/bench_recommend.py --quick
-	$(BIN)/python benchmarks/bench_read.py --quick
-	$(BIN)/python benchmarks/bench_start.py --quick
-	$(BIN)/python benchmarks/bench_audit.py --quick
-	$(BIN)/python benchmarks/bench_distributed.py --quick
+# make bench BENCH=--full measures every cell, in some hours
+BENCH ?= --quick --out
+
+bench: .venv/.dev  ## measure speed, in about ten minutes, and print every goal with its verdict
+	$(BIN)/python benchmarks/bench_fit.py $(BENCH)
+	$(BIN)/python benchmarks/bench_scaling.py $(BENCH)
+	$(BIN)/python benchmarks/bench_evaluate.py $(BENCH)
+	$(BIN)/python benchmarks/bench_tune.py $(BENCH)
+	$(BIN)/python benchmarks/bench_audit.py $(BENCH)
+	$(BIN)/python benchmarks/bench_read.py $(BENCH)
+	$(BIN)/python benchmarks/bench_start.py $(BENCH)
+	$(BIN)/python benchmarks/bench_serve.py $(BENCH)
+	$(BIN)/python benchmarks/goals.py --out
 
 soak: .venv/.dev  ## work for an hour in one process: answers checked, memory watched
 	$(BIN)/python -m tests.soak.run --minutes 60 --out tests/soak/results.json
@@ -62,21 +66,40 @@ fuzz: .venv/.dev  ## try every way in with some thousand inputs (fuzz/README.md)
 oldest: .venv-oldest/.ready  ## run the core's tests with the oldest dependencies allowed
 	$(subst .venv,.venv-oldest,$(BIN))/$(PYTEST) $(OLDEST_SCOPE)
 
+adapters: .venv-lenskit/.ready .venv-rectools/.ready  ## test the adapters in pipelines of LensKit and RecTools
+	$(subst .venv,.venv-lenskit,$(BIN))/python -m pytest tests/serving/test_lenskit.py
+	$(subst .venv,.venv-rectools,$(BIN))/python -m pytest tests/serving/test_rectools.py
+
 docs: site  ## build the documentation into site/, and test it
 	$(BIN)/$(PYTEST) -q tests/docs # runs every code block, checks every link
 
 site: .venv/.docs  ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
 
-clean:  ## remove the environment and everything built
-	rm -rf .venv .venv-oldest .venv-bootstrap site build dist
+dist:  ## build wheel and sdist into dist/, install the wheel in a clean environment, run the demo there
+	rm -rf dist .venv-dist
+	$(call new-environment,.venv-dist)
+	$(subst .venv,.venv-dist,$(PIP)) build
+	$(subst .venv,.venv-dist,$(BIN))/python -m build --outdir dist
+	rm -rf .venv-dist
+	$(call new-environment,.venv-dist)
+	$(subst .venv,.venv-dist,$(PIP)) dist/*.whl
+	cd dist && ../$(subst .venv,.venv-dist,$(BIN))/equipoise demo
+	ls -l dist/*.whl dist/*.tar.gz dist/report/demo.html
 
-# `venv` is missing on some Debian machines: virtualenv, unpacked beside us, stands in.
+clean:  ## remove the environment and everything built
+	rm -rf .venv .venv-* site build dist
+
+# `venv` is missing on some Debian machines: virtualenv, unpacked in .venv-bootstrap, replaces it.
+define new-environment
+@$(PYTHON) -m venv $(1) 2>/dev/null || { rm -rf $(1); \
+  $(PYTHON) -m pip install --quiet --upgrade --target .venv-bootstrap virtualenv && \
+  PYTHONPATH=.venv-bootstrap $(PYTHON) -m virtualenv --quiet $(1); }
+endef
+
 $(BIN)/python$(EXE):
 	@echo "Setting up .venv (once, about a minute) ..."
-	@$(PYTHON) -m venv .venv 2>/dev/null || { rm -rf .venv; \
-	  $(PYTHON) -m pip install --quiet --target .venv-bootstrap virtualenv && \
-	  PYTHONPATH=.venv-bootstrap $(PYTHON) -m virtualenv --quiet .venv; }
+	$(call new-environment,.venv)
 
 .venv/.core: pyproject.toml | $(BIN)/python$(EXE)
 	@echo "Installing equipoise ..."
@@ -99,4 +122,12 @@ $(BIN)/python$(EXE):
 	@$(subst .venv,.venv-oldest,$(BIN))/python -m pip install --quiet --disable-pip-version-check \
 	  --constraint .ci/oldest.txt --editable ".[sql,zstd,sdp,als,plot,datasets,ann,dask]" \
 	  hypothesis pandas pyarrow pytest pytest-xdist
+	@touch $@
+
+# Each in its own environment: RecTools requires NumPy 1, LensKit PyTorch (TORCH=torch==X pins it)
+.venv-%/.ready: pyproject.toml
+	@echo "Setting up .venv-$* ..."
+	@$(PYTHON) -m venv .venv-$*
+	@$(subst .venv,.venv-$*,$(PIP)) $(if $(filter lenskit,$*),$(TORCH)) --editable ".[$*]" \
+	  hypothesis pandas pytest pytest-xdist
 	@touch $@

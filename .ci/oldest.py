@@ -14,7 +14,9 @@ HERE = Path(__file__).resolve().parent
 # adapters (their libraries need newer ones), docs, and tools that only check (mypy, ruff).
 EXTRAS = ("sql", "zstd", "sdp", "als", "plot", "datasets", "ann", "dask")
 TOOLS = ("hypothesis", "pandas", "pyarrow", "pytest", "pytest-xdist")
-_BOUND = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?P<extra>\[[^\]]*\])?>=(?P<version>[0-9.]+)$")
+_BOUND = re.compile(
+    r"(?P<name>[A-Za-z0-9._-]+)(?P<extra>\[[^\]]*\])?>=(?P<version>[0-9.]+)(?:;.*)?$"
+)
 
 
 def requirements() -> list[str]:

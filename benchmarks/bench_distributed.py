@@ -31,7 +31,7 @@ from distributed_runs import Run, Size, in_process
 from harness import Report, Table, machine, progress
 from plots import Plot, Point
 
-PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
+PAGE = Path(__file__).parents[1] / "docs" / "cost-model.md"
 _WITHIN, _SAME = 0.30, 1e-8
 _WORKERS = (1, 2)
 _COLUMNS = (

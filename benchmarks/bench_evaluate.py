@@ -17,9 +17,17 @@ from __future__ import annotations
 import harness  # before NumPy: it pins the threads
 
 # isort: on
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
 import time
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +42,9 @@ Cell = dict[str, Any]
 Step = Any
 
 RANK, K = 32, 20
+# The version before item AUC and lists were made faster, and what it is compared on
+_FIRST_VERSION = "40803ac"
+_NESTED_RANKS = (8, 16, 32, 64, 128, 256)
 PAPER_RANKS = (
     1, 2, 4, 8, 16, 24, 30, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512, 640, 768, 1024,
 )  # fmt: skip
@@ -240,6 +251,88 @@ def large(shape: tuple[int, int, int], _: Any) -> dict[str, float]:
     return seconds
 
 
+# Runs with either version: names of modules differ. Prints CPU seconds and a sum to compare.
+_AT_RANKS = """
+import json, sys, time
+import numpy as np
+import scipy.sparse as sp
+from equipoise.metrics import item_auc
+saved, ranks, k = np.load(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[3])
+shape = tuple(saved["shape"])
+X = sp.csr_array((saved["data"], saved["indices"], saved["indptr"]), shape=shape)
+U = saved["U"]
+arrays = np.ascontiguousarray(U.T, dtype=np.float32), np.ones(U.shape[1], np.float32), lambda x: x
+try:
+    from equipoise.evaluation.nested import nested_lists
+    from equipoise.models.item_vectors import LowRank
+    lists = lambda: nested_lists(LowRank(*arrays), X, ranks, k)
+except ImportError:
+    from equipoise.evaluation.prefixes import Prefixes, top_items_by_rank
+    lists = lambda: top_items_by_rank(Prefixes(*arrays), X, ranks, k)
+runs = {"item AUC": lambda: item_auc(X, U, ranks=ranks), "lists": lists}
+found = {}
+for kind, run in runs.items():
+    value, seconds = run(), []
+    for _ in range(3):
+        before = time.process_time()
+        run()
+        seconds.append(time.process_time() - before)
+    found[kind] = {"cpu_s": sorted(seconds)[1], "sum": float(np.nansum(value, dtype=np.float64))}
+print(json.dumps(found))
+"""
+
+
+def measure_ranks(data: DataSet) -> list[Cell]:
+    """CPU time of item AUC and of lists at several ranks, now and in the first version.
+
+    The first version is taken from the repository's history; without it there are no cells.
+    """
+    from equipoise import ItemWeightedPCA
+
+    X = data.load().matrix.astype(np.float64)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        archived = subprocess.run(
+            ["git", "archive", _FIRST_VERSION, "src"],
+            cwd=Path(__file__).parent.parent,
+            capture_output=True,
+            check=False,
+        )
+        if archived.returncode:
+            return []
+        with tarfile.open(fileobj=io.BytesIO(archived.stdout)) as archive:
+            archive.extractall(folder, filter="data")
+        U = ItemWeightedPCA(_NESTED_RANKS[-1]).fit(X).components_.T
+        saved = folder / "model.npz"
+        csr = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
+        np.savez(saved, U=U, **csr)
+        sources = {"first": folder / "src", "now": Path(__file__).parent.parent / "src"}
+        found = {version: _at_ranks(source, saved) for version, source in sources.items()}
+    return [
+        {
+            "set": data.name,
+            "kind": kind,
+            "cpu_s": {version: one[kind]["cpu_s"] for version, one in found.items()},
+            "times_faster": found["first"][kind]["cpu_s"] / found["now"][kind]["cpu_s"],
+            "relative_difference": abs(found["now"][kind]["sum"] / found["first"][kind]["sum"] - 1),
+        }
+        for kind in found["now"]
+    ]
+
+
+def _at_ranks(source: Path, saved: Path) -> dict[str, Any]:
+    arguments = [str(saved), json.dumps(_NESTED_RANKS), str(K)]
+    ran = subprocess.run(
+        [sys.executable, "-c", _AT_RANKS, *arguments],
+        env=os.environ | {"PYTHONPATH": str(source)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return found
+
+
 def nothing() -> None:
     """Isolated runs load their own data."""
 
@@ -301,6 +394,19 @@ def tables(cells: dict[str, Any]) -> list[Table]:
             f"The loop was timed on {_SAMPLED_ITEMS} items and extrapolated to all.",
         ),
         Table(
+            f"At ranks {', '.join(map(str, _NESTED_RANKS))}, compared with the first version",
+            ("set", "what", "first version, CPU s", "now, CPU s", "times faster"),
+            [
+                [
+                    c["set"],
+                    c["kind"],
+                    *(f"{c['cpu_s'][version]:.2f}" for version in ("first", "now")),
+                    f"{c['times_faster']:.2f}",
+                ]
+                for c in cells["ranks"]
+            ],
+        ),
+        Table(
             "Whole runs, in processes of their own", ("run", "s", "peak MB of the process"), apart
         ),
     ]
@@ -343,13 +449,15 @@ def run(plan: Plan) -> Report:
     facts = machine()
     sets = datasets.available([datasets.LAST_FM, datasets.MOVIE_LENS]) or [datasets.SYNTHETIC_SMALL]
     cells: dict[str, Any] = {"users": [], "auc": []}
-    with progress(2 * len(sets) + 1 + (plan.large is not None)) as step:
+    with progress(2 * len(sets) + 2 + (plan.large is not None)) as step:
         for data in sets:
             inputs = load_inputs(data)
             cells["users"] += measure_users(plan, data, inputs)
             step(f"{data.name}: user metrics")
             cells["auc"].append(measure_auc(plan, data, inputs))
             step(f"{data.name}: item AUC")
+        cells["ranks"] = measure_ranks((datasets.available([datasets.MOVIE_LENS_FULL]) or sets)[0])
+        step("several ranks")
         cells |= measure_isolated(plan, sets, step)
     claim = (__doc__ or "").split("\n\nPeers run")[0]
     plot = Plot.of("User metrics", cells["users"], by="way", x="set", y="median_s", unit="seconds")

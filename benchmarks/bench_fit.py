@@ -68,8 +68,8 @@ class Plan(NamedTuple):
 
 QUICK = Plan(
     "bench_fit-quick",
-    (datasets.LAST_FM, datasets.MOVIE_LENS, datasets.SYNTHETIC_SMALL),
-    ranks=(16, 64),
+    (datasets.LAST_FM, datasets.SYNTHETIC_SMALL, datasets.MOVIE_LENS_FULL),
+    ranks=(16, 128),
     repeats=3,
     paths=False,
     sdp_items=(50,),

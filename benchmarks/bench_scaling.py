@@ -7,7 +7,8 @@ cores. Most of the time is spent in the parallel passes over the data.
 
 Every fit is certified: residuals of 1e-6, measured in float64. Kernel time is that of the passes
 alone; a pass of the weighted kernel counts as 8 operations per entry and vector. The peak for
-comparison is measured here too: the same loop on data whose vectors stay in the first cache.
+comparison is measured here too: the same loop on data whose vectors stay in the first cache, and
+the bandwidth of reading and writing vectors of the same size.
 Run ``python benchmarks/bench_scaling.py --quick`` or ``--full``.
 """
 
@@ -18,7 +19,7 @@ import harness  # before NumPy: it pins the threads
 
 # isort: on
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from statistics import median
@@ -116,21 +117,58 @@ def measure(X: Any, rank: int, repeats: int) -> Cell:
     return middle | {"runs_s": seconds}
 
 
-def peak_gflops() -> float:
-    """The weighted loop on data that stay in the first cache: what such a loop can do here."""
+def seconds_of(run: Callable[[], Any], repeats: int = 9) -> float:
+    """CPU time per thread, the shortest of several runs, after one that warms up."""
+    run()
+    seconds = []
+    for _ in range(repeats):
+        started = time.process_time()
+        run()
+        seconds.append(time.process_time() - started)
+    return min(seconds) / harness.THREADS
+
+
+def _stream(V: Any, out: Any, times: int) -> None:
+    """Read V, read and write out, in order: the traffic of a pass with hardly any arithmetic."""
+    for _ in range(times):
+        for j in range(V.shape[0]):
+            for k in range(V.shape[1]):
+                out[j, k] += V[j, k]
+
+
+def roofline(nnz: int = 3_000_000, width: int = 16) -> Cell:
+    """Speed of a pass, and the limits of this machine for its arithmetic and its traffic.
+
+    The peak is that of the same loop on data that stay in the first cache. The bandwidth is that of
+    reading and writing vectors of the same size in order, in as many threads. A pass does 8
+    operations per entry and vector, and moves 12 bytes: it reads V, and reads and writes the sums.
+    """
     import scipy.sparse as sp
 
+    from equipoise.parallel import compile_loop, in_threads
     from equipoise.spectral import kernels
 
-    X = sp.random_array((40_000, 64), density=0.4, format="csr", dtype=np.float32, random_state=0)
+    tiny = sp.random_array((40_000, 64), density=0.4, format="csr", dtype=np.float32, rng=0)
     V, weights = np.ones((64, 32), np.float32), np.ones(64, np.float32)
-    kernels.gram_product(X, V, weights)
-    seconds = []
-    for _ in range(9):
-        started = time.perf_counter()
-        kernels.gram_product(X, V, weights)
-        seconds.append(time.perf_counter() - started)
-    return float(_FLOPS * X.nnz * 32 / min(seconds) / 1e9)
+    peak = _FLOPS * tiny.nnz * 32 / seconds_of(lambda: kernels.gram_product(tiny, V, weights))
+    X = matrix(nnz).astype(np.float32)
+    W, w = np.ones((X.shape[1], width), np.float32), np.ones(X.shape[1], np.float32)
+    reached = _FLOPS * X.nnz * width / seconds_of(lambda: kernels.gram_product(X, W, w))
+    stream, times = compile_loop(_stream), 40
+    sums = [np.zeros_like(W) for _ in range(harness.THREADS)]
+    moved = 12 * W.size * times * len(sums)
+    bandwidth = moved / seconds_of(
+        lambda: in_threads(lambda part: stream(W, sums[part], times), len(sums))
+    )
+    attainable = min(peak, bandwidth * _FLOPS / 12)
+    return {
+        "width": width,
+        "gflops": reached / 1e9,
+        "peak_gflops": peak / 1e9,
+        "bandwidth_gbs": bandwidth / 1e9,
+        "attainable_gflops": attainable / 1e9,
+        "share": reached / attainable,
+    }
 
 
 def warm_up(X: Any) -> None:
@@ -183,6 +221,7 @@ def table_of(title: str, cells: Sequence[Cell]) -> Table:
 def verdicts(cells: dict[str, Any]) -> list[str]:
     """Each part of the claim, with the number that decides it."""
     by_size, by_rank, largest = cells["by_nnz"], cells["by_rank"], cells["by_nnz"][-1]
+    roof = cells["roofline"]
     growth = exponent(by_size, "nnz")
     said = [
         f"{_holds(growth <= _EXPONENT)}: time grows with the interactions to the power of "
@@ -191,8 +230,10 @@ def verdicts(cells: dict[str, Any]) -> list[str]:
         f"{_holds(all(c['residual'] <= ACCURACY for c in [*by_size, *by_rank]))}: every fit is "
         f"certified to {ACCURACY:g}.",
         f"Passes take {largest['kernel_share']:.0%} of the time of the largest fit, at "
-        f"{largest['gflops']:.1f} GFLOP/s; the same loop reaches {cells['peak_gflops']:.1f} on "
-        "data that stay in the first cache.",
+        f"{largest['gflops']:.1f} GFLOP/s; the same loop reaches {roof['peak_gflops']:.1f} on data "
+        "that stay in the first cache.",
+        f"A pass alone reaches {roof['share']:.0%} of what bandwidth "
+        f"({roof['bandwidth_gbs']:.0f} GB/s for vectors of this size) and that peak allow.",
     ]
     if largest["nnz"] >= 0.99 * _NETFLIX:
         within = largest["seconds"] <= _SECONDS and cells["peak_gb"] <= _GIGABYTES
@@ -211,7 +252,7 @@ def _holds(is_so: bool) -> str:
 def run(plan: Plan) -> Report:
     """Measure everything in the plan."""
     facts = machine()
-    cells: dict[str, Any] = {"by_nnz": [], "by_rank": [], "peak_gflops": peak_gflops()}
+    cells: dict[str, Any] = {"by_nnz": [], "by_rank": [], "roofline": roofline()}
     warm_up(matrix(400_000))
     with progress(len(plan.sizes) + len(plan.ranks) + 1) as step:
         for nnz in plan.sizes:

@@ -1,4 +1,4 @@
-"""The matrices that benchmarks run on: the paper's two, MovieLens in full, and synthetic ones."""
+"""The matrices that benchmarks run on: the paper's two, other public ones, and synthetic ones."""
 
 from __future__ import annotations
 
@@ -41,6 +41,19 @@ def movie_lens_sample() -> Interactions:
     return movie_lens().sample_items(1200, seed=2020)
 
 
+def sparse(name: str) -> Interactions:
+    """All interactions of a set that is published in three parts, as lines ``user item 1``."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    from equipoise import Interactions
+
+    files = [_folder() / "sparse" / name / f"{part}.txt" for part in ("train", "valid", "test")]
+    parts = [np.loadtxt(file, dtype=np.int64, usecols=(0, 1)) for file in files]
+    users, items = np.unique(np.vstack(parts), axis=0).T
+    return Interactions.from_sparse(sp.csr_array((np.ones(len(users)), (users, items))))
+
+
 def synthetic(n_users: int, n_items: int, nnz: int) -> Interactions:
     """Zipf popularity and interests from broad to narrow; see `equipoise.data.synthetic.scale`."""
     from equipoise.data.synthetic import scale
@@ -51,6 +64,8 @@ def synthetic(n_users: int, n_items: int, nnz: int) -> Interactions:
 LAST_FM = DataSet("Last.fm", last_fm, needs_data=True)
 MOVIE_LENS = DataSet("MovieLens, paper's sample", movie_lens_sample, needs_data=True)
 MOVIE_LENS_FULL = DataSet("MovieLens", movie_lens, needs_data=True)
+CITEULIKE = DataSet("CiteULike", partial(sparse, "citeulike"), needs_data=True)
+AMAZON_BEAUTY = DataSet("Amazon Beauty", partial(sparse, "amazon-beauty"), needs_data=True)
 SYNTHETIC_SMALL = DataSet(
     "synthetic, small", partial(synthetic, 5_000, 2_500, 100_000), needs_data=False
 )
@@ -71,7 +86,7 @@ def available(wanted: Sequence[DataSet]) -> list[DataSet]:
     for left_out in (data for data in wanted if data.needs_data):
         Console(stderr=True).print(
             f"[bold red]SKIPPED: {left_out.name}.[/bold red] Set EQUIPOISE_DATA to the folder that "
-            "holds lastfm-2k/ and ml-1m/ to measure it."
+            "holds lastfm-2k/, ml-1m/ and sparse/ to measure it."
         )
     return [data for data in wanted if not data.needs_data]
 

@@ -4,8 +4,8 @@ One fit for each rank from 4 to 1024 on the paper's training and validation part
 test part: recall, NDCG, precision and MRR at 20, a user without test items counts 0. Learning
 rate and regularization were chosen at rank 64 on the validation part alone.
 
-A run that was interrupted, or that used up ``--max-minutes``, goes on where it was: ranks that
-are done stand in the results, the one under way in a checkpoint.
+A run that was interrupted, or that used up ``--max-minutes``, keeps the ranks that are done; the
+next run starts with the others.
 
     EQUIPOISE_DATA=... python benchmarks/run_lightgcn.py --threads 1 --max-minutes 60
 """
@@ -25,7 +25,7 @@ from harness import RESULTS, THREADS, Table, machine
 
 if TYPE_CHECKING:
     from equipoise.data.split import Split
-    from equipoise.models.peers.lightgcn import Epoch, LightGCN
+    from equipoise.models.peers.lightgcn import LightGCN
 
 # The ranks of the paper, those first that a reader asks for first.
 RANKS = (64, 32, 128, 16, 8, 4, 256, 512, 1024)
@@ -58,43 +58,26 @@ class OutOfTimeError(Exception):
     """The minutes given are over; what is saved is for the next run."""
 
 
-class Clock:
-    """Seconds that one rank has taken, over all runs that worked on it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.before = json.loads(path.read_text())["seconds"] if path.exists() else 0.0
-        self.started = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """Those of earlier runs and of this one."""
-        return self.before + time.perf_counter() - self.started
-
-    def save(self) -> None:
-        """Write them next to the checkpoint."""
-        from equipoise.files import write_whole
-
-        write_whole(self.path, json.dumps({"seconds": self.seconds}).encode())
-
-
-def fit(split: Split, rank: int, folder: Path, deadline: float) -> tuple[LightGCN, float]:
-    """Fit one rank, from its checkpoint if there is one; also the seconds it took in all."""
+def fit(split: Split, rank: int, deadline: float) -> tuple[LightGCN, float]:
+    """Fit one rank; also the seconds it took."""
     from equipoise.models.peers.lightgcn import LightGCN
+    from equipoise.progress import NoProgress
 
-    checkpoint = folder / f"rank-{rank}.npz"
-    clock = Clock(folder / f"rank-{rank}.json")
+    started = time.perf_counter()
 
-    def watch(epoch: Epoch) -> None:
-        if epoch.number % 10 == 0:  # as often as the checkpoint is saved
-            clock.save()
-            say(f"rank {rank}, epoch {epoch.number}: loss {epoch.loss:.4f}, NDCG {epoch.ndcg:.4f}")
-        if time.perf_counter() > deadline:
-            raise OutOfTimeError
+    class Watch(NoProgress):
+        epochs = 0
+
+        def note(self, text: str) -> None:
+            self.epochs += 1
+            if self.epochs % 10 == 0:
+                say(f"rank {rank}, {text}")
+            if time.perf_counter() > deadline:
+                raise OutOfTimeError
 
     model = LightGCN(rank, **SETTINGS)
-    model.fit(split.train_validation.matrix, on_epoch=watch, checkpoint=checkpoint)
-    return model, clock.seconds
+    model.fit(split.train_validation.matrix, progress=Watch())
+    return model, time.perf_counter() - started
 
 
 def measure(split: Split, model: LightGCN) -> dict[str, float]:
@@ -113,9 +96,9 @@ def without_users(model: LightGCN) -> LightGCN:
     return forgetful
 
 
-def cell(split: Split, rank: int, folder: Path, deadline: float) -> dict[str, Any]:
+def cell(split: Split, rank: int, deadline: float) -> dict[str, Any]:
     """All that is measured at one rank."""
-    model, seconds = fit(split, rank, folder, deadline)
+    model, seconds = fit(split, rank, deadline)
     return {
         "rank": rank,
         "seconds": round(seconds, 1),
@@ -201,9 +184,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--max-minutes", type=float, default=float("inf"))
     parser.add_argument("--threads", type=int, help="of BLAS and PyTorch (read by the harness)")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
-    parser.add_argument(
-        "--checkpoints", type=Path, default=Path("build") / "lightgcn", help="folder to resume from"
-    )
     return parser.parse_args()
 
 
@@ -221,13 +201,12 @@ def main() -> None:
 
     torch.set_num_threads(THREADS)
     split = holdout(load_dataset("ml-1m", preprocessing="paper"))
-    asked.checkpoints.mkdir(parents=True, exist_ok=True)
     cells = finished(asked.out / f"{NAME}.json")
     facts = facts_of_the_machine()
     try:
         for rank in asked.ranks:
             if rank not in cells:
-                cells[rank] = cell(split, rank, asked.checkpoints, deadline)
+                cells[rank] = cell(split, rank, deadline)
                 write(asked.out, cells, facts)
                 say(json.dumps(cells[rank]))
     except OutOfTimeError:

@@ -1,15 +1,21 @@
 """Draw the pictures of the documentation: the report, panel by panel, in a real browser.
 
-    python docs/make_images.py
+    python docs/make_images.py [gallery] [report] [lastfm]
 
-needs the extras `dev` and Chromium. The report is that of `equipoise audit` on the embedded data;
-with EQUIPOISE_DATA set, the picture of the audit on Last.fm is drawn too.
+draws all of them, or those that are named. It needs the extras `dev` and Chromium. The report is
+that of `equipoise audit` on the embedded data. Last.fm needs EQUIPOISE_DATA: the picture of the
+README is drawn, and the numbers that the README quotes are written. The gallery is drawn by the
+code of its page.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import re
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -19,19 +25,22 @@ from equipoise.audit.report import render
 from equipoise.data.catalog import load_dataset
 from equipoise.data.synthetic import listening
 
-IMAGES = Path(__file__).parent / "images"
+IMAGES = Path(__file__).resolve().parent / "images"
+NUMBERS = IMAGES.parents[1] / "benchmarks" / "results" / "audit_lastfm.json"
 DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
 MARGIN = 24
 # heights at which long panels are cut
-TALLEST = {"memorized": 1040, "items": 900, "users": 900, "compared": 1040, "audit-lastfm": 2060}
+TALLEST = {"memorized": 1040, "items": 900, "users": 900, "compared": 1040, "audit-lastfm": 700}
 PANELS = {
     "opening": ".opening",
+    "change": "#change",
     "controls": "#bar",
     "data": "#data",
     "half-error": "#half-error",
     "memorized": "#memorized",
     "collaboration": "#collaboration",
+    "groups": "#groups",
     "holdout": "#holdout",
     "frontier": "#frontier",
     "items": "#items",
@@ -41,15 +50,20 @@ PANELS = {
 
 
 def main() -> None:
-    """Draw every picture."""
+    """Draw what is asked for, or everything."""
     from playwright.sync_api import sync_playwright
+
+    wanted = sys.argv[1:] or ["gallery", "report", *["lastfm"][: "EQUIPOISE_DATA" in os.environ]]
+    if "gallery" in wanted:
+        draw_gallery()
 
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        draw_embedded(browser, Path(folder))
-        draw_compared(browser, Path(folder))
-        if os.environ.get("EQUIPOISE_DATA"):
+        if "report" in wanted:
+            draw_embedded(browser, Path(folder))
+            draw_compared(browser, Path(folder))
+        if "lastfm" in wanted:
             draw_lastfm(browser, Path(folder))
         browser.close()
 
@@ -81,17 +95,43 @@ def draw_compared(browser: Any, folder: Path) -> None:
     als = AlternatingLeastSquares(factors=32, random_state=0, num_threads=1)
     als.fit(sp.csr_matrix(plays.binarize().matrix), show_progress=False)
     als.save(folder / "als.npz")
-    findings = audit(plays, factors=[folder / "als.npz"], source="plays.parquet")
+    findings = audit(plays, models=[folder / "als.npz"], source="plays.parquet")
     page = opened(browser, folder, findings, viewport=DESKTOP, color_scheme="light")
     draw(page, "#memorized", IMAGES / "report/compared.png")
 
 
 def draw_lastfm(browser: Any, folder: Path) -> None:
-    """Draw the head of the report on Last.fm, the paper's matrix."""
+    """Draw the head of the report on Last.fm, the paper's matrix, and write its main numbers."""
     plays = load_dataset("lastfm-2k", preprocessing="paper")
     findings = audit(plays, source="lastfm-2k")
     page = opened(browser, folder, findings, viewport=DESKTOP, color_scheme="light")
     draw(page, "main", IMAGES / "audit-lastfm.png")
+    numbers = {
+        "rank": findings.subject.size,
+        "users": findings.data.n_users,
+        "items": findings.data.n_items,
+        "groups": {group.name: group.n_items for group in findings.data.groups},
+        **{
+            name: {
+                metric: {group: interval.mean for group, interval in groups.items()}
+                for metric, groups in variant.intervals.items()
+            }
+            for name, variant in (("subject", findings.subject), ("advised", findings.advised))
+        },
+    }
+    NUMBERS.write_text(json.dumps(numbers, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def draw_gallery() -> None:
+    """Run the code of the gallery, and keep its pictures."""
+    text = (IMAGES.parent / "gallery.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```$", text, flags=re.M | re.S))
+    (IMAGES / "gallery").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        exec(code, {"__name__": "gallery"})  # noqa: S102
+        for picture in Path().glob("*.png"):
+            shrink(picture)
+            shutil.copy(picture, IMAGES / "gallery")
 
 
 def draw(page: Any, selector: str, path: Path) -> None:

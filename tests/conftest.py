@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-# Before NumPy is imported: BLAS threads of parallel test workers would wait for each other.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Before NumPy is imported: threads of parallel test workers would wait for each other.
+for library in ("OPENBLAS", "OMP"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 from pathlib import Path
 
@@ -19,30 +20,38 @@ settings.register_profile(
     max_examples=60,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("repeatable")
+settings.register_profile("quick", settings.get_profile("repeatable"), max_examples=15)
 
 
-# Folders whose tests start processes or work on more than a toy: `make quick` leaves them out.
-MEDIUM_FOLDERS = {
-    "backends",
-    "docs",
-    "examples",
-    "faults",
-    "fuzz",
-    "paper",
-    "soak",
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw fewer examples where the option `-m` leaves out tests that take long."""
+    settings.load_profile("quick" if "not medium" in config.option.markexpr else "repeatable")
+
+
+# Folders whose tests have one marker: a run that leaves the marker out does not import them.
+FOLDERS = {
+    # these start processes or work on more than a toy
+    **dict.fromkeys(
+        ("backends", "docs", "examples", "faults", "fuzz", "paper", "plugin", "soak"), "medium"
+    ),
+    "browser": "browser",
+    "lightgcn": "torch",
 }
+HERE = Path(__file__).parent
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the folders whose marker the option `-m` excludes by `not`."""
+    marker = FOLDERS.get(collection_path.name) if collection_path.is_dir() else None
+    return True if marker and f"not {marker}" in config.option.markexpr else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by their folder: medium ones, and those of LightGCN."""
-    here = Path(__file__).parent
+    """Mark tests by their folder."""
     for item in items:
-        folders = item.path.relative_to(here).parts if item.path.is_relative_to(here) else ()
-        if MEDIUM_FOLDERS.intersection(folders):
-            item.add_marker(pytest.mark.medium)
-        if "lightgcn" in folders:
-            item.add_marker(pytest.mark.torch)
+        folders = item.path.relative_to(HERE).parts if item.path.is_relative_to(HERE) else ()
+        for folder in FOLDERS.keys() & set(folders):
+            item.add_marker(FOLDERS[folder])
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,7 @@ def main(folder: Path) -> None:
     for ending in ("parquet", "csv", "jsonl"):
         out = ["--explain", "--out", str(folder / f"lists.{ending}")]
         commands.append(["recommend", str(folder / "fit.eqp"), str(data), "-N", "20", *out])
-    commands.append(["audit", str(data), "--rank", "4", "--json", "--out", "report.html"])
+    commands.append(["audit", str(data), "--budget", "0", "--json", "--out", "report.html"])
     for words in commands:
         if run(["--quiet", *words]) != 0:
             raise SystemExit(f"failed: {words}")

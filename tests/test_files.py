@@ -58,7 +58,7 @@ def test_a_named_pipe_is_written_to_and_not_replaced(tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 def test_a_full_device_is_named():
-    with pytest.raises(OutputError, match="/dev/full was not written: No space left on device"):
+    with pytest.raises(OutputError, match="/dev/full was not written"):
         write_whole(Path("/dev/full"), b"x")
     assert not Path("/dev/full").is_file()
 
@@ -67,7 +67,7 @@ def test_a_full_device_is_named():
 def test_a_folder_and_a_missing_folder_are_refused(tmp_path, check):
     with pytest.raises(OutputError, match="was not written: Is a directory"):
         check(tmp_path)
-    with pytest.raises(OutputError, match=r"was not written: No such file.*folder exists"):
+    with pytest.raises(OutputError, match=r"folder .*no does not exist"):
         check(tmp_path / "no" / "a.txt")
     assert list(tmp_path.iterdir()) == []
 
@@ -128,5 +128,5 @@ def test_a_scratch_folder_lies_beside_its_file_and_goes_whatever_happens(tmp_pat
 
 
 def test_there_is_no_scratch_folder_in_a_missing_folder(tmp_path):
-    with pytest.raises(OutputError, match="was not written"), scratch_folder(tmp_path / "no" / "a"):
+    with pytest.raises(OutputError, match="does not exist"), scratch_folder(tmp_path / "no" / "a"):
         pytest.fail("there is no such folder")

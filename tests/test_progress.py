@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from equipoise.data import Interactions
 from equipoise.progress import NoProgress, task
 from tests.recorded_progress import Recorded
 
@@ -27,3 +28,14 @@ def test_none_means_no_progress():
         fitting.advance(2)
         fitting.note("residual 1e-3")
     assert isinstance(fitting, NoProgress)
+
+
+@pytest.mark.parametrize("memory", [None, "1GB"])
+def test_reading_text_reports_bytes_for_the_remaining_time(tmp_path, memory):
+    path = tmp_path / "plays.csv"
+    path.write_text("user,item\n" + "".join(f"{row % 97},{row % 31}\n" for row in range(5000)))
+    recorded = Recorded()
+    Interactions.read(path, duplicates="sum", memory=memory, progress=recorded)
+    assert recorded.first["total"] == path.stat().st_size
+    assert recorded.first["done"] == path.stat().st_size - len("user,item\n")
+    assert recorded.first["notes"][-1] == "5,000 rows"

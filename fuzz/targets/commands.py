@@ -32,7 +32,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     "audit": (
         "--rank",
         "--gamma",
-        "--factors",
+        "--model",
         "--out",
         "--json",
         "--md",

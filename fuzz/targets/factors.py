@@ -1,4 +1,4 @@
-"""Files of item factors (`--factors`): .npy, .npz, Parquet and .eqp, untrusted."""
+"""Files of item factors (`--model`): .npy, .npz, Parquet and .eqp, untrusted."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 import scipy.sparse as sp
 
-from equipoise.audit.audited_model import Projection
-from equipoise.audit.factors import read_matrix, read_models
+from equipoise.audit.models import Projection, read_models
+from equipoise.audit.models.tables import read_vectors
 from fuzz.choices import Choices
 from fuzz.mutation import mutated
 from fuzz.target import Mismatch, Target
@@ -148,7 +148,7 @@ def call(content: bytes, folder: Path) -> None:
             raise Mismatch("the directions of the factors are not orthonormal")
     if ending == ".npy":
         expected = np.load(io.BytesIO(content[1:]), allow_pickle=False)
-        if not np.array_equal(read_matrix(path, _PLAYS).values, expected):
+        if not np.array_equal(read_vectors(path, path.name, _PLAYS.n_items).values, expected):
             raise Mismatch("the matrix is not what NumPy reads")
 
 

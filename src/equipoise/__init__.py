@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from equipoise.models import EASE as EASE
     from equipoise.models import GFCF as GFCF
     from equipoise.models import IPSMF as IPSMF
+    from equipoise.models import CovarianceRegularizedPCA as CovarianceRegularizedPCA
     from equipoise.models import FairPCA as FairPCA
     from equipoise.models import HiddenGroupsPCA as HiddenGroupsPCA
     from equipoise.models import ItemKNN as ItemKNN
     from equipoise.models import ItemWeightedPCA as ItemWeightedPCA
     from equipoise.models import LightGCN as LightGCN
+    from equipoise.models import LocalGlobal as LocalGlobal
+    from equipoise.models import LongTailRegularizedPCA as LongTailRegularizedPCA
     from equipoise.models import MaxMinItemWeightedPCA as MaxMinItemWeightedPCA
     from equipoise.models import NormalizedPCA as NormalizedPCA
     from equipoise.models import Popularity as Popularity
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from equipoise.models import WeightedMF as WeightedMF
     from equipoise.models import load as load
     from equipoise.models.sdp import solve_sdp as solve_sdp
+    from equipoise.reranking import Reranked as Reranked
 
 __version__ = "0.1.0"
 
@@ -50,11 +54,14 @@ _HOME = {
     "tune": "equipoise.evaluation",
     "EquipoiseError": "equipoise.exceptions",
     "ItemWeightedPCA": "equipoise.models",
+    "LocalGlobal": "equipoise.models",
     "VanillaPCA": "equipoise.models",
     "NormalizedPCA": "equipoise.models",
     "MaxMinItemWeightedPCA": "equipoise.models",
     "FairPCA": "equipoise.models",
     "HiddenGroupsPCA": "equipoise.models",
+    "CovarianceRegularizedPCA": "equipoise.models",
+    "LongTailRegularizedPCA": "equipoise.models",
     "EASE": "equipoise.models",
     "GFCF": "equipoise.models",
     "IPSMF": "equipoise.models",
@@ -66,6 +73,7 @@ _HOME = {
     "TraceNormMF": "equipoise.models",
     "WeightedMF": "equipoise.models",
     "load": "equipoise.models",
+    "Reranked": "equipoise.reranking",
     "solve_sdp": "equipoise.models.sdp",
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import struct
 import tokenize
 import zipfile
 import zlib
@@ -24,7 +25,8 @@ from numpy.typing import NDArray
 from equipoise.exceptions import EquipoiseError, InvalidDataError
 
 _CHUNK = 1 << 20
-_ENCRYPTED = 0x1
+#: bytes from which on an array is worth a mapping of its own
+MAPPED_FROM = 1 << 20
 # Learned numbers hardly shrink when they are compressed, and zeros by a factor of some tens. An
 # archive that unpacks to more than both limits was made to exhaust the memory.
 _MAX_UNPACKED, _MAX_RATIO = 1 << 28, 64
@@ -32,7 +34,8 @@ _MAX_UNPACKED, _MAX_RATIO = 1 << 28, 64
 _DAMAGE = (
     ValueError,
     TypeError,
-    KeyError,
+    LookupError,
+    AttributeError,
     OSError,
     EOFError,
     SyntaxError,
@@ -74,7 +77,9 @@ def refuse_damage(
 def read_array(path: Path) -> NDArray[Any]:
     """Return the array of an .npy file."""
     with path.open("rb") as file:
-        return _read_array(file, os.fstat(file.fileno()).st_size)
+        _check_claim(file, os.fstat(file.fileno()).st_size)
+        file.seek(0)
+        return npy.read_array(file, allow_pickle=False)
 
 
 class ArrayArchive:
@@ -83,30 +88,15 @@ class ArrayArchive:
     Parameters
     ----------
     path : Path
-        The archive. It is refused here if its entries are encrypted, repeated, compressed by a
-        method whose output cannot be bounded, or would unpack to far more than the file's size.
+        The archive. It is refused if it would unpack to far more than the file's size.
     """
 
     def __init__(self, path: Path) -> None:
         self._zip = zipfile.ZipFile(path)
-        try:
-            self._check(path.stat().st_size)
-        except BaseException:
-            self._zip.close()
-            raise
-
-    def _check(self, size: int) -> None:
-        entries = self._zip.infolist()
-        if len({entry.filename for entry in entries}) < len(entries):
-            raise ValueError("two entries have the same name")
-        for entry in entries:
-            if entry.flag_bits & _ENCRYPTED:
-                raise ValueError(f"{entry.filename} is encrypted")
-            # Python stops these two at the declared size; other methods could fill the memory
-            if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError(f"{entry.filename} is compressed by a method NumPy does not use")
-        unpacked, limit = sum(e.file_size for e in entries), max(_MAX_UNPACKED, _MAX_RATIO * size)
+        unpacked = sum(entry.file_size for entry in self._zip.infolist())
+        limit = max(_MAX_UNPACKED, _MAX_RATIO * path.stat().st_size)
         if unpacked > limit:
+            self._zip.close()
             raise ValueError(
                 f"it would unpack to {unpacked:,} bytes, more than the {limit:,} bytes allowed "
                 "for a file of this size"
@@ -124,6 +114,12 @@ class ArrayArchive:
         return self._zip.namelist()
 
     @property
+    def digest(self) -> str:
+        """Twelve letters that are equal for equal content: names, sizes and checksums, hashed."""
+        facts = [(entry.filename, entry.file_size, entry.CRC) for entry in self._zip.infolist()]
+        return hashlib.sha256(repr(sorted(facts)).encode()).hexdigest()[:12]
+
+    @property
     def names(self) -> list[str]:
         """Names of the arrays, without ".npy"."""
         return [name.removesuffix(".npy") for name in self.entries if name.endswith(".npy")]
@@ -132,23 +128,44 @@ class ArrayArchive:
         """Return the content of an entry."""
         return self._zip.read(entry)
 
-    def sha256(self, entry: str) -> str:
-        """Return the hash of an entry's content; its CRC is checked too."""
-        digest = hashlib.sha256()
+    def check(self, entry: str) -> None:
+        """Read an entry to its end, where its checksum is compared."""
         with self._zip.open(entry) as file:
-            while piece := file.read(_CHUNK):
-                digest.update(piece)
-        return digest.hexdigest()
+            while file.read(_CHUNK):
+                pass
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return an array's shape without reading the array."""
         with self._zip.open(f"{name}.npy") as file:
             return _read_header(file).shape
 
+    def mapped(self, name: str) -> NDArray[Any]:
+        """Return a read-only array in the file's pages, which processes share; small ones are read.
+
+        The file may be replaced by renaming another one to its name, and must not be overwritten.
+        """
+        info = self._zip.getinfo(f"{name}.npy")
+        if info.compress_type != zipfile.ZIP_STORED or info.file_size < MAPPED_FROM:
+            return self.array(name)
+        with self._zip.open(info) as file:
+            shape, fortran, dtype = _read_header(file)
+            start = file.tell()
+        if math.prod(shape) * dtype.itemsize > info.file_size - start:
+            raise ValueError(f"{name} is shorter than its header claims")
+        opened: Any = self._zip.fp  # not the path, which may name another file by now
+        opened.seek(info.header_offset)
+        name_length, extra_length = struct.unpack("<HH", opened.read(30)[26:])
+        content = info.header_offset + 30 + name_length + extra_length
+        order: Any = "F" if fortran else "C"
+        return np.asarray(np.memmap(opened, dtype, "r", content + start, shape, order))
+
     def array(self, name: str) -> NDArray[Any]:
-        """Return an array."""
-        with self._zip.open(f"{name}.npy") as file:
-            return _read_array(file, self._zip.getinfo(f"{name}.npy").file_size)
+        """Return one array; its checksum is compared when its last byte is read."""
+        entry = f"{name}.npy"
+        with self._zip.open(entry) as file:
+            _check_claim(file, self._zip.getinfo(entry).file_size)
+        with self._zip.open(entry) as file:  # seeking back would switch the checksum off
+            return npy.read_array(file, allow_pickle=False)
 
 
 class _Header(NamedTuple):
@@ -171,14 +188,10 @@ def _read_header(file: IO[bytes]) -> _Header:
     return header
 
 
-def _read_array(file: IO[bytes], size: int) -> NDArray[Any]:
-    """Read the array of a file with `size` bytes."""
+def _check_claim(file: IO[bytes], size: int) -> None:
     shape, _, dtype = _read_header(file)
     claimed, left = math.prod(shape) * dtype.itemsize, size - file.tell()
     if claimed > left:
         raise ValueError(
             f"its header claims an array of shape {shape}, {claimed:,} bytes, but {left:,} follow"
         )
-    file.seek(0)
-    array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
-    return array

@@ -152,6 +152,11 @@ def _explained(path: Path) -> Iterator[None]:
     except (BrokenPipeError, OutputError):  # the reader closed the pipe; already explained
         raise
     except OSError as error:
+        if not path.parent.exists():
+            raise OutputError(
+                f"{path} cannot be written: the folder {path.parent} does not exist. Create it, or "
+                "choose another path."
+            ) from error
         message = (
             f"{path} was not written: {error.strerror or error}. What was there before is "
             "untouched. Free space on the disk, check that the folder exists and is writable, or "

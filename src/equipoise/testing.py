@@ -252,7 +252,7 @@ def check_saving(model: Recommender) -> None:
         same = all(found[k] == saved[k] for k in plain)
         _require(same, "a loaded model must have the same parameters")
         lost = sorted(_learned(model) - _learned(one))
-        _require(not lost, f"_arrays and _scalars must declare {lost}, which save did not write")
+        _require(not lost, f"save did not write the learned attributes {lost}")
         before, after = model.recommend(data, _K), one.recommend(data, _K)
         same = np.array_equal(before.ids, after.ids) and np.array_equal(before.scores, after.scores)
         _require(same, "a loaded model must give the same lists")

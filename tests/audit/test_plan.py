@@ -17,13 +17,13 @@ SHOWN = 250
 def sampled_audit():
     """An audit under limits that a few hundred users and items go beyond."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "_AUC_SCORES", 1000)
+        few = plan.EFFORTS["standard"]._replace(auc_scores=1000, users=50, search_users=50)
+        patch.setitem(plan.EFFORTS, "standard", few)
         patch.setattr(plan, "_FEWEST_AUC_ITEMS", 30)
-        patch.setattr(plan, "_MOST_USERS", 50)
         patch.setattr(sampling, "MOST_ITEMS", SHOWN)
         patch.setattr(sampling, "_N_USERS", 4)
         patch.setattr(sampling, "_EXTREMES", 5)
-        return audit(scale(400, 300, 9000, seed=1), rank=4, seed=2)
+        return audit(scale(400, 300, 9000, seed=1), rank=4, seed=2, budget=0)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_a_large_catalogue_is_sampled_and_every_sample_is_stated(sampled):
 def test_all_extremes_are_among_the_shown_items(sampled):
     data = scale(400, 300, 9000, seed=1)
     fitted = data.holdout(seed=2).train_validation
-    popularity = fitted.popularity("norm")
+    popularity = fitted.popularity("count")
     order = np.argsort(-popularity, kind="stable")
     shown = set(sampled.items.columns.tolist())
     assert set(order[:5].tolist()) <= shown
@@ -64,6 +64,7 @@ def test_neighbors_of_a_sample_are_positions_in_it(sampled):
         assert not (variant.neighbors == own).any()
 
 
+@pytest.mark.medium
 def test_sampled_audits_are_repeatable(sampled):
     again = sampled_audit()
     np.testing.assert_array_equal(again.items.columns, sampled.items.columns)
@@ -100,21 +101,28 @@ def test_stratified_samples_take_small_groups_whole():
 
 def test_depth_is_lowered_if_a_fit_would_take_too_long():
     small, wide = listening(n_users=100, n_items=60), scale(2000, 1500, 40_000)
-    assert plan.depth_for(small, at_least=5) == 60
-    assert plan.depth_for(wide, at_least=5, seconds=1e9) == 1024
-    assert plan.depth_for(wide, at_least=5, seconds=0.0) == 64
-    assert plan.depth_for(wide, at_least=300, seconds=0.0) == 300
-    depths = [plan.depth_for(wide, at_least=1, seconds=10.0**power) for power in range(-4, 3)]
+    deep = plan.EFFORTS["deep"]
+
+    def depth(data, at_least, seconds=10.0):
+        return plan.depth_for(
+            data, at_least=at_least, effort=deep._replace(seconds_per_fit=seconds)
+        )
+
+    assert depth(small, 5) == 60
+    assert depth(wide, 5, 1e9) == 1024
+    assert depth(wide, 5, 0.0) == 64
+    assert depth(wide, 300, 0.0) == 300
+    depths = [depth(wide, 1, 10.0**power) for power in range(-4, 3)]
     assert depths == sorted(depths)
     assert set(depths) <= {64, 128, 256, 512, 1024}
 
 
-def test_heavy_users_are_judged_against_what_equal_users_would_have():
-    equal = Interactions.from_sparse(sp.csr_array(np.ones((4, 3))))
-    assert plan.heavy_users_share(equal) == 0.25
-    assert not plan._too_heavy(0.9, n_users=4)
-    assert plan._too_heavy(0.3, n_users=1000)
-    assert not plan._too_heavy(0.2, n_users=1000)
+def test_only_preparations_that_differ_are_compared():
+    ones = Interactions.from_sparse(sp.csr_array(np.ones((4, 3))))
+    counts = Interactions.from_sparse(sp.csr_array([[1.0, 2.0], [3.0, 1.0]]))
+    assert len(plan.preparations(ones)) == 3
+    assert len(plan.preparations(counts)) == 7
+    assert plan.preparations(ones)[0] == plan.preparations(counts)[0] == plan.AS_GIVEN
 
 
 def test_a_validation_part_may_be_empty_while_there_is_a_test_part():
@@ -122,13 +130,22 @@ def test_a_validation_part_may_be_empty_while_there_is_a_test_part():
     rng = np.random.default_rng(0)
     for user in range(30):
         X[user, rng.choice(8, 5, replace=False)] = 1
-    found = audit(Interactions.from_sparse(sp.csr_array(X)), rank=2)
+    found = audit(Interactions.from_sparse(sp.csr_array(X)), rank=2, budget=0)
     assert np.isfinite(found.variants[0].means["recall"]["all"]).all()
     assert "no validation part" in found.verdict.advice.why
 
 
-def test_positions_of_sizes_fall_back_to_the_largest_below(sampled):
+def test_a_variant_has_its_size_among_its_sizes(sampled):
     variant = sampled.variants[0]
-    assert variant.sizes[:3] == (1, 2, 4)
-    assert variant.at(3) == 1
-    assert variant.at(0) == 0
+    assert variant.sizes[:2] == (2, 4)
+    assert variant.sizes[variant.at] == variant.size == 4
+
+
+def test_the_estimate_grows_with_the_data_the_depth_and_the_budget():
+    small, large = listening(n_users=200, n_items=60), listening(n_users=4000, n_items=600)
+    standard = [plan.estimate_audit(each, "standard", None, 0) for each in (small, large)]
+    assert standard[0] < standard[1]
+    assert plan.estimate_audit(large, "quick", None, 0) < standard[1]
+    assert plan.estimate_audit(large, "standard", 0.0, 0) < standard[1]
+    assert plan.estimate_audit(large, "standard", None, 2) > standard[1]
+    assert plan.estimate_audit(large.holdout(seed=0), "standard", None, 0) > 0

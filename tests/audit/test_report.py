@@ -193,6 +193,7 @@ def test_numbers_of_items_come_back_from_the_data():
     np.testing.assert_allclose(block("popularity"), findings.items.popularity, rtol=1e-6)
 
 
+@pytest.mark.medium
 @given(
     hnp.arrays(
         float,

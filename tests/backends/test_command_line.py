@@ -119,11 +119,23 @@ def test_held_out_scores_are_the_same_from_disk(command, table_folder, capsys):
     assert run(words) == 0
     in_memory = json.loads(capsys.readouterr().out)
     assert run([*words, "--memory", "8MB"]) == 0
-    assert_same_numbers(json.loads(capsys.readouterr().out), in_memory)
+    from_disk = json.loads(capsys.readouterr().out.replace(" --memory 8MB", ""))
+    if command[0] == "tune":  # the check of the split needs it in memory
+        assert in_memory.pop("shift") is not None
+        assert from_disk.pop("shift") is None
+    assert_same_numbers(from_disk, in_memory)
 
 
 def test_the_audit_is_the_same_from_disk(table_folder, tmp_path, capsys):
-    words = ["audit", str(table_folder), "--rank", "4", "--out", str(tmp_path / "r.html"), "--json"]
+    words = [
+        "audit",
+        str(table_folder),
+        "--budget",
+        "0",
+        "--out",
+        str(tmp_path / "r.html"),
+        "--json",
+    ]
     assert run(words) == 0
     in_memory = json.loads(capsys.readouterr().out)
     assert run([*words, "--memory", "24MB"]) == 0
@@ -137,7 +149,15 @@ def test_the_audit_is_the_same_from_disk(table_folder, tmp_path, capsys):
 
 @pytest.mark.distributed
 def test_the_audit_runs_on_a_cluster(client, table_folder, local, tmp_path, capsys):
-    words = ["audit", str(table_folder), "--rank", "4", "--out", str(tmp_path / "r.html"), "--json"]
+    words = [
+        "audit",
+        str(table_folder),
+        "--budget",
+        "0",
+        "--out",
+        str(tmp_path / "r.html"),
+        "--json",
+    ]
     assert run([*words, "--scheduler", client.scheduler.address]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["data"]["n_interactions"] == local.nnz

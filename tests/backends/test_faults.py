@@ -155,7 +155,7 @@ def test_an_error_that_does_not_go_away_is_passed_on_after_a_few_tries(spread):
 
 
 def test_memory_errors_of_a_task_are_said_plainly(spread):
-    with pytest.raises(ClusterError, match="a worker ran out of memory"):
+    with pytest.raises(ClusterError, match="ran out of memory"):
         spread.map(out_of_memory)
 
 
@@ -182,7 +182,7 @@ def test_a_catalogue_too_wide_for_a_worker_is_refused_with_the_number(small_work
     items = np.arange(400_000)
     data = Interactions.from_pairs(items % 1_000, items)
     spread = data.distribute(small_worker, 1)
-    with pytest.raises(ClusterError, match=r"worker .* takes about 819 MB .* 700 MB"):
+    with pytest.raises(ClusterError, match=r"worker .* 819 MB .* 700 MB"):
         ItemWeightedPCA(64).fit(spread)
 
 
@@ -202,5 +202,5 @@ def test_a_catalogue_too_wide_for_the_caller_is_refused_with_the_number(client, 
     data = Interactions.from_pairs(np.arange(20_000) % 200, np.arange(20_000))
     spread = data.distribute(client)
     monkeypatch.setattr(memory, "available_memory", lambda: 80_000_000)
-    with pytest.raises(ClusterError, match=r"calls fit takes about 87 MB .* 80 MB is available"):
+    with pytest.raises(ClusterError, match=r"87 MB .* 80 MB"):
         ItemWeightedPCA(64).fit(spread)

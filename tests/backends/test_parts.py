@@ -1,29 +1,21 @@
-"""The small parts, without a cluster: sizes, placement, blocks dealt out by a hash."""
+"""The small parts, without a cluster: sizes, placement, parts of a table put together."""
 
 from __future__ import annotations
-
-import subprocess
-import sys
 
 import numpy as np
 import polars as pl
 import pytest
 import scipy.sparse as sp
 
+from equipoise.data.backends.dask_shuffle import merge_names, merge_pieces, names_in
 from equipoise.data.backends.disk import read_block, write_block
 from equipoise.data.backends.placement import moves, spread
-from equipoise.data.backends.retry import RetryableError, RetryPolicy, results
-from equipoise.data.backends.shuffle import (
-    hash_partition,
-    merge_names,
-    merge_pieces,
-    names_in,
-    split_rows,
-)
+from equipoise.data.backends.retry import RetryPolicy, with_retries
+from equipoise.data.backends.shuffle import divide
 from equipoise.data.block_ops import block_product
 from equipoise.data.readers.encoder import Batch
 from equipoise.data.rows import RowBlock, driver_bytes, pairwise_sum, worker_bytes
-from equipoise.exceptions import InvalidDataError
+from equipoise.exceptions import ClusterError, InvalidDataError
 from equipoise.memory import format_bytes
 from equipoise.spectral.gram import GramProduct, SparseGram
 
@@ -80,22 +72,6 @@ def test_a_block_whose_worker_is_gone_is_not_moved_but_made_again():
     assert moves(["gone", "a", None], ["a", "b"]) == {}
 
 
-def test_the_home_of_an_id_is_the_same_in_every_process():
-    code = (
-        "import polars as pl; from equipoise.data.backends.shuffle import hash_partition\n"
-        "print(hash_partition(pl.Series(['ann', 'bob', 'eve']), 7).tolist())"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(hash_partition(pl.Series(["ann", "bob", "eve"]), 7).tolist())
-
-
-def test_homes_spread_ids_evenly():
-    for ids in (pl.Series(np.arange(10_000)), pl.Series([f"user-{i}" for i in range(10_000)])):
-        counts = np.bincount(hash_partition(ids, 8), minlength=8)
-        assert counts.min() > 1_000
-        assert counts.max() < 1_500
-
-
 def batch(**columns) -> Batch:
     return Batch(pl.DataFrame(columns), "t", str, {name: name for name in columns})
 
@@ -104,8 +80,8 @@ def test_parts_are_coded_alone_and_agree_together():
     parts = [batch(user=[7, 8, 7], item=["x", "y", "y"]), batch(user=[9, 7], item=["z", "x"])]
     names = merge_names(*(names_in(part) for part in parts))
     assert names.items.to_list() == ["x", "y", "z"]
-    pieces = [split_rows(part, number, 2, names) for number, part in enumerate(parts)]
-    blocks = [merge_pieces([each[b] for each in pieces], names, "sum") for b in range(2)]
+    pieces = [divide(names.encoder().encode(part), 2) for part in parts]
+    blocks = [merge_pieces([each[b] for each in pieces], (b, 2), names, "sum") for b in range(2)]
     rows = {
         user: block.matrix.toarray()[place].tolist()
         for block in blocks
@@ -124,9 +100,9 @@ def test_parts_with_other_columns_or_times_are_refused():
     numbers = batch(user=[1], item=[1], timestamp=[5])
     dates = batch(user=[1], item=[1], timestamp=["2020-01-01"])
     names = merge_names(names_in(numbers), names_in(dates))
-    pieces = [split_rows(part, n, 1, names)[0] for n, part in enumerate((numbers, dates))]
-    with pytest.raises(InvalidDataError, match="numbers in one part and dates in another"):
-        merge_pieces(pieces, names, "sum")
+    pieces = [names.encoder().encode(part) for part in (numbers, dates)]
+    with pytest.raises(InvalidDataError, match="numbers in one part and dates"):
+        merge_pieces(pieces, (0, 1), names, "sum")
 
 
 def test_blocks_survive_the_disk(tmp_path):
@@ -179,9 +155,9 @@ class Alive:
 
 
 def test_a_result_that_takes_longer_than_a_glance_to_arrive_is_waited_for():
-    assert results(Alive(), lambda: [Computed()], RetryPolicy(interval=0.2)) == [7]
+    assert with_retries(Alive(), lambda: [Computed()], RetryPolicy(interval=0.2)) == [7]
 
 
 def test_a_task_that_timed_out_is_asked_again_with_its_own_reason():
-    with pytest.raises(RetryableError, match="store does not answer"):
-        results(Alive(), lambda: [Failed()], RetryPolicy(interval=0.2))
+    with pytest.raises(ClusterError, match=r"failed 3 times.*store does not answer"):
+        with_retries(Alive(), lambda: [Failed()], RetryPolicy(interval=0.2))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.sparse as sp
 
 from equipoise.audit.findings import (
     Advice,
     DataSummary,
+    Entry,
     Findings,
     Group,
-    Headline,
     Items,
     OwnedComponent,
     Recommendation,
@@ -20,7 +21,10 @@ from equipoise.audit.findings import (
     Variant,
     Verdict,
 )
+from equipoise.audit.group_section import GroupSection, GroupSize
 from equipoise.metrics import Result, Results
+from equipoise.metrics.intervals import Interval
+from equipoise.models.fair.floor_prices import FloorPrice
 
 GROUPS = ("popular", "medium", "niche")
 METRICS = ("recall", "ndcg", "precision", "mrr", "arp", "aplt", "coverage", "gini")
@@ -56,6 +60,7 @@ def findings(
     ids: Sequence[object] | None = None,
     users: Sequence[str] = ("anna", "ben", "carla"),
     words: str = "plain words",
+    labels: Sequence[str] = ("indie", "major", "tiny"),
 ) -> Findings:
     """PCA, Normalized PCA, one Item-Weighted PCA for each γ, files of factors and of scores.
 
@@ -93,12 +98,18 @@ def findings(
             {"n_components": ranks[-2], "gamma": -1.0},
             "n_components",
             words,
+            words,
             5,
             "interactions",
             0,
+            "standard",
             (words, "Second note."),
         ),
         variants=variants,
+        subject_key="pca",
+        advised_key="item-weighted:-1" if -1.0 in gammas else "pca",
+        contest=_contest(words),
+        evidence=(),
         items=Items(
             ids=_repeated(ids, n_items, "item-{}"),
             names=_repeated(names, n_items, "Name {}"),
@@ -109,13 +120,82 @@ def findings(
         ),
         users=tuple(_user(name, place, variants) for place, name in enumerate(users)),
         verdict=Verdict(
-            headlines=(Headline("7×", words), Headline("42%", words), Headline("+3%", words)),
             sentences=(words, "A second sentence."),
             advice=Advice(
-                "item-weighted", {"n_components": 8, "gamma": -1.5}, words, {"query": words}, words
+                "item-weighted",
+                {"n_components": 8, "gamma": -1.5},
+                keep=False,
+                score=Interval(0.31, 0.3, 0.33, 0.95, 90),
+                gain=Interval(0.1, 0.09, 0.12, 0.95, 90),
+                source=words,
+                data_options={"query": words},
+                check={},
+                why=words,
             ),
         ),
         version="0.0.0",
+        groups=_sections(n_items, labels, variants),
+    )
+
+
+def _contest(words: str) -> tuple[Entry, ...]:
+    """The audited model first, then others, best on validation first; the last saw everything."""
+    advised = {"n_components": 8, "gamma": -1.5}
+
+    def around(mean: float) -> Interval:
+        return Interval(mean, mean - 0.01, mean + 0.02, 0.95, 90)
+
+    return (
+        Entry("pca", "PCA", {"n_components": 8}, "values as given", 0.2, around(0.21), None),
+        Entry("item-weighted", "Item-Weighted PCA", advised, words, 0.3, around(0.31), around(0.1)),
+        Entry("ease", "EASE", {}, words, 0.25, around(0.26), around(0.05)),
+        Entry("given:9", words, {}, "", float("nan"), None, None),
+    )
+
+
+def _sections(
+    n_items: int, labels: Sequence[str], variants: Sequence[Variant]
+) -> tuple[GroupSection, ...]:
+    """Items by label, each in one or two of them; users by age. The last label is too small."""
+    members = np.zeros((n_items, len(labels)))
+    members[np.arange(n_items), np.arange(n_items) % (len(labels) - 1)] = 1
+    members[: n_items // 3, 0] = 1
+    members[:4, -1] = 1
+    compared = [v for v in variants if v.settings.get("gamma", -1.0) == -1.0]
+
+    def numbers(names: Sequence[str], groups: Sequence[str]) -> dict:
+        return {
+            v.key: {
+                name: {
+                    group: Interval(value := 0.2 * (i + 1) + 0.1 * j + 0.05 * place, value - 0.03,
+                                    value + 0.04, 0.95, 50)
+                    for j, group in enumerate((*groups, "all"))
+                }
+                for i, name in enumerate(names)
+            }
+            for place, v in enumerate(compared)
+        }  # fmt: skip
+
+    by_item = numbers(("exposure", "exposure_relative", "recall"), labels[:-1])
+    for place, by_measure in enumerate(by_item.values()):
+        by_measure["awrf"] = {"all": Interval(0.9 - place / 50, 0.8, 0.95, 0.95, 50)}
+    sizes = [
+        GroupSize(name, int(count), count / n_items, count / n_items, name != labels[-1])
+        for name, count in zip(labels, members.sum(axis=0), strict=True)
+    ]
+    ages = [GroupSize(name, 50, 0.5, 0.5, True) for name in ("old", "young")]
+    prices = tuple(
+        FloorPrice(name, low := 0.1 + 0.15 * j, high := 0.5 + 0.2 * j,
+                   tuple(np.linspace(low, 0.98 * high, 4).round(3)),
+                   (1.0, 0.97 - 0.05 * j, 0.8, 0.6))
+        for j, name in enumerate(labels[:-1][:3])
+    )  # fmt: skip
+    matrix = sp.csr_array(members)
+    return (
+        GroupSection("items", "label in a.csv", tuple(sizes), by_item, matrix, "x", prices),
+        GroupSection(
+            "users", "age", tuple(ages), numbers(("ndcg",), ("old", "young")), None, "3 in none."
+        ),
     )
 
 
@@ -169,8 +249,11 @@ def _variant(
         label=label,
         kind=kind,
         settings=settings,
+        size=ranks[max(0, len(ranks) - 2)],
         sizes=ranks,
         results=Results(tuple(rows)),
+        intervals={},
+        no_accuracy="",
         components_to_half={name: float(to_half[:-2].mean()) for name in (*GROUPS, "all")},
         not_halved=dict.fromkeys((*GROUPS, "all"), 0),
         depth=max(ranks),

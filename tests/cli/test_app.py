@@ -14,7 +14,7 @@ pytestmark = pytest.mark.medium
 
 
 def test_demo_ends_with_a_table_words_and_the_path_of_a_report(tmp_path):
-    done = call("demo", "--rank", "8", cwd=tmp_path)
+    done = call("demo", cwd=tmp_path)
     assert done.returncode == 0
     assert "specialization" in done.stdout
     assert "Item-Weighted PCA" in done.stdout

@@ -105,7 +105,7 @@ def _write_factors(folder):
 FIT = ["fit", "--rank", "2", "--out", "new.eqp"]
 RECOMMEND = ["recommend", "{b}/model.eqp", "{b}/plays.csv", "--out", "new.csv"]
 EXPLAIN = ["explain", "{b}/model.eqp", "{b}/plays.csv"]
-AUDIT = ["audit", "{b}/plays.csv", "--out", "new.html", "--rank", "2"]
+AUDIT = ["audit", "{b}/plays.csv", "--out", "new.html", "--budget", "0"]
 
 
 def fit(file, *more):
@@ -172,8 +172,8 @@ CASES = {
     # the model to fit
     "the rank is 0": (fit_plays("--rank", "0"), "--rank"),
     "the rank is negative": (fit_plays("--rank", "-1"), "--rank"),
-    "the rank exceeds the items": (fit_plays("--rank", "61"), "n_components=61.*at most.*60"),
-    "the rank is huge": (fit_plays("--rank", "1" + "0" * 30), "n_components=1000.*at most"),
+    "the rank exceeds the items": (fit_plays("--rank", "61"), "--rank 61 exceeds your 60 items"),
+    "the rank is huge": (fit_plays("--rank", "1" + "0" * 30), "--rank 1000.* exceeds"),
     "the rank is text": (fit_plays("--rank", "many"), "--rank.*'many'|--rank.*integer"),
     "the rank is a fraction": (fit_plays("--rank", "2.5"), "--rank.*integer"),
     "γ is NaN": (fit_plays("--gamma", "nan"), "gamma.*nan"),
@@ -188,9 +188,15 @@ CASES = {
     "a setting has no value": (fit_plays("--set", "tol"), "--set takes NAME=VALUE.*'tol'"),
     "a setting is unknown": (fit_plays("--set", "colour=red"), "no parameter 'colour'.*It has: "),
     "a setting is out of range": (fit_plays("--set", "tol=7"), "'tol' parameter.*7"),
+    "the default rank exceeds the items": (
+        ["fit", "{b}/few-strangers.csv", "--out", "new.eqp"],
+        "default rank, 32, exceeds your 2 items.*--rank 2 or less",
+    ),
+    "the model has no rank": (fit_plays("--model", "ease"), "EASE has no rank; drop --rank"),
+    "there is no data to audit": (["audit"], "give DATA"),
     "the model lacks the parameter": (
         fit_plays("--model", "pca", "--gamma", "-1"),
-        "no parameter 'gamma'",
+        "PCA has no gamma; drop --gamma",
     ),
     "the model is unknown": (fit_plays("--model", "svd"), "unknown model 'svd'.*item-weighted"),
     "the model goes nowhere": (["fit", "{b}/plays.csv"], "Missing option '--out'"),
@@ -200,19 +206,22 @@ CASES = {
     ),
     # where results go
     "the output is a folder": (fit_plays("--out", "{b}"), "Is a directory"),
-    "the output's folder is missing": (fit_plays("--out", "no/new.eqp"), "No such file"),
+    "the output's folder is missing": (
+        fit_plays("--out", "no/new.eqp"),
+        "folder no does not exist",
+    ),
     "the output lies in a file": (fit_plays("--out", "{b}/plays.csv/m"), "Not a directory"),
     "the output lies in /proc": (fit_plays("--out", "/proc/new.eqp"), "/proc/new.eqp was not wri"),
     "the disk is full": (fit_plays("--out", "/dev/full"), "/dev/full.*No space"),
     "the ending is unknown": (recommend("--out", "new.xlsx"), ".parquet, .csv, .jsonl"),
     "lists go to a folder": (recommend("--out", "{b}/nothing here"), "the ending sets"),
-    "lists go to a missing folder": (recommend("--out", "no/new.csv"), "no/new.csv was not writt"),
+    "lists go to a missing folder": (recommend("--out", "no/new.csv"), "folder no does not exist"),
     "tables go to a missing folder": (
         recommend("--out", "no/new.parquet"),
-        "no/new.parquet.*No such file",
+        "no/new.parquet.*folder no does not exist",
     ),
     "the report goes to a folder": (audit("--out", "{b}"), "Is a directory"),
-    "the report goes nowhere": (audit("--out", "no/r.html"), "no/r.html was not written"),
+    "the report goes nowhere": (audit("--out", "no/r.html"), "folder no does not exist"),
     "the cache is a file": (
         ["tune", "{b}/plays.csv", "--cache", "{b}/names.csv"],
         "names.csv is not a folder",
@@ -244,9 +253,16 @@ CASES = {
     "the model is a folder": (["similar", "{b}", "x"], "not a regular file"),
     "the model is a table": (
         ["similar", "{b}/plays.csv", "x"],
-        "plays.csv cannot be read",
+        "plays.csv is not an equipoise model",
     ),
-    "the model is empty": (["similar", "{b}/empty.eqp", "x"], "empty.eqp cannot be read"),
+    "the model and the data are swapped": (
+        ["recommend", "{b}/plays.csv", "{b}/model.eqp"],
+        "plays.csv is not an equipoise model.*swap MODEL and DATA",
+    ),
+    "the model is empty": (
+        ["similar", "{b}/empty.eqp", "x"],
+        "empty.eqp is not an equipoise model",
+    ),
     "the model is cut off": (["similar", "{b}/torn.eqp", "x"], "torn.eqp cannot be read"),
     "a bit of the model flipped": (
         ["similar", "{b}/flipped.eqp", "x"],
@@ -308,25 +324,20 @@ CASES = {
     "the audit's rank is negative": (audit("--rank", "-1"), "--rank takes.*at least 1"),
     "the audit's rank is text": (audit("--rank", "some"), "--rank takes.*'some'"),
     "the audit's rank is huge": (audit("--rank", "9" * 30), "--rank takes"),
-    "the audit's γ is NaN": (audit("--gamma", "nan"), "gamma.*nan"),
-    "the audit's γ is infinite": (audit("--gamma", "inf"), "gamma.*inf"),
+    "the audit's depth is unknown": (audit("--depth", "shallow"), "depth.*shallow"),
     "the groups are unknown": (audit("--groups", "tall"), "groups.*tall"),
     "the names are missing": (audit("--names", "{b}/gone.csv"), "no file .*gone.csv"),
     "two ways to print": (audit("--json", "--md"), "--json and --md"),
-    "rows are normalized and not": (
-        audit("--normalize-rows", "--no-normalize-rows"),
-        "--no-normalize-rows exclude",
-    ),
-    "there are no factors": (audit("--factors", "{b}/gone.npy"), "gone.npy"),
-    "the factors are of other items": (audit("--factors", "{b}/narrow.npy"), "narrow.npy.*60"),
-    "the factors are NaN": (audit("--factors", "{b}/holes.npy"), "holes.npy.*(NaN|finite)"),
-    "the factors are flat": (audit("--factors", "{b}/flat.npy"), "flat.npy"),
-    "the factors are words": (audit("--factors", "{b}/words.npy"), "words.npy"),
-    "the factors are pickled": (audit("--factors", "{b}/pickled.npy"), "pickled.npy"),
-    "the factors are text": (audit("--factors", "{b}/text.npy"), "text.npy"),
-    "the archive holds no factors": (audit("--factors", "{b}/no-factors.npz"), "no-factors.npz"),
+    "there are no factors": (audit("--model", "{b}/gone.npy"), "gone.npy"),
+    "the factors are of other items": (audit("--model", "{b}/narrow.npy"), "narrow.npy.*60"),
+    "the factors are NaN": (audit("--model", "{b}/holes.npy"), "holes.npy.*(NaN|finite)"),
+    "the factors are flat": (audit("--model", "{b}/flat.npy"), "flat.npy"),
+    "the factors are words": (audit("--model", "{b}/words.npy"), "words.npy"),
+    "the factors are pickled": (audit("--model", "{b}/pickled.npy"), "pickled.npy"),
+    "the factors are text": (audit("--model", "{b}/text.npy"), "text.npy"),
+    "the archive holds no factors": (audit("--model", "{b}/no-factors.npz"), "no-factors.npz"),
     "the table holds no factors": (
-        audit("--factors", "{b}/names-alone.parquet"),
+        audit("--model", "{b}/names-alone.parquet"),
         "names-alone.parquet",
     ),
     # the command line itself

@@ -84,8 +84,8 @@ MISPLACED = {
     "as a file to write": ["fit", "p.csv", "--out", URL],
     "as a table to write": ["evaluate", "p.csv", "--csv", URL],
     "as a cache": ["tune", "p.csv", "--cache", f"p.csv/{URL}"],
-    "as names": ["audit", "p.csv", "--names", URL, "--rank", "1", "--out", "r.html"],
-    "as factors": ["audit", "p.csv", "--factors", URL, "--rank", "1", "--out", "r.html"],
+    "as names": ["audit", "p.csv", "--names", URL, "--budget", "0", "--out", "r.html"],
+    "as factors": ["audit", "p.csv", "--model", URL, "--budget", "0", "--out", "r.html"],
     "as a list of users": ["recommend", "m.eqp", "p.csv", "--users-file", URL],
     "as a format": ["fit", "p.csv", "--out", "m.eqp", "--format", URL],
     "as a rank": ["fit", "p.csv", "--out", "m.eqp", "--rank", URL],
@@ -167,7 +167,7 @@ def test_no_result_shows_it(plays, tmp_path, monkeypatch, capsys, how):
     monkeypatch.setattr(Interactions, "read", lambda *_, **__: plays)
     url = FAILING["in the options"].replace("127", "alice:hunter2@127")
     out = tmp_path / "report.html"
-    words = ["audit", url, "--rank", "3", "--query", "SELECT 1", "--out", str(out)]
+    words = ["audit", url, "--budget", "0", "--query", "SELECT 1", "--out", str(out)]
     assert run(words if how == "table" else [*words, how]) == 0
     said = capsys.readouterr()
     assert_secret(said.out, said.err, out.read_text(encoding="utf-8"))

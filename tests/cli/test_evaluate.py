@@ -119,6 +119,7 @@ def test_a_model_whose_extra_is_missing_is_left_out_with_a_note(table, capsys, m
     assert 'pip install "equipoise[lightgcn]"' in capsys.readouterr().err
 
 
+@pytest.mark.medium
 def test_a_picture_is_drawn(table, tmp_path):
     pytest.importorskip("matplotlib")
     options = ("--ranks", "2,4", "--metrics", "recall", "--plot", tmp_path / "out.png")
@@ -166,3 +167,33 @@ def test_an_interrupted_run_prints_what_it_has_and_says_how_to_go_on(
 def test_what_cannot_be_understood_is_refused(table, options, message, capsys):
     assert call(table, *options) == 2
     assert message in capsys.readouterr().err
+
+
+def test_groups_of_items_and_users_come_from_files(table, capsys, tmp_path):
+    artists, users = tmp_path / "artists.csv", tmp_path / "users.csv"
+    artists.write_text("id,label\n" + "".join(f"{j},{'ab'[j % 2]}|c\n" for j in range(30)))
+    users.write_text(
+        "user,age\n" + "".join(f"{u},{'old' if u % 3 else 'young'}\n" for u in range(130))
+    )
+    options = ("--item-groups", f"{artists}:label", "--group-separator", "|")
+    options += ("--user-groups", f"{users}:age", "--ranks", "2", "--models", "pca", "-k", "5")
+    assert call(table, *options, "--metrics", "group_recall,ndcg", "--json") == 0
+    shown = capsys.readouterr()
+    groups = [row["group"] for row in json.loads(shown.out)["rows"]]
+    assert groups == ["all", "a", "c", "b", "all", "users: young", "users: old"]
+    assert "10 of 40 items are in no group" in shown.err
+    assert "10 ids of the groups are not in the data" in shown.err
+    assert call(table, *options, "--metrics", "group_recall,ndcg") == 0
+    assert "users: young" in capsys.readouterr().out
+
+
+def test_users_are_grouped_by_activity_without_a_file(table, capsys):
+    options = ("--user-groups", "activity", "--ranks", "2", "--models", "pca", "--metrics", "ndcg")
+    assert call(table, *options, "--json") == 0
+    groups = [row["group"] for row in json.loads(capsys.readouterr().out)["rows"]]
+    assert groups == ["all", *(f"users: activity {n}/5" for n in range(1, 6))]
+
+
+def test_groups_without_a_column_are_refused(table, capsys):
+    assert call(table, "--item-groups", "artists.csv") == 2
+    assert "FILE:COLUMN" in capsys.readouterr().err

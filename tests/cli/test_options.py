@@ -13,7 +13,7 @@ from typer.main import get_command
 
 from equipoise.audit import audit
 from equipoise.cli.app import app, run
-from equipoise.cli.options import DataOptions, DefaultOf, SplitOptions, expand_options, option
+from equipoise.cli.options import DataOptions, DefaultOf, expand_options, option
 from equipoise.data import holdout
 
 COMMANDS = get_command(app).commands
@@ -24,7 +24,9 @@ def options_of(command: str) -> dict[str, object]:
     return {name: each for each in COMMANDS[command].params for name in each.opts}
 
 
-@pytest.mark.parametrize("command", ["audit", "fit", "recommend", "explain", "evaluate", "tune"])
+@pytest.mark.parametrize(
+    "command", ["audit", "fit", "recommend", "explain", "split", "evaluate", "tune"]
+)
 def test_every_command_that_reads_data_has_every_data_option(command):
     assert set(options_of(command)) >= READING
 
@@ -37,12 +39,21 @@ def test_an_option_has_one_help_text_for_all_data_commands():
     assert {name for name, found in texts.items() if len(found) > 1} == set()
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(SplitOptions)])
-def test_defaults_of_the_split_are_those_of_the_python_function(name):
-    default = options_of("evaluate")[f"--{name}"].default
+@pytest.mark.parametrize(
+    ("option", "name"), [("method", "method"), ("last", "n"), ("seed", "seed")]
+)
+def test_defaults_of_the_split_are_those_of_the_python_function(option, name):
+    default = options_of("evaluate")[f"--{option}"].default
     assert isinstance(default, DefaultOf)
     assert default() == inspect.signature(holdout).parameters[name].default
     assert str(default) == str(default())
+
+
+@pytest.mark.parametrize("command", ["split", "evaluate", "tune"])
+@pytest.mark.parametrize("share", ["test", "validation"])
+def test_help_shows_the_default_shares_of_the_python_function(command, share):
+    default = inspect.signature(holdout).parameters[share].default
+    assert f"(default: {default})" in options_of(command)[f"--{share}"].help
 
 
 def lines_of(group, *words):
@@ -64,6 +75,54 @@ def test_help_shows_names_of_values_instead_of_types(words, capsys):
 def test_audit_offers_the_popularity_groups_that_it_takes():
     _, offered = options_of("audit")["--groups"].help.rstrip(".").split(": ")
     assert tuple(offered.split(" or ")) == get_args(get_type_hints(audit)["groups"])
+
+
+def every_parameter():
+    """Pairs of a command and one of its parameters, over the whole command tree."""
+    for words in lines_of(get_command(app)):
+        command = get_command(app)
+        for word in words:
+            command = command.commands[word]
+        for parameter in command.params:
+            if "--help" not in parameter.opts:
+                yield " ".join(words), parameter
+
+
+# The result of a command; a rank that may be "auto"; a name or a file; a share or a file; groups,
+# of which the audit takes only pairs of popular and niche items.
+OWN_MEANING = {"--out", "--rank", "--model", "--test", "--validation", "--groups"}
+
+
+def test_every_parameter_has_help_that_is_a_sentence():
+    for command, parameter in every_parameter():
+        text = " ".join((getattr(parameter, "help", "") or "").split())
+        assert text, (command, parameter.name)
+        assert text[0].isupper() or not text[0].isalpha() or " or " in text, (command, text)
+        assert text.endswith((".", "…")), (command, text)
+
+
+def test_an_option_means_the_same_in_every_command():
+    texts, spellings = {}, {}
+    for _, parameter in every_parameter():
+        if parameter.param_type_name != "option":
+            continue
+        name = max(parameter.opts, key=len)
+        texts.setdefault(name, set()).add((parameter.help, parameter.metavar))
+        for spelling in parameter.opts:
+            spellings.setdefault(spelling, set()).add(frozenset(parameter.opts))
+    different = {name for name, found in texts.items() if len(found) > 1} - OWN_MEANING
+    # `evaluate` takes several lengths of lists
+    assert different <= {"-k"}
+    assert len({text for text, _ in texts["-k"]}) == 1
+    assert {name for name, found in spellings.items() if len(found) > 1} - OWN_MEANING == set()
+
+
+def test_one_letter_means_one_option():
+    letters = {}
+    for _, parameter in every_parameter():
+        for short in (each for each in parameter.opts if len(each) == 2):
+            letters.setdefault(short, set()).add(max(parameter.opts, key=len))
+    assert {short: names for short, names in letters.items() if len(names) > 1} == {}
 
 
 @dataclass(frozen=True)

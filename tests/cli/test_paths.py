@@ -42,7 +42,7 @@ REFUSED = [
     "fit sqlite:///plays.csv --query x --out plays.csv",
     "audit plays.csv --out plays.csv",
     "audit plays.csv --names names.csv --out names.csv",
-    "audit plays.csv --factors model.eqp --out model.eqp",
+    "audit plays.csv --model model.eqp --out model.eqp",
     f"{LISTS} plays.csv",
     f"{LISTS} names.csv --names names.csv",
     f"{LISTS} users.csv --users-file users.csv",
@@ -75,6 +75,7 @@ ALLOWED = [
 ]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("line", ALLOWED)
 def test_files_that_are_no_input_may_be_written_over(line, folder):
     inputs = {name: (folder / name).read_bytes() for name in ("plays.csv", "names.csv")}

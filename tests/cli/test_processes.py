@@ -63,7 +63,7 @@ SLEEPERS = {
     ),
     "audit": (
         "import equipoise.audit.engine as owner; name = 'measure'",
-        ["audit", "{w}/plays.csv", "--rank", "2", "--out", "new.html"],
+        ["audit", "{w}/plays.csv", "--budget", "0", "--out", "new.html"],
     ),
 }
 PROGRAM = """
@@ -77,6 +77,47 @@ from equipoise.cli import main
 sys.argv = ["equipoise", *{arguments!r}]
 main()
 """
+
+
+TUNE_UNTIL_ASLEEP = """
+import sys, time
+from equipoise.evaluation import runner
+scored = []
+score = runner.Run._score
+def sleep_at_second(*arguments):
+    if scored:
+        print("ASLEEP", file=sys.stderr, flush=True)
+        time.sleep(600)
+    scored.append(1)
+    return score(*arguments)
+runner.Run._score = sleep_at_second
+from equipoise.cli import main
+sys.argv = ["equipoise", "tune", {data!r}, "--ranks", "2,4", "--gammas", "0,-1",
+            "--grid", "spectral_filter=hard", "--out", "best.eqp"]
+main()
+"""
+
+
+def test_ctrl_c_while_tuning_shows_the_best_so_far(tmp_path):
+    data = tmp_path / "plays.csv"
+    pairs = [f"{user},{item}" for user in range(40) for item in range(30) if (user + item) % 5 < 3]
+    data.write_text("\n".join(["user,item", *pairs]))
+    process = subprocess.Popen(
+        [sys.executable, "-c", TUNE_UNTIL_ASLEEP.format(data=str(data))],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert any("ASLEEP" in line for line in process.stderr)
+    process.send_signal(signal.SIGINT)
+    shown, errors = process.communicate(timeout=600)
+    assert process.returncode == 130
+    assert "Best of 2 settings" in shown
+    assert "equipoise fit" in shown
+    assert "best of the 2 settings tried so far; best.eqp is not written" in errors
+    assert not (tmp_path / "best.eqp").exists()
 
 
 @pytest.mark.parametrize("case", SLEEPERS)
@@ -186,7 +227,8 @@ def complete(words: str) -> list[str]:
 
 def test_the_shell_completes_commands_and_options():
     assert complete("equipoise au") == ["audit"]
-    assert complete("equipoise re") == ["recommend", "reproduce"]
+    commands = {"recommend", "reproduce", "rerank", "rerankers"}
+    assert set(complete("equipoise re")) == commands
     options = {"--user", "--users", "--users-file"}
     assert set(complete("equipoise recommend --us")) == options
 
@@ -225,7 +267,9 @@ def test_help_groups_the_commands_and_tells_the_exit_codes(capsys):
 
 
 def test_json_is_alone_on_stdout(world, tmp_path):
-    done = call("audit", world / "plays.csv", "--rank", "2", "--json", "--out", tmp_path / "r.html")
+    done = call(
+        "audit", world / "plays.csv", "--budget", "0", "--json", "--out", tmp_path / "r.html"
+    )
     assert done.returncode == 0
     assert isinstance(json.loads(done.stdout), dict)
     assert f"Report: {tmp_path / 'r.html'}" in done.stderr

@@ -25,7 +25,7 @@ def commands(plays, folder):
         "recommend": ["recommend", model, plays, "--out", str(folder / "lists.csv")],
         "evaluate": ["evaluate", plays, "--ranks", "4", "--metrics", "recall"],
         "tune": ["tune", plays, "--model", "pca", "--ranks", "2,4"],
-        "audit": ["audit", plays, "--rank", "4", "--out", str(folder / "report.html")],
+        "audit": ["audit", plays, "--budget", "0", "--out", str(folder / "report.html")],
     }
 
 
@@ -38,6 +38,7 @@ WORDS = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("command", WORDS)
 def test_a_command_logs_its_tasks_unless_quiet(command, plays, tmp_path, capsys):
     given = commands(plays, tmp_path)

@@ -85,6 +85,7 @@ def aligned(data, model):
     return data.align_items(model.item_ids_)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("rows_at_a_time", [1, 7, 35, 10_000])
 @pytest.mark.parametrize("ending", READERS)
 def test_tables_of_any_size_give_the_same_file(
@@ -222,7 +223,7 @@ def test_similar_items_are_those_of_the_model(world, model, capsys):
 
 
 def test_an_explanation_sums_to_the_score(world, model, data, capsys):
-    options = ["listener-0005", "artist-0006", "-k", "4"]
+    options = ["listener-0005", "artist-0006", "--top", "4"]
     arguments = ["explain", str(world / "model.eqp"), str(world / "plays.csv"), *options]
     assert run([*arguments, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -312,8 +313,8 @@ def test_a_file_that_vanishes_while_it_is_read_is_named(world, tmp_path, monkeyp
     table.write_bytes((world / "plays.csv").read_bytes())
     guess = files.guess_format
 
-    def guess_and_lose(path):
-        found = guess(path)
+    def guess_and_lose(path, *more):
+        found = guess(path, *more)
         path.unlink()
         return found
 
@@ -344,3 +345,114 @@ def test_a_column_that_holds_no_times_can_be_left_out(tmp_path, capsys):
     assert "--timestamp" in capsys.readouterr().err
     assert run([*fit, "--timestamp", ""]) == 0
     assert equipoise.load(tmp_path / "plays.eqp").n_features_in_ == 2
+
+
+def test_a_model_prepares_raw_data_as_for_the_fit(data, world, tmp_path, capsys):
+    out, table = tmp_path / "shares.eqp", tmp_path / "renamed.csv"
+    renamed = pl.read_csv(world / "plays.csv").rename({"user": "who", "item": "what", "plays": "n"})
+    renamed.write_csv(table)
+    columns = ["--user", "who", "--item", "what", "--value", "n"]
+    steps = ["--min-users-per-item", "15", "--normalize-rows"]
+    assert run(["fit", str(table), "--rank", "3", "--out", str(out), *columns, *steps]) == 0
+    prepared = data.filter(min_users_per_item=15).normalize_rows()
+    ours = ItemWeightedPCA(3).fit(prepared)
+    capsys.readouterr()
+    assert run(["recommend", str(out), str(table), "-k", "2", "--users", "listener-0005"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = ours.recommend(prepared.select_users(["listener-0005"]), k=2)
+    assert [line["item"] for line in lines] == found.ids[0].tolist()
+    np.testing.assert_allclose([line["score"] for line in lines], found.scores[0], rtol=1e-9)
+
+
+def test_inspect_shows_the_preparation_and_the_certificate(world, tmp_path, capsys):
+    out = tmp_path / "shares.eqp"
+    command = ["fit", str(world / "plays.csv"), "--rank", "3", "--out", str(out)]
+    assert run([*command, "--value", "plays", "--binarize", "--normalize-rows"]) == 0
+    capsys.readouterr()
+    assert run(["inspect", str(out), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["preparation"] == [
+        {"step": "read", "value": "plays", "duplicates": "sum"},
+        {"step": "binarize"},
+        {"step": "normalize_rows"},
+    ]
+    assert facts["certificate: gap"] < 1e-3
+    assert run(["inspect", str(out)]) == 0
+    assert "normalize_rows()" in capsys.readouterr().out
+
+
+class TestGroups:
+    @pytest.fixture
+    def labels(self, data, tmp_path):
+        rows = [
+            (item, "major" if place < 15 else "indie") for place, item in enumerate(data.item_ids)
+        ]
+        return f"{write_table(tmp_path / 'labels.csv', ['item', 'label'], rows)}:label"
+
+    def fit(self, world, tmp_path, *options):
+        arguments = [
+            "fit",
+            world / "plays.csv",
+            "--rank",
+            "4",
+            "--out",
+            tmp_path / "m.eqp",
+            *options,
+        ]
+        return run([str(argument) for argument in arguments])
+
+    def test_a_floor_for_a_group_from_a_file_holds(self, world, data, labels, tmp_path, capsys):
+        options = ["--model", "max-min", "--item-groups", labels, "--floor", "indie=0.1", "--json"]
+        assert self.fit(world, tmp_path, *options) == 0
+        facts = json.loads(capsys.readouterr().out)
+        groups = equipoise.Groups.read(labels)
+        model = equipoise.MaxMinItemWeightedPCA(4, groups=groups, floors={"indie": 0.1}).fit(data)
+        assert facts["objective"] == pytest.approx(model.certificate_.objective)
+        (slack,) = [value for name, value in facts.items() if name.startswith("indie")]
+        assert slack == pytest.approx(model.certificate_.values[1], abs=1e-12)
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            (["--model", "pca", "--floor", "0.1"], "drop --floor"),
+            (["--model", "max-min", "--floor", "much"], "takes a share"),
+            (["--model", "max-min", "--floor", "0.1", "--floor", "indie=0.2"], "one share for all"),
+            (["--model", "max-min", "--floor", "0.999"], "out of reach"),
+            (
+                ["--model", "fair-pca", "--user-groups", "activity", "--item-groups", "LABELS"],
+                "one kind",
+            ),
+        ],
+    )
+    def test_what_a_model_cannot_take_is_refused(
+        self, options, words, world, labels, tmp_path, capsys
+    ):
+        options = [labels if option == "LABELS" else option for option in options]
+        assert self.fit(world, tmp_path, *options) == 2
+        assert words in capsys.readouterr().err
+        assert not (tmp_path / "m.eqp").exists()
+
+    def test_users_and_items_together(self, world, labels, tmp_path, capsys):
+        options = ["--model", "max-min", "--item-groups", labels, "--user-groups", "activity"]
+        assert self.fit(world, tmp_path, *options) == 0
+        assert "indie" in capsys.readouterr().out
+
+
+def test_update_replaces_the_model_and_reports_the_certified_loss(world, data, tmp_path, capsys):
+    out, table = tmp_path / "model.eqp", tmp_path / "first.csv"
+    pl.read_csv(world / "plays.csv").head(400).write_csv(table)
+    assert run(["fit", str(table), "--rank", "3", "--binarize", "--out", str(out)]) == 0
+    first = equipoise.load(out)
+    capsys.readouterr()
+    command = ["update", str(out), str(world / "plays.csv"), "--json"]
+    assert run(command) == 0
+    facts = json.loads(capsys.readouterr().out)
+    expected = first.update(Interactions.read(str(world / "plays.csv")))
+    assert facts["certified loss"] == pytest.approx(expected.loss)
+    assert facts["passes over the data"] == 2
+    updated = equipoise.load(out)
+    assert updated.n_features_in_ == data.n_items == first.n_features_in_ + facts["new items"]
+    assert run([*command, "--refit-above", "0", "--passes", "1"]) == 0
+    assert json.loads(capsys.readouterr().out)["refitted"]
+    assert run(["fit", str(table), "--model", "ease", "--out", str(out)]) == 0
+    assert run(command) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shlex
 
 import pytest
 
@@ -88,3 +89,41 @@ def test_words_of_a_grid_become_what_they_look_like(table, capsys):
 def test_what_cannot_be_understood_is_refused(table, options, message, capsys):
     assert call(table, *options) == 2
     assert re.search(message, capsys.readouterr().err)
+
+
+def test_the_printed_command_fits_the_model_that_out_saves(table, capsys, tmp_path):
+    chosen, again = tmp_path / "chosen.eqp", tmp_path / "again.eqp"
+    reading = ("--value", "plays", "--min-users-per-item", "2")
+    assert call(table, *GRID, *reading, "--out", chosen) == 0
+    command = shlex.split(capsys.readouterr().out.strip().splitlines()[-1])
+    assert command[:3] == ["equipoise", "fit", str(table)]
+    assert run([*command[1:-1], str(again)]) == 0
+    assert again.read_bytes() == chosen.read_bytes()
+
+
+def test_a_choice_at_the_edge_of_the_grid_is_reported(table, capsys):
+    assert call(table, "--model", "pca", "--grid", "n_components=2,3") == 0
+    assert re.search(r"edge.*n_components = [23]", capsys.readouterr().err)
+    assert call(table, "--model", "pca", "--grid", "n_components=2", "--json") == 0
+    said = capsys.readouterr()
+    assert "edge" not in said.err
+    assert json.loads(said.out)["edges"] == {}
+
+
+def test_test_items_far_from_the_training_items_are_reported(tmp_path, capsys):
+    """Users have a taste of their own; test items are of the other taste."""
+    pairs = {"train": [], "validation": [], "test": []}
+    for user in range(120):
+        own = [item for item in range(2, 40) if item % 2 == user % 2]
+        other = [item for item in range(2, 40) if item % 2 != user % 2]
+        cut = user % 9
+        pairs["train"] += [(user, item) for item in (0, 1, *own[:cut], *own[cut + 3 :])]
+        pairs["validation"] += [(user, item) for item in own[cut : cut + 3]]
+        pairs["test"] += [(user, other[user % 19])]
+    options = []
+    for name, rows in pairs.items():
+        path = tmp_path / f"{name}.csv"
+        path.write_text("user,item\n" + "".join(f"u{u},i{i}\n" for u, i in rows))
+        options += [f"--{name}", path]
+    assert call(*options, "--model", "pca", "--grid", "n_components=2") == 0
+    assert "parts differ" in capsys.readouterr().err

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from tests.publisher import ARTISTS, PLAYS, WHOLE, files_in, publishing, zipped
 
-from equipoise.data.catalog import Dataset, DownloadError, fetch, fetching, load_dataset
+from equipoise.data import catalog
+from equipoise.data.catalog import Dataset, DownloadError, fetch, load_dataset
 from equipoise.exceptions import InvalidDataError, MissingExtraError, OutputError
 from equipoise.progress import NoProgress
 
@@ -25,7 +26,7 @@ pytest.importorskip("pooch")
 @pytest.fixture
 def publisher(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(fetching, "_RETRIES", 0)
+    monkeypatch.setattr(catalog, "_RETRIES", 0)
     with publishing() as site:
         yield site
 
@@ -93,7 +94,7 @@ def test_a_wrong_hash_leaves_nothing_behind(publisher, tmp_path, kind):
 
 
 def test_a_broken_connection_is_retried(publisher, tmp_path, monkeypatch):
-    monkeypatch.setattr(fetching, "_RETRIES", 1)
+    monkeypatch.setattr(catalog, "_RETRIES", 1)
     send = publisher.send
 
     def cut_the_first(handler, body):
@@ -130,7 +131,7 @@ def test_a_server_without_https_is_an_error(publisher, tmp_path):
 
 
 def test_a_server_that_never_answers_is_given_up(publisher, tmp_path, monkeypatch):
-    monkeypatch.setattr(fetching, "_TIMEOUT", (1, 0.2))
+    monkeypatch.setattr(catalog, "_TIMEOUT", (1, 0.2))
     publisher.silent = True
     with pytest.raises(DownloadError, match=r"no connection to 127.*Timeout"):
         fetch(publisher.dataset(), tmp_path)
@@ -217,6 +218,7 @@ def start(dataset: Dataset, folder: Path, limit: str = "") -> subprocess.Popen[s
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limits and signals")
 
 
+@pytest.mark.medium
 @posix
 @pytest.mark.parametrize("limit", ["150000", "100000"], ids=["download", "unpack"])
 def test_a_full_disk_is_an_error_and_leaves_nothing(publisher, tmp_path, limit):
@@ -232,6 +234,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(publisher, tmp_path, limit):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.medium
 @posix
 def test_ctrl_c_leaves_nothing(publisher, tmp_path):
     publisher.pause_after = 131_072
@@ -244,6 +247,7 @@ def test_ctrl_c_leaves_nothing(publisher, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.medium
 def test_two_processes_at_once_both_succeed(publisher, tmp_path):
     publisher.pause_after = 131_072
     both = [start(publisher.dataset(), tmp_path) for _ in range(2)]

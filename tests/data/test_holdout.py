@@ -12,7 +12,7 @@ from scipy import sparse
 from equipoise.data import Interactions, Split, holdout
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
-METHODS = ["per_user_random", "leave_last_n", "temporal", "by_user"]
+METHODS = ["per_user_random", "per_user_last", "leave_last_n", "temporal", "by_user"]
 
 
 def random_data(n=40, m=30, density=0.4, seed=0) -> Interactions:
@@ -98,6 +98,20 @@ def test_timestamps_stay_with_their_entries(method):
         assert np.array_equal(part.timestamps, when[part.matrix.nonzero()])
 
 
+def test_per_user_last_takes_the_latest_share_of_each_user():
+    data = Interactions.from_pairs(
+        ["a"] * 10 + ["b"] * 5 + ["c"],
+        [*range(10), *range(5), 0],
+        timestamps=[*range(10), *range(9, 4, -1), 1],
+    )
+    split = data.holdout(method="per_user_last", test=0.2, validation=0.2)
+    assert split.test.row("a").indices.tolist() == [8, 9]
+    assert split.validation.row("a").indices.tolist() == [6, 7]
+    assert split.test.row("b").indices.tolist() == [0]  # its times run backwards
+    assert split.validation.row("b").indices.tolist() == [1]
+    assert split.train.row("c").indices.tolist() == [0]  # too few to hold one out
+
+
 def test_leave_last_n_takes_each_users_latest():
     data = Interactions.from_pairs(
         ["a"] * 5 + ["b"] * 2 + ["c"], [1, 2, 3, 4, 5, 1, 2, 1], timestamps=[5, 1, 4, 2, 3, 9, 8, 1]
@@ -148,7 +162,7 @@ def test_what_was_seen_before_is_train_and_then_train_and_validation():
     assert split.seen_before_test == split.train_validation
 
 
-@pytest.mark.parametrize("method", ["leave_last_n", "temporal"])
+@pytest.mark.parametrize("method", ["per_user_last", "leave_last_n", "temporal"])
 def test_methods_by_time_need_timestamps(method):
     data = Interactions.from_pairs([1, 1], [1, 2])
     with pytest.raises(InvalidDataError, match=f"method='{method}' needs timestamps.*timestamp="):

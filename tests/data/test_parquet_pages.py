@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from equipoise.audit import factors
 from equipoise.data import Interactions
 from equipoise.data.names import names_for
 from equipoise.data.readers.parquet import page_counts, refuse_damaged_pages
@@ -83,7 +82,6 @@ def test_long_statistics_are_read(tmp_path):
     [
         Interactions.read,
         lambda path: names_for(np.array([1]), path),
-        lambda path: factors.read_matrix(path, Interactions.from_pairs([1], [1])),
     ],
 )
 def test_a_negative_number_of_values_is_refused_by_every_reader(damaged, read):

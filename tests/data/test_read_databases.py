@@ -48,6 +48,18 @@ class TestSqlite:
         assert data.matrix.toarray().tolist() == [[4.0, 0.0], [2.5, 1.0]]
         assert data.timestamps.tolist() == [30, 20, 10]
 
+    def test_without_a_query_the_tables_are_listed(self, database):
+        for query in (None, " "):
+            with pytest.raises(InvalidDataError, match=r"--query.*ratings \(user_id, item_id"):
+                Interactions.read(database, query=query)
+
+    def test_a_second_query_returns_names(self, database):
+        names = "SELECT item_id, 'item ' || item_id FROM ratings"
+        data = Interactions.read(database, query=ALL, names=names)
+        assert data.item_names.tolist() == ["item 1", "item x"]
+        with pytest.raises(InvalidDataError, match=r"query of the names failed.*nowhere"):
+            Interactions.read(database, query=ALL, names="SELECT id, name FROM nowhere")
+
     def test_path_url_and_format_mean_the_same(self, database):
         expected = Interactions.read(str(database), query=ALL)
         renamed = database.rename(database.with_name("no ending?"))
@@ -235,10 +247,6 @@ class TestUrls:
         with pytest.raises(InvalidDataError, match="not support the database 'nosuchdb'"):
             Interactions.read("nosuchdb://host/shop", query="SELECT 1")
 
-    def test_a_url_needs_a_query(self):
-        with pytest.raises(InvalidDataError, match=r"the database needs query= \(--query\)"):
-            Interactions.read("postgresql+psycopg://alice:hunter2@host/shop")
-
     def test_without_the_extra_it_says_which_one_to_install(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "sqlalchemy", None)
         url = "postgresql+psycopg://alice:hunter2@host/shop"
@@ -292,6 +300,11 @@ class TestPostgres:
         url, table = postgres
         query = f"SELECT user_id, item_id, ' :x' FROM {table} WHERE rating::text LIKE '%1%'"
         assert set(Interactions.read(url, query=query, duplicates="max").matrix.data) == {1.0}
+
+    def test_without_a_query_the_tables_are_listed(self, postgres):
+        url, table = postgres
+        with pytest.raises(InvalidDataError, match=rf"--query.*{table} \(row, user_id, item_id"):
+            Interactions.read(url)
 
     def test_dates_are_ids_too(self, postgres):
         url, table = postgres

@@ -74,7 +74,7 @@ def test_every_kind_of_table_lists_its_columns_when_one_is_missing(source):
 def test_sparse_matrices_and_interactions_are_read_too():
     matrix = sparse.coo_matrix(np.eye(2))
     assert Interactions.read(matrix) == Interactions.from_sparse(matrix)
-    assert Interactions.read(EXPECTED) is EXPECTED
+    assert Interactions.read(EXPECTED) == EXPECTED
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from equipoise import ItemWeightedPCA
 from equipoise.data import Interactions
-from equipoise.data.sparse_checks import is_sound
+from equipoise.data.validation import is_sound
 from equipoise.exceptions import InvalidDataError
 
 FORMATS = (sp.csr_array, sp.csc_array, sp.bsr_array)

@@ -31,10 +31,23 @@ def _names(path: Path) -> None:
         writer.writerows(zip(plays.item_ids, plays.item_names, strict=True))
 
 
+def _labels(ids: str, column: str) -> Callable[[Path], None]:
+    """Write a file of attributes: a column of ids of the plays, and one of labels."""
+
+    def write(path: Path) -> None:
+        known = _table()[ids].unique(maintain_order=True)
+        labels = [f"{column} {place % 2}" for place in range(len(known))]
+        pl.DataFrame({ids: known, column: labels}).write_csv(path)
+
+    return write
+
+
 FILES: dict[str, Callable[[Path], None]] = {
     "plays.parquet": lambda path: _table().write_parquet(path),
     "plays.csv": lambda path: _table().write_csv(path),
     "names.csv": _names,
+    "artists.csv": _labels("item", "label"),
+    "users.csv": _labels("user", "age"),
     "users.txt": lambda path: path.write_text("listener-0003\nlistener-0001\n") and None,
 }
 

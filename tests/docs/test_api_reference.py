@@ -21,6 +21,7 @@ PUBLIC = [
     "equipoise.data.catalog",
     "equipoise.data.synthetic",
     "equipoise.metrics",
+    "equipoise.reranking",
     "equipoise.evaluation",
     "equipoise.audit",
     "equipoise.audit.report",

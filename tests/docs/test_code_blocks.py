@@ -3,7 +3,8 @@
 A page is run from top to bottom in its own folder. ```python blocks share one namespace;
 ```console blocks go through the command line; a ```text block right below either shows output
 and must be what was printed (… stands for anything). ```toml blocks must be valid. What cannot run
-here (a cluster, a download) is ```py or ```sh, below a comment that gives the reason.
+here (a cluster, a download) is ```py or ```sh, below a comment that gives the reason. A page with
+the comment ``<!-- needs data: NAME -->`` runs where EQUIPOISE_DATA has that data set.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from equipoise.cli import console
 from equipoise.cli.app import run
@@ -24,6 +26,7 @@ RUN = ("python", "console")
 NOT_RUN = ("py", "sh")
 LANGUAGES = {*RUN, *NOT_RUN, "toml", "text", ""}
 WITH_CODE = [page for page in PAGES if any(block.language in RUN for block in blocks(page))]
+NEEDS_DATA = "<!-- needs data: "
 REASON = re.compile(r"<!-- not run: \S[^\n]* -->\s*\Z")
 
 
@@ -36,8 +39,15 @@ def _clean_start(tmp_path, monkeypatch):
     console.err.quiet = False
 
 
-@pytest.mark.parametrize("page", WITH_CODE, ids=name)
-def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(page, tmp_path, capsys):
+def _marked(page: Path) -> ParameterSet:
+    data = NEEDS_DATA in page.read_text(encoding="utf-8")
+    return pytest.param(page, marks=[pytest.mark.data, pytest.mark.slow] if data else [])
+
+
+@pytest.mark.parametrize("page", [*map(_marked, WITH_CODE)], ids=[*map(name, WITH_CODE)])
+def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(page, tmp_path, capsys, request):
+    if NEEDS_DATA in page.read_text(encoding="utf-8"):
+        request.getfixturevalue("data_dir")
     write_fixtures(tmp_path, page.read_text(encoding="utf-8"))
     namespace = {"__name__": "page"}
     printed = ""
@@ -101,8 +111,17 @@ def _is_a_script(arguments: list[str]) -> None:
     assert (ROOT / arguments[0]).is_file(), f"no script {arguments[0]}"
 
 
+def _is_the_environment(arguments: list[str]) -> None:
+    assert arguments == [".venv/bin/activate"], arguments
+
+
 #: programs whose commands are not run: only their arguments are checked
-CHECKED_ONLY = {"make": _is_a_target, "pip": _names_extras, "python": _is_a_script}
+CHECKED_ONLY = {
+    "make": _is_a_target,
+    "pip": _names_extras,
+    "python": _is_a_script,
+    "source": _is_the_environment,
+}
 
 
 def _shows(shown: str, printed: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import tomllib
 
 import pytest
 
@@ -43,8 +44,17 @@ def test_every_page_is_in_the_navigation():
         page
         for page in sorted((ROOT / "docs").rglob("*.md"))
         if f": {page.relative_to(ROOT / 'docs').as_posix()}\n" not in navigation + "\n"
+        and page.parent.name != "decisions"  # for maintainers
     ]
     assert missing == []
+
+
+def test_every_extra_is_on_the_page_on_installation():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \|", page, flags=re.M)
+    listed = {extra for row in rows for extra in re.findall(r"`(\w+)`", row)}
+    assert listed == {*project["optional-dependencies"]}
 
 
 def test_no_page_fetches_anything_from_a_network(site):
@@ -74,3 +84,11 @@ def test_scripts_and_sources_stay_out_of_the_site(site):
 def test_links_to_files_lead_somewhere(page):
     targets = re.findall(r"\]\((?![a-z]+:|#)([^)#\s]+)", prose(page))
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_files_of_the_repository_that_a_page_names_exist(page):
+    named = re.findall(
+        r"`((?:tests|benchmarks|examples|fuzz|docs|src)/[\w./-]+)`", page.read_text("utf-8")
+    )
+    assert [path for path in named if not (ROOT / path).exists()] == []

@@ -83,10 +83,11 @@ def test_a_missing_extra_is_an_error_of_the_fit(split, monkeypatch):
 
 
 def test_every_fit_is_cached_by_itself(split, tmp_path, monkeypatch):
+    # one fit of GF-CF serves both sizes
     models = {"gfcf": GFCF(), "ease": EASE()}
     options = {"grid": {"n_components": [2, 4]}, "metrics": ["recall"], "cache": tmp_path}
     first = evaluate(split, models, **options)
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == 2
     monkeypatch.setattr("equipoise.evaluation.runner.Run._fitted", None)  # no fit is needed
     assert evaluate(split, models, **options) == first
 
@@ -140,12 +141,7 @@ def test_ranks_of_a_projection_come_from_one_fit(split, monkeypatch):
 
 def test_without_a_grid_the_registrys_is_searched_within_the_catalogue(split):
     tuning = tune(split, "pca")
-    assert [trial.settings["n_components"] for trial in tuning.trials] == [
-        4,
-        8,
-        16,
-        32,
-    ]  # of 60 items
+    assert {trial.settings["n_components"] for trial in tuning.trials} == {4, 8, 16, 32}  # of 60
     ease = tune(split, "ease")
     tried = dict.fromkeys(t.settings["regularization"] for t in ease.trials)
     assert list(tried) == [*MODELS["ease"].search["regularization"]]

@@ -55,6 +55,7 @@ def test_a_record_of_the_process_counts_though_no_reading_saw_it():
     assert measured.effort.peak_bytes == 850
 
 
+@pytest.mark.medium
 @needs_proc
 def test_a_block_that_fills_an_array_raises_the_peak_by_its_size():
     size = 256 * 2**20  # much, beside pages that the process has free already

@@ -41,7 +41,7 @@ def test_limits_that_nothing_keeps_are_refused_with_what_was_reached():
     goal = Goal.parse("ndcg", {"aplt": (">=", 0.9)}, [], 20)
     with pytest.raises(
         InvalidParameterError,
-        match=r"none of the 2 candidates meets .*: aplt@20 >= 0\.9 \(best reached alone: 0\.4",
+        match=r"aplt@20 >= 0\.9 \(best reached alone: 0\.4",
     ):
         goal.best(table((0.5, 0.4), (0.6, 0.2)))
 
@@ -109,7 +109,7 @@ def test_long_arrays_that_print_alike_are_different_settings():
     assert len(expand({"weights": [ones, other, ones.copy()]})) == 2
 
 
-@pytest.mark.parametrize("values", [[], "abc", 3])
-def test_what_is_not_a_list_of_values_is_refused(values):
+def test_an_empty_list_of_values_is_refused_and_one_value_is_a_list():
     with pytest.raises(InvalidParameterError, match="at least one value of a"):
-        expand({"a": values})
+        expand({"a": []})
+    assert expand({"a": "abc", "b": [3]}) == [{"a": "abc", "b": 3}]

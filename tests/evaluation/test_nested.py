@@ -10,13 +10,14 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from equipoise.evaluation import evaluate
 from equipoise.evaluation.nested import (
     NestedLists,
     growing_scores,
     nested_lists,
     top_items,
 )
-from equipoise.models import ItemWeightedPCA, NormalizedPCA, VanillaPCA
+from equipoise.models import ItemWeightedPCA, LocalGlobal, NormalizedPCA, VanillaPCA
 
 MODELS = [
     VanillaPCA(12),
@@ -99,3 +100,15 @@ def test_compiled_and_plain_selection_agree_whatever_the_guess_and_the_ties(case
     for guess in (plain, other):
         found = top_items(scores, seen, k, guess, compiled=True)
         np.testing.assert_array_equal(found, plain)
+
+
+def test_one_fit_of_local_global_serves_every_filter_discount_and_rank(split):
+    grid = {"n_components": [3, 8], "ridge": [0.03, 0.3], "popularity_discount": [0.0, 0.2]}
+    base = LocalGlobal(tol=1e-9)
+    table = evaluate(split, {"both": base}, grid=grid, metrics=["ndcg"], k=5)
+    assert len({cost.fit_seconds for cost in table.costs}) == 1
+    assert len(table.rows) == 8
+    for row in table.rows:
+        alone = {name: [value] for name, value in row.settings.items()}
+        again = evaluate(split, {"both": base}, grid=alone, metrics=["ndcg"], k=5)
+        assert row.value == pytest.approx(again.rows[0].value, abs=1e-12)

@@ -8,10 +8,14 @@ import json
 import numpy as np
 import pytest
 
-from equipoise.data import Split, holdout
+from equipoise.data import Split, holdout, synthetic
 from equipoise.evaluation import evaluate, tune
+from equipoise.evaluation.goal import Goal
+from equipoise.evaluation.plan import expand
+from equipoise.evaluation.task import Task
+from equipoise.evaluation.tuning import search
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.models import ItemWeightedPCA
+from equipoise.models import ItemWeightedPCA, MaxMinItemWeightedPCA
 from tests.recorded_progress import Recorded
 
 AXES = {
@@ -146,13 +150,114 @@ def test_users_held_out_whole_are_tuned_on_their_history(world):
 
 def test_what_cannot_be_searched_is_refused(split):
     nothing = split.validation.keep_entries(np.zeros(split.validation.nnz, dtype=bool))
-    with pytest.raises(InvalidDataError, match="the validation part of the split is empty"):
+    with pytest.raises(InvalidDataError, match=r"validation part .* is empty"):
         tune(Split(split.train, nothing, split.test))
     with pytest.raises(InvalidParameterError, match="zero_division must be nan or 0"):
         tune(split, zero_division="drop")
-    with pytest.raises(InvalidParameterError, match=r"none of the 2 candidates meets the limits"):
+    with pytest.raises(InvalidParameterError, match=r"none of the 2 candidates"):
         tune(
             split,
             subject_to={"aplt": (">=", 2.0)},
             grid={"n_components": [2], "gamma": [0.0, -1.0]},
         )
+
+
+def test_local_global_is_searched_in_steps_of_about_fifty_settings(split):
+    tuning = tune(split, "local-global", k=5, maximize="ndcg@5")
+    settings = [tuple(trial.settings.items()) for trial in tuning.trials]
+    assert len(settings) == len(set(settings))
+    values = {name: {dict(one)[name] for one in settings} for name in dict(settings[0])}
+    assert (
+        {7, 15, 30} <= values["n_components"] <= {7, 15, 30, 60}
+    )  # half, a quarter of the items, twice, …
+    assert {-1.4, -1.0, -0.6} < values["gamma"]
+    best = max(tuning.trials, key=lambda trial: trial.scores["ndcg@5"])
+    assert tuning.choice.scores == best.scores
+    if "value_transform" not in values:
+        assert 45 <= len(settings) <= 60
+
+
+def test_later_steps_start_from_the_best_settings_so_far(split):
+    class Stepwise(ItemWeightedPCA):
+        def search_steps(self, train):  # noqa: ARG002
+            best = yield [{"n_components": (2, 4), "gamma": (0.0,)}]
+            sent.append(best)
+            yield [{"n_components": (best["n_components"],), "gamma": (0.0, -1.0)}]
+
+    sent = []
+    tuning = tune(split, Stepwise())
+    first = max(tuning.trials[:2], key=lambda trial: trial.scores["ndcg@20"])
+    assert sent == [first.settings]
+    assert [t.settings["gamma"] for t in tuning.trials] == [0.0, 0.0, -1.0]  # each once
+
+
+def climb(train, objective):
+    """Drive the steps of Item-Weighted PCA without fits; return all settings and the best."""
+    steps = ItemWeightedPCA().search_steps(train)
+    tried, grid = [], next(steps)
+    while True:
+        tried += [one for one in expand(grid) if one not in tried]
+        best = max(tried, key=objective)
+        try:
+            grid = steps.send(best)
+        except StopIteration:
+            return tried, best
+
+
+@pytest.mark.parametrize("gamma", [-0.25, -0.75, -1.0, -1.75])
+@pytest.mark.parametrize("scaling", [0.0, 0.25, 0.5])
+def test_the_steps_of_item_weighted_pca_find_the_top_of_a_hill_in_few_fits(gamma, scaling):
+    def objective(one):
+        distance = abs(one["gamma"] - gamma) + abs(one["user_scaling"] - scaling)
+        wrong_filter = (one["spectral_filter"], one["filter_strength"]) != ("power", 0.25)
+        return -(distance + abs(np.log2(one["n_components"] / 32)) + 0.1 * wrong_filter)
+
+    train = synthetic.scale(300, 200, 2000)
+    tried, best = climb(train.binarize(), objective)
+    assert (best["gamma"], best["user_scaling"]) == (gamma, scaling)
+    assert best["n_components"] == 32
+    assert (best["spectral_filter"], best["filter_strength"]) == ("power", 0.25)
+    assert len({(one["gamma"], one["user_scaling"]) for one in tried}) <= 9
+
+
+@pytest.mark.parametrize(("n_items", "largest"), [(200, 128), (300, 256), (1200, 512)])
+def test_larger_ranks_are_tried_as_long_as_they_are_better_and_there_are_as_many_items(
+    n_items, largest
+):
+    train = synthetic.scale(300, n_items, 4000)
+    tried, best = climb(train.binarize(), lambda one: one["n_components"])
+    assert best["n_components"] == max(one["n_components"] for one in tried) == largest
+
+
+def test_a_search_on_some_users_compares_its_best_settings_on_five_times_as_many(split):
+    grid = {"n_components": [2, 4, 8], "gamma": [0.0, -1.0, -2.0]}
+    task = Task.of(split, "validation", "interactions")
+    few, more = task.sample(20), task.sample(100)
+    goal = Goal.parse("ndcg@20", None, ("aplt",), 20)
+    some = tune(split, grid=grid, users=20)
+    assert some.trials == tuple(search(few, ItemWeightedPCA(), grid, goal)[0])
+    finalists = sorted(some.trials, key=lambda trial: -trial.scores["ndcg@20"])[:3]
+    larger = {str(t.settings): t for t in search(more, ItemWeightedPCA(), grid, goal)[0]}
+    best = max(
+        (larger[str(trial.settings)] for trial in finalists), key=lambda t: t.scores["ndcg@20"]
+    )
+    assert some.choice.settings == best.settings
+    assert some.choice.scores == pytest.approx(best.scores)
+    assert few.held_out.n_users == 20
+    assert few.held_out.items_per_user().min() > 0
+    assert few.fitted is split.train
+
+
+def test_the_frontier_of_floors_leaves_out_those_that_cannot_be_met():
+    data = synthetic.scale(200, 40, 1500)
+    model = MaxMinItemWeightedPCA(4, groups=3)
+    tuning = tune(data, model, grid={"floors": [0.0, 0.05, 0.99]}, maximize="recall@5")
+    assert [trial.settings["floors"] for trial in tuning.trials] == [0.0, 0.05]
+    with pytest.raises(InvalidParameterError, match="can be met"):
+        tune(data, model, grid={"floors": [0.99]}, maximize="recall@5")
+
+
+def test_max_min_is_searched_over_goals_and_floors():
+    grids = MaxMinItemWeightedPCA().search_space(synthetic.scale(200, 40, 1500))
+    assert {"welfare", "groups"} <= set(grids[0])
+    assert "floors" in grids[1]

@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from equipoise import VanillaPCA
 from equipoise.data import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.metrics import _offdiagonal, item_auc, item_collaboration, item_precision
+from equipoise.metrics import collaboration, item_auc, item_collaboration, item_precision
 
 
 @pytest.fixture(params=["plain", "compiled"])
@@ -20,7 +20,7 @@ def path(request, monkeypatch):
     """Run a test on the NumPy and on the compiled loop."""
     large = 2**60 if request.param == "plain" else 0
     for threshold in ("_COMPILED_FROM", "_COMPILED_FROM_WHEN_LOADED"):
-        monkeypatch.setattr(_offdiagonal, threshold, large)
+        monkeypatch.setattr(collaboration, threshold, large)
 
 
 on_both_paths = pytest.mark.usefixtures("path")
@@ -60,6 +60,7 @@ def test_item_auc_equals_sklearn_item_by_item(X, U):
     np.testing.assert_allclose(item_auc(X, U), expected, rtol=1e-13)
 
 
+@pytest.mark.medium
 @on_both_paths
 def test_item_precision_equals_sorting_all_users(X, U):
     for k in (1, 7, 59, 60):
@@ -136,7 +137,7 @@ def test_only_the_items_asked_for_are_scored(X, U):
 @on_both_paths
 def test_blocks_of_items_make_no_difference(X, U, monkeypatch):
     whole = item_collaboration(X, U, k=5, ranks=[2, 5])
-    monkeypatch.setattr(_offdiagonal, "_SCORES_AT_ONCE", 150)
+    monkeypatch.setattr(collaboration, "_SCORES_AT_ONCE", 150)
     in_blocks = item_collaboration(X, U, k=5, ranks=[2, 5])
     np.testing.assert_allclose(in_blocks.auc, whole.auc)
     np.testing.assert_allclose(in_blocks.precision, whole.precision)
@@ -210,6 +211,7 @@ def test_unsorted_matrices_with_zeros_are_read_and_left_alone(U):
     assert messy.nnz == 4
 
 
+@pytest.mark.medium
 @settings(derandomize=True, max_examples=60, deadline=None)
 @given(st.integers(2, 12), st.integers(1, 6), st.integers(0, 2**32 - 1))
 def test_item_auc_with_many_ties_equals_sklearn(n, m, seed):
@@ -233,12 +235,12 @@ def test_the_compiled_loop_equals_the_plain_one_with_ties(n, m, seed):
     X = sp.csr_array(rng.integers(0, 2, size=(n, m)).astype(float))
     S = rng.integers(-1, 2, size=(m, m)).astype(float)
     k = int(rng.integers(1, n + 1))
-    scorer = _offdiagonal.SimilarityScorer(X, S)
-    users = _offdiagonal.Users(X.tocsc(), X.tocsc(), np.ones(n), 1.0)
+    scorer = collaboration.SimilarityScorer(X, S)
+    users = collaboration.Users(X.tocsc(), X.tocsc(), np.ones(n), 1.0)
     for part in scorer.blocks(np.arange(m)):
         results = []
-        for count in (_offdiagonal._count_plain, _offdiagonal._count_compiled):
-            found = _offdiagonal.ItemScores(np.empty(m), np.empty(m))
+        for count in (collaboration._count_plain, collaboration._count_compiled):
+            found = collaboration.ItemScores(np.empty(m), np.empty(m))
             count(part, np.arange(m), users, k, found)
             results.append(found)
         np.testing.assert_array_equal(results[0], results[1])
@@ -259,11 +261,11 @@ def test_ranks_and_spectrum_do_not_go_with_a_similarity_matrix(X):
 
 
 def test_shapes_that_do_not_match_are_refused(X, U):
-    with pytest.raises(InvalidDataError, match="X has 17 items, item_factors has 16 rows"):
+    with pytest.raises(InvalidDataError, match="17 items, item_factors has 16"):
         item_auc(X, np.eye(16))
-    with pytest.raises(InvalidDataError, match="similarity must be items × items, 17 × 17"):
+    with pytest.raises(InvalidDataError, match=r"similarity must be .* 17 × 17"):
         item_auc(X, similarity=np.eye(16))
-    with pytest.raises(InvalidDataError, match="X and inputs must have the same users and items"):
+    with pytest.raises(InvalidDataError, match="same users and items"):
         item_auc(X, U, inputs=X[:5])
 
 
@@ -304,15 +306,15 @@ def test_nan_similarities_and_negative_entries_are_refused(X, U):
 
 def test_counting_without_numba_adds_up_until_numba_pays(monkeypatch):
     monkeypatch.delitem(sys.modules, "numba", raising=False)
-    tally = _offdiagonal._Tally()
-    half = _offdiagonal._COMPILED_FROM // 2
+    tally = collaboration._Tally()
+    half = collaboration._COMPILED_FROM // 2
     assert [tally.is_large(half) for _ in range(2)] == [False, True]
 
 
 @pytest.mark.parametrize("scale", [1e-305, 1e-3, 1.0, 1e150, 1e307])
 @pytest.mark.parametrize("levels", [1, 2, 7, 10_000])
 def test_counting_is_exact_with_outliers_ties_and_any_scale(scale, levels):
-    from equipoise.metrics._kernels import auc_of
+    from equipoise.metrics._kernels import _MOST_BINS, auc_of
 
     rng = np.random.default_rng(levels)
     scores = rng.integers(-levels, levels, 500) / levels * scale
@@ -320,9 +322,9 @@ def test_counting_is_exact_with_outliers_ties_and_any_scale(scale, levels):
     positive = rng.random(500) < 0.2
     expected = roc_auc_score(positive, scores)
     sorted_positives = np.sort(scores[positive])
-    room = np.empty(500, np.int32), np.empty(500, np.int32)
-    assert _offdiagonal._auc(scores, sorted_positives) == pytest.approx(expected, abs=1e-14)
-    assert auc_of(scores, sorted_positives, *room) == pytest.approx(expected, abs=1e-14)
+    room = [np.empty(size, np.int32) for size in (500, 500, _MOST_BINS + 3)]
+    assert collaboration._auc(scores, sorted_positives) == pytest.approx(expected, abs=1e-14)
+    assert auc_of(scores, scores[positive], *room) == pytest.approx(expected, abs=1e-14)
 
 
 SOLVERS = ("dense", "gram", "matrix_free")

@@ -99,12 +99,12 @@ def test_an_item_that_never_gets_there_takes_the_value_asked_for():
 
 
 def test_factors_of_another_catalogue_are_refused(X):
-    with pytest.raises(InvalidDataError, match="X has 15 items, item_factors has 14 rows"):
+    with pytest.raises(InvalidDataError, match="15 items, item_factors has 14"):
         item_error(X, np.eye(14))
 
 
 def test_negative_and_nan_entries_are_refused(U):
-    with pytest.raises(InvalidDataError, match="must not be negative: its smallest entry is -2"):
+    with pytest.raises(InvalidDataError, match="smallest entry is -2"):
         item_error(np.full((2, 15), -2.0), U)
     with pytest.raises(InvalidDataError, match="X has NaN or infinite entries"):
         item_error(np.full((2, 15), np.nan), U)
@@ -113,9 +113,9 @@ def test_negative_and_nan_entries_are_refused(U):
 
 
 def test_what_is_no_matrix_is_refused(U):
-    with pytest.raises(InvalidDataError, match="X must be a users × items matrix"):
+    with pytest.raises(InvalidDataError, match="users × items matrix"):
         item_error([1.0, 2.0], U)
-    with pytest.raises(InvalidDataError, match="X must hold real numbers, got dtype complex128"):
+    with pytest.raises(InvalidDataError, match="got dtype complex128"):
         item_error(np.ones((2, 15), dtype=complex), U)
 
 

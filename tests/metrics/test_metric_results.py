@@ -72,6 +72,7 @@ def test_groups_of_nan_only_differ_by_nan():
     assert np.isnan(result.ratio)
 
 
+@pytest.mark.medium
 def test_importing_the_metrics_brings_in_no_heavy_library():
     code = (
         "import sys, equipoise.metrics; "

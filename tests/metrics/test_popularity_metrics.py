@@ -117,7 +117,7 @@ def test_bad_group_arguments_are_refused():
         popularity_groups([1, 2], rule="thirds")
     with pytest.raises(InvalidParameterError, match="top and bottom must not overlap"):
         popularity_groups([1, 2], top=0.6, bottom=0.5)
-    with pytest.raises(InvalidParameterError, match="top must lie strictly between 0 and 1"):
+    with pytest.raises(InvalidParameterError, match="top must lie strictly between"):
         popularity_groups([1, 2], top=10)
     with pytest.raises(InvalidParameterError, match="leave bottom out"):
         popularity_groups([1, 2], rule="head80", bottom=0.1)
@@ -130,11 +130,11 @@ def test_bad_group_arguments_are_refused():
 
 
 def test_bad_groups_are_refused():
-    with pytest.raises(InvalidDataError, match=r"codes must lie between 0 and 1 \(2 names\)"):
+    with pytest.raises(InvalidDataError, match=r"codes must lie .* \(2 names\)"):
         ItemGroups(("a", "b"), [0, 2])
     with pytest.raises(InvalidDataError, match="one group index per item"):
         ItemGroups(("a",), [0.0])
-    with pytest.raises(InvalidParameterError, match=r"group must be one of \['a'\], got 'b'"):
+    with pytest.raises(InvalidParameterError, match=r"one of \['a'\], got 'b'"):
         ItemGroups(("a",), [0]).items("b")
 
 
@@ -210,7 +210,7 @@ def test_unknown_conventions_are_refused_with_the_choices():
         average_popularity([[0]], [1], convention="x")
     with pytest.raises(InvalidParameterError, match=r"one of \['rank', 'percentile'\]"):
         mean_popularity_rank([[0]], [1], convention="x")
-    with pytest.raises(InvalidParameterError, match=r"one of \['share', 'relative'\]"):
+    with pytest.raises(InvalidParameterError, match=r"one of \['share', 'relative'"):
         exposure_by_group([[0]], groups, convention="x")
     with pytest.raises(InvalidParameterError, match=r"one of \['pooled', 'user_mean'\]"):
         recall_by_group([[0]], [[1]], groups, convention="x")
@@ -218,7 +218,7 @@ def test_unknown_conventions_are_refused_with_the_choices():
         popularity_opportunity_bias([[0]], [[1]], [1], convention="x")
     with pytest.raises(InvalidParameterError, match=r"epc must be one of \['standard', 'flat'\]"):
         epc([[0]], [[1]], convention="x")
-    with pytest.raises(InvalidParameterError, match=r"group must be one of \['a'\], got 'tail'"):
+    with pytest.raises(InvalidParameterError, match=r"one of \['a'\], got 'tail'"):
         average_tail_share([[0]], groups)
 
 
@@ -303,7 +303,7 @@ def test_histories_that_do_not_fit_are_refused():
         popularity_miscalibration([[0]], [[1, 0, 0]], groups)
     with pytest.raises(InvalidDataError, match="top_items has 2 rows for 1 users"):
         popularity_miscalibration([[0], [0]], [[1, 0]], groups)
-    with pytest.raises(InvalidDataError, match="popularity must be 2 numbers, one per item"):
+    with pytest.raises(InvalidDataError, match="popularity must be 2 numbers"):
         popularity_lift([[0]], [[1, 0]], [1, 2, 3])
 
 
@@ -354,7 +354,7 @@ def test_novelty_without_what_it_needs_is_refused():
         epc([[0]], [[1, 0]])
     with pytest.raises(InvalidDataError, match="train has no positive entry"):
         efd([[0]], [[0, 0]], convention="flat")
-    with pytest.raises(InvalidDataError, match="train and test must have the same users and items"):
+    with pytest.raises(InvalidDataError, match="same users and items"):
         epc([[0]], [[1, 0]], [[1, 0, 1]])
 
 
@@ -446,5 +446,5 @@ def test_groups_and_matrices_of_other_shapes_are_refused():
         recall_by_group([[0]], [[1, 0, 0]], groups)
     with pytest.raises(InvalidDataError, match="train has 3 items, groups has 2"):
         poprsp([[0]], groups, [[1, 0, 0]])
-    with pytest.raises(InvalidDataError, match="popularity must be 2 numbers, one per item"):
+    with pytest.raises(InvalidDataError, match="popularity must be 2 numbers"):
         popularity_opportunity_bias([[0]], [[1, 0]], [1, 2, 3])

@@ -122,7 +122,7 @@ def test_nan_and_flat_factors_are_refused(factors):
     factors[3, 2] = np.nan
     with pytest.raises(InvalidDataError, match="item_factors has NaN or infinite entries"):
         self_reconstruction(factors)
-    with pytest.raises(InvalidDataError, match=r"item_factors must be a matrix, got shape \(3,\)"):
+    with pytest.raises(InvalidDataError, match=r"matrix, got shape \(3,\)"):
         self_reconstruction([1.0, 0.0, 0.0])
 
 
@@ -147,7 +147,7 @@ def test_weights_of_the_wrong_length_or_for_general_factors_is_refused(U, factor
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, float("nan")])
 def test_a_share_outside_zero_and_one_is_refused(share):
-    with pytest.raises(InvalidParameterError, match="share must lie strictly between 0 and 1"):
+    with pytest.raises(InvalidParameterError, match="share must lie strictly between"):
         specialization([0.1, 0.2], share=share)
 
 

@@ -234,7 +234,7 @@ def test_unknown_names_are_refused_with_the_choices():
 @pytest.mark.parametrize("k", [0, 9])
 def test_a_k_outside_the_lists_is_refused(k):
     lists, test = random_case(7)
-    with pytest.raises(InvalidParameterError, match=r"between 1 and 8 \(the length of the lists\)"):
+    with pytest.raises(InvalidParameterError, match=r"between 1 and 8"):
         recall_at_k(lists, test, k)
 
 
@@ -242,11 +242,11 @@ def test_lists_that_do_not_fit_the_test_matrix_are_refused():
     lists, test = random_case(8)
     with pytest.raises(InvalidDataError, match="top_items has 29 rows for 30 users"):
         recall_at_k(lists[1:], test, 5)
-    with pytest.raises(InvalidDataError, match=r"from 0 to 24, or -1 for padding; found .* to 25"):
+    with pytest.raises(InvalidDataError, match=r"from 0 to 24.* found .* to 25"):
         recall_at_k(lists + 1, test, 5)
     with pytest.raises(InvalidDataError, match="found -3 to"):
         recall_at_k(lists - 2, test, 5)
-    with pytest.raises(InvalidDataError, match="top_items must be a users × k array of item indi"):
+    with pytest.raises(InvalidDataError, match="users × k array"):
         recall_at_k(lists.astype(float), test, 5)
 
 
@@ -258,5 +258,5 @@ def test_negative_or_nan_test_entries_are_refused():
 
 
 def test_a_list_that_would_count_an_item_twice_is_refused():
-    with pytest.raises(InvalidDataError, match="item 2 more than once for the user in row 1"):
+    with pytest.raises(InvalidDataError, match=r"item 2 more than once .* row 1"):
         recall_at_k([[0, 1, 2], [2, 0, 2]], [[1, 0, 0], [0, 0, 1]], 3)

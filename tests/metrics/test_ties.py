@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.metrics import _ties
+from equipoise.metrics import ties
 from equipoise.metrics._kernels import settle as compiled
 
 deterministic = settings(derandomize=True, max_examples=200, deadline=None, database=None)
@@ -27,16 +27,16 @@ def exact(value: float, bits: int) -> float:
 def test_settling_rounds_to_the_bits_that_count(dtype, value):
     if 0 < abs(value) < 1e-30:
         return
-    bits = _ties.significant_bits(dtype)
-    factor = _ties.splitter(bits, dtype)
+    bits = ties.significant_bits(dtype)
+    factor = ties.splitter(bits, dtype)
     scores = np.array([value, value * 1.1], dtype)
     expected = [exact(score, bits) for score in scores]
     # exactly between two neighbors either is right
     np.testing.assert_allclose(
-        _ties.settled(scores, 0, factor), expected, rtol=2.0 ** (1 - bits), atol=0
+        ties.settled(scores, 0, factor), expected, rtol=2.0 ** (1 - bits), atol=0
     )
     assert [float(compiled(s, dtype(0), factor)) for s in scores] == [
-        float(s) for s in _ties.settled(scores, dtype(0), factor)
+        float(s) for s in ties.settled(scores, dtype(0), factor)
     ]
 
 
@@ -49,7 +49,7 @@ def test_settling_rounds_to_the_bits_that_count(dtype, value):
 )
 def test_settling_never_reverses_an_order(dtype, first, second, limit):
     low, high = sorted((dtype(first), dtype(second)))
-    factor = _ties.splitter(_ties.significant_bits(dtype), dtype)
+    factor = ties.splitter(ties.significant_bits(dtype), dtype)
     assert compiled(low, dtype(limit), factor) <= compiled(high, dtype(limit), factor)
 
 
@@ -57,13 +57,13 @@ def test_settling_never_reverses_an_order(dtype, first, second, limit):
 def test_numbers_too_large_to_be_scaled_stay_as_they_are(dtype):
     largest = np.finfo(dtype).max
     scores = np.array([np.inf, -np.inf, largest, -largest], dtype)
-    factor = _ties.splitter(_ties.significant_bits(dtype), dtype)
-    np.testing.assert_array_equal(_ties.settled(scores, dtype(0), factor), scores)
+    factor = ties.splitter(ties.significant_bits(dtype), dtype)
+    np.testing.assert_array_equal(ties.settled(scores, dtype(0), factor), scores)
     assert [compiled(s, dtype(0), factor) for s in scores] == scores.tolist()
 
 
 def test_row_norms_are_those_of_numpy_with_empty_rows_and_large_values():
     dense = np.array([[0, 0, 0], [3, 0, 4], [0, 0, 0], [1, 2, 2], [0, 0, 0]]) * 1e200
     expected = [0, 5e200, 0, 3e200, 0]
-    np.testing.assert_allclose(_ties.row_norms(sp.csr_array(dense)), expected)
-    assert _ties.row_norms(sp.csr_array((0, 3))).shape == (0,)
+    np.testing.assert_allclose(ties.row_norms(sp.csr_array(dense)), expected)
+    assert ties.row_norms(sp.csr_array((0, 3))).shape == (0,)

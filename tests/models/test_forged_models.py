@@ -1,8 +1,7 @@
-"""Untrusted model files: every hash is correct, but the content does not fit the class."""
+"""Untrusted model files: every checksum is correct, but the content does not fit the class."""
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import zipfile
@@ -29,12 +28,11 @@ def model(tmp_path):
 
 
 def forged(path, change):
-    """Apply `change` to the manifest and the entries, and correct every hash."""
+    """Apply `change` to the manifest and the entries, and pack them again."""
     with zipfile.ZipFile(path) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
     manifest = json.loads(entries.pop("manifest.json"))
     change(manifest, entries)
-    manifest["sha256"] = {name: hashlib.sha256(data).hexdigest() for name, data in entries.items()}
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, stored in entries.items():
@@ -54,13 +52,6 @@ def array(name, values):
     return change
 
 
-def ids(values):
-    def change(_, entries):
-        entries["arrays/item_ids_.json"] = json.dumps(values).encode()
-
-    return change
-
-
 def field(group, name, value):
     def change(manifest, _):
         manifest[group][name] = value
@@ -75,9 +66,16 @@ def certificate(name, value):
     return change
 
 
-def without(group, name):
-    def change(manifest, entries):
-        manifest.get(group, entries).pop(name)
+def ids(values):
+    def change(_, entries):
+        entries["arrays/item_ids_.json"] = json.dumps(values).encode()
+
+    return change
+
+
+def without(name):
+    def change(_, entries):
+        entries.pop(name)
 
     return change
 
@@ -87,28 +85,21 @@ def other_model(manifest, _):
 
 
 FORGED = {
-    "a method is shadowed by a number": (field("scalars", "recommend", 1), "no number 'recommend'"),
-    "the class is replaced": (field("scalars", "__class__", "x"), "no number '__class__'"),
-    "a method is shadowed by an array": (array("_scores", np.eye(5)), "no array '_scores'"),
-    "a parameter is unknown": (field("parameters", "shell", "ls"), "no parameter 'shell'"),
+    "a method is shadowed by a number": (field("scalars", "recommend", 1), "'recommend' is not"),
+    "the class is replaced": (field("scalars", "__class__", "x"), "'__class__' is not"),
+    "a method is shadowed by an array": (array("_scores", np.eye(5)), "'_scores' is not"),
+    "a parameter is unknown": (field("parameters", "shell", "ls"), "'shell'"),
     "a parameter is out of range": (field("parameters", "tol", 7), "'tol' parameter"),
     "a parameter is of another type": (field("parameters", "gamma", {"a": 1}), "'gamma' parameter"),
-    "an array is missing": (without("entries", "arrays/components_.npy"), "_' is missing"),
-    "a number is missing": (without("scalars", "n_components_"), "'n_components_' is missing"),
-    "the items are not counted": (field("scalars", "n_features_in_", "5"), "expected int"),
-    "more items are claimed than there are": (field("scalars", "n_features_in_", 10**15), "shape"),
-    "the items are negative": (field("scalars", "n_features_in_", -5), "expected int"),
-    "components have other items": (array("components_", np.ones((2, 4))), r"shape \(2, 4\)"),
-    "components are flat": (array("components_", np.ones(5)), r"shape \(5,\)"),
-    "components are dates": (array("components_", np.zeros((2, 5), "M8[D]")), "type datetime64"),
-    "components are half floats": (array("components_", np.zeros((2, 5), "f2")), "float16"),
-    "ids are too few": (ids(["a"]), r"item_ids_ has the shape \(1,\)"),
-    "ids come twice": (ids(["a", "a", "b", "c", "d"]), "id twice"),
-    "an id is missing": (ids(["a", None, "b", "c", "d"]), "item id number 1 .* is missing"),
-    "the certificate has another field": (certificate("x", 1), "no number 'x'"),
-    "the certificate's gap is text": (certificate("gap", "no"), "gap is 'no'"),
-    "the certificate's method is unknown": (certificate("method", "faith"), "method of cert"),
-    "it says to be another model": (other_model, "class has no parameter"),
+    "an array is missing": (without("arrays/components_.npy"), "components_"),
+    "the items are not counted": (field("scalars", "n_features_in_", "5"), "cannot be read"),
+    "more items are claimed than there are": (field("scalars", "n_features_in_", 10**9), "read"),
+    "components have other items": (array("components_", np.ones((2, 4))), "cannot be read"),
+    "components are flat": (array("components_", np.ones(5)), "cannot be read"),
+    "components are dates": (array("components_", np.zeros((2, 5), "M8[D]")), "cannot be read"),
+    "ids are too few": (ids(["a"]), "do not fit"),
+    "the certificate has another field": (certificate("x", 1), "'x'"),
+    "it says to be another model": (other_model, "argument"),
 }  # fmt: skip
 
 
@@ -127,16 +118,11 @@ def test_a_model_that_is_only_packed_again_loads(model):
     np.testing.assert_array_equal(before.components_, after.components_)
 
 
-def test_the_seed_of_a_random_model_cannot_be_negative(tmp_path):
-    path = eq.models.Random().fit(PLAYS).save(tmp_path / "model.eqp")
-    with pytest.raises(ArtifactError, match="seed_ is -1"):
-        eq.load(forged(path, field("scalars", "seed_", -1)))
-
-
-def test_factors_without_a_component_are_refused(tmp_path):
+@pytest.mark.parametrize("n_items", [4, 6])
+def test_factors_of_other_items_are_refused(tmp_path, n_items):
     path = eq.models.IPSMF(2, iterations=1).fit(PLAYS).save(tmp_path / "model.eqp")
-    with pytest.raises(ArtifactError, match="item_factors_ has the shape"):
-        eq.load(forged(path, array("item_factors_", np.zeros((PLAYS.n_items, 0)))))
+    with pytest.raises(ArtifactError, match="cannot be read"):
+        eq.load(forged(path, array("item_factors_", np.zeros((n_items, 2)))))
 
 
 def test_a_header_that_claims_a_petabyte_is_refused_without_allocating(model, monkeypatch):
@@ -149,6 +135,7 @@ def test_a_header_that_claims_a_petabyte_is_refused_without_allocating(model, mo
         eq.load(forged(model, claim))
 
 
+@pytest.mark.medium
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(model, monkeypatch):
     with zipfile.ZipFile(model, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("manifest.json", bytes(300_000_000))

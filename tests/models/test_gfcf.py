@@ -199,3 +199,12 @@ def test_bad_parameters_are_refused(X, parameters, message):
 def test_values_whose_squares_overflow_are_refused(X):
     with pytest.raises(InvalidDataError, match="squares beyond floating point"):
         GFCF(3).fit(X * 1e200)
+
+
+def test_one_fit_serves_every_weight_and_fewer_components():
+    X = (np.random.default_rng(4).random((60, 20)) < 0.3).astype(float)
+    changed = GFCF(8, ideal_weight=0.3).fit(X).truncate(3).set_params(ideal_weight=1.0)
+    fitted = GFCF(3, ideal_weight=1.0).fit(X)
+    np.testing.assert_allclose(changed.score_items(X), fitted.score_items(X), atol=1e-10)
+    assert changed.free_parameters == {"ideal_weight"}
+    assert GFCF(ideal_weight=0.0).free_parameters == set()  # fitted without components

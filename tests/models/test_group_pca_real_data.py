@@ -54,7 +54,7 @@ def test_the_largest_loss_of_user_groups_on_movielens(movielens, name):
     assert plays.shape == (6040, 3416)
     X = plays.matrix.astype(np.float64)
     fair = FairPCA(32, groups=groups[name], tol=1e-7).fit(plays)
-    S = groups[name].align(plays).toarray()
+    S = groups[name].align(plays).membership.toarray()
     energies = np.asarray(X.multiply(X).sum(axis=1)).ravel()
 
     def largest_loss(model) -> float:

@@ -45,6 +45,7 @@ INSTANCES = [
 ]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(("seed", "m", "r", "gamma", "budget"), INSTANCES)
 def test_closed_form_equals_the_semidefinite_programme(seed, m, r, gamma, budget):
     """35 instances: the objective to 1e-6, and the projector where the eigengap is clear."""

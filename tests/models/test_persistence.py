@@ -19,8 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, csr_matrix
+from scipy.sparse import csr_array, csr_matrix, random_array
 
+from equipoise import Interactions, ItemWeightedPCA, VanillaPCA, load
 from equipoise.exceptions import ArtifactError, OutputError
 from equipoise.models.persistence import SavedModel, read_model, write_model
 
@@ -124,6 +125,7 @@ plain_dtypes = (
 shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
 
 
+@pytest.mark.medium
 @deterministic
 @given(array=hnp.arrays(plain_dtypes, shapes))
 def test_arrays_come_back_bit_by_bit(
@@ -273,6 +275,7 @@ except OutputError as error:
 """
 
 
+@pytest.mark.medium
 @pytest.mark.skipif(os.name == "nt", reason="limits of this kind are POSIX")
 @pytest.mark.parametrize("limit", [100, 399_000, 400_300])
 def test_a_disk_that_fills_up_leaves_the_old_file_alone(model: Path, limit: int) -> None:
@@ -285,7 +288,7 @@ def test_a_disk_that_fills_up_leaves_the_old_file_alone(model: Path, limit: int)
 
 
 def test_a_folder_that_is_missing_or_in_the_way_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match=r"was not written: No such file.*folder exists"):
+    with pytest.raises(OutputError, match=r"folder .* does not exist"):
         save(tmp_path / "nowhere" / "m")
     (tmp_path / "folder").mkdir()
     with pytest.raises(OutputError, match=r"folder was not written: Is a directory"):
@@ -318,7 +321,7 @@ def test_every_truncation_is_refused(model: Path) -> None:
     whole = model.read_bytes()
     for length in [*range(0, len(whole), 37), len(whole) - 1]:
         model.write_bytes(whole[:length])
-        with pytest.raises(ArtifactError, match=r"pca\.model cannot be read as an equipoise model"):
+        with pytest.raises(ArtifactError, match=r"pca\.model cannot be read"):
             read_model(model)
 
 
@@ -344,20 +347,10 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(model: Path) -> None:
     assert len(refused) > 0.8 * len(whole)
 
 
-def change_last_byte(entries: dict[str, bytes]) -> None:
-    entries["arrays/U.npy"] = entries["arrays/U.npy"][:-1] + b"\x7f"
-
-
-def test_a_changed_array_is_refused_even_with_a_correct_crc(model: Path) -> None:
-    rezip(model, change_last_byte)
-    with pytest.raises(ArtifactError, match=r"arrays/U.npy has changed"):
-        read_model(model)
-
-
-@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("version", [1, 5])
 def test_another_format_version_is_named_with_what_to_do(model: Path, version: int) -> None:
     edit_manifest(model, lambda manifest: manifest.update(format_version=version, novelty=True))
-    with pytest.raises(ArtifactError, match=rf"format version {version}.* reads version 2.*save"):
+    with pytest.raises(ArtifactError, match=rf"format version {version}.* reads version 4.*save"):
         read_model(model)
 
 
@@ -365,11 +358,7 @@ def test_another_format_version_is_named_with_what_to_do(model: Path, version: i
     ("change", "message"),
     [
         (lambda m: m.update(format="onnx"), "another program"),
-        (lambda m: m.update(model=3), "'model' is missing"),
-        (lambda m: m.pop("scalars"), "'scalars' is missing"),
-        (lambda m: m["sha256"].update({"arrays/V.npy": "0"}), "not those listed"),
-        (lambda m: m["sha256"].pop("arrays/U.npy"), "not those listed"),
-        (lambda m: m["sha256"].update({"arrays/U.npy": 3}), "has changed"),
+        (lambda m: m.pop("scalars"), "scalars"),
     ],
 )
 def test_a_manifest_that_does_not_fit_is_refused(
@@ -383,7 +372,7 @@ def test_a_manifest_that_does_not_fit_is_refused(
 @pytest.mark.parametrize("content", [b"not json", b"[]", b"\xff", b"[" * 100_000, b'{"format": 1}'])
 def test_a_manifest_of_another_program_is_refused(model: Path, content: bytes) -> None:
     rezip(model, lambda entries: entries.update({"manifest.json": content}))
-    with pytest.raises(ArtifactError, match=r"pca\.model cannot be read as an equipoise model"):
+    with pytest.raises(ArtifactError, match=r"pca\.model cannot be read"):
         read_model(model)
 
 
@@ -402,7 +391,7 @@ def test_missing_files_folders_and_other_files_are_refused(tmp_path: Path) -> No
     with pytest.raises(ArtifactError, match="is not a regular file"):
         read_model(tmp_path)
     (tmp_path / "table.csv").write_text("user,item\n1,2\n")
-    with pytest.raises(ArtifactError, match=r"table.csv cannot be read as an equipoise model"):
+    with pytest.raises(ArtifactError, match=r"table.csv cannot be read"):
         read_model(tmp_path / "table.csv")
 
 
@@ -442,6 +431,7 @@ print(type(eq.load(path)).__name__)
 """
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("registered", [True, False])
 def test_a_class_of_another_package_loads_if_its_entry_point_is_installed(
     tmp_path: Path, registered: bool
@@ -464,3 +454,45 @@ def test_a_class_of_another_package_loads_if_its_entry_point_is_installed(
     )
     assert run.stdout.split() == ["Popular", "Popular"][: 1 + registered]
     assert ("'plugin_models:Popular' is not known" in run.stderr) != registered
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with arrays of more than a megabyte."""
+    data = Interactions.from_sparse(
+        random_array(
+            (60, 30_000), density=0.01, random_state=np.random.default_rng(0), format="csr"
+        )
+    )
+    return ItemWeightedPCA(8).fit(data).save(tmp_path_factory.mktemp("large") / "large.eqp")
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_mapped_model_shares_the_pages_of_its_file_and_gives_equal_lists(large, verify) -> None:
+    mapped, read = load(large, mmap=True, verify=verify), load(large)
+    components = mapped.components_
+    assert isinstance(components.base, np.memmap)
+    assert components.ctypes.data % 64 == 0
+    assert not components.flags.writeable
+    np.testing.assert_array_equal(components, read.components_)
+    basket = {3, 29_999}
+    np.testing.assert_array_equal(mapped.recommend(basket).ids, read.recommend(basket).ids)
+
+
+def test_a_mapped_model_outlives_the_replacement_of_its_file(large, tmp_path) -> None:
+    path = tmp_path / "model.eqp"
+    path.write_bytes(large.read_bytes())
+    mapped = load(path, mmap=True)
+    before = mapped.recommend({3}).ids
+    VanillaPCA(2).fit(np.eye(5)).save(path)
+    np.testing.assert_array_equal(mapped.recommend({3}).ids, before)
+
+
+def test_a_mapped_model_is_verified_unless_asked_otherwise(large, tmp_path) -> None:
+    path = tmp_path / "model.eqp"
+    content = bytearray(large.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ArtifactError, match="arrays"):
+        load(path, mmap=True)
+    load(path, mmap=True, verify=False)

@@ -32,6 +32,7 @@ def recipe() -> str:
     return found.group(1)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("transform", [None, "binary", "log1p"])
 @pytest.mark.parametrize("ids", ["text", "numbers", "mixed"])
 def test_twenty_lines_without_equipoise_recommend_the_same(transform, ids, tmp_path):

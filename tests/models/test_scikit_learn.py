@@ -1,4 +1,4 @@
-"""The PCAs are scikit-learn estimators in letter and spirit."""
+"""The PCAs and the local + global model are scikit-learn estimators in letter and spirit."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from equipoise import (
+    CovarianceRegularizedPCA,
     FairPCA,
     HiddenGroupsPCA,
     ItemWeightedPCA,
+    LocalGlobal,
+    LongTailRegularizedPCA,
     MaxMinItemWeightedPCA,
     NormalizedPCA,
     VanillaPCA,
@@ -34,10 +37,15 @@ WITH_GROUPS = [
     MaxMinItemWeightedPCA(n_components=2),
     FairPCA(n_components=2),
     HiddenGroupsPCA(n_components=1),
+    CovarianceRegularizedPCA(n_components=2, max_covariance=0.5),
+    LongTailRegularizedPCA(n_components=2),
 ]
 
 
-@parametrize_with_checks([*(model(n_components=2) for model in MODELS), *WITH_GROUPS])
+@pytest.mark.medium
+@parametrize_with_checks(
+    [*(model(n_components=2) for model in MODELS), *WITH_GROUPS, LocalGlobal(n_components=2)]
+)
 def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)
     assert clone(estimator).get_params() == estimator.get_params()

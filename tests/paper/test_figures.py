@@ -15,7 +15,7 @@ from equipoise.paper import figures
 from equipoise.paper.measurements import fit_full_rank_pca, recorded_lightgcn
 from equipoise.paper.protocol import DATASETS, MODELS, NORMALIZED, PCA, USER_METRICS
 from equipoise.paper.tables import data_table, literature_tables
-from equipoise.paper.theory.experiment import Experiment, Panel, Series, finding
+from equipoise.paper.theory.experiment import Experiment, finding
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None, reason="the extra 'plot' is not installed"
@@ -157,19 +157,12 @@ def test_every_figure_can_be_drawn(runner, name):
     assert figures.FIGURES[name](runner).render("svg").rstrip().endswith(b"</svg>")
 
 
-def test_an_experiment_is_drawn_panel_by_panel():
-    table = pl.DataFrame({"n": [1, 10], "y": [1.0, 2.0], "low": [0.5, 1.5], "high": [1.5, 2.5]})
-    series = (
-        Series("measured", "n", "y", band=("low", "high")),
-        Series("theory", "n", "y", style="reference"),
-    )
-    panel = Panel("title", "n", "y", series, "log", "log")
+def test_figure_5_is_drawn_from_its_table():
+    table = pl.DataFrame({"n": [1, 10], "mean": [1.0, 2.0], "p01": [0.5, 1.5], "p99": [1.5, 2.5]})
     findings = (finding("figure-5", True, 1.0),)
-    made = figures.theory_figure(
-        Experiment("figure-5", "Figure 5", findings, table, (panel, panel))
-    )
+    made = figures.figure_5(Experiment("figure-5", "Figure 5", findings, table))
     assert made.name == "fig5"
-    assert made.table["high"].to_list() == [1.5, 2.5]
+    assert made.table["p99"].to_list() == [1.5, 2.5]
     assert made.render("png").startswith(b"\x89PNG")
 
 

@@ -18,7 +18,7 @@ from equipoise.paper.theory import closed_form as closed
 from equipoise.paper.theory import components as comp
 from equipoise.paper.theory import exact as ex
 from equipoise.paper.theory import reweighting as rew
-from equipoise.paper.theory.experiment import Panel, finding, log_slope
+from equipoise.paper.theory.experiment import finding, log_slope
 from equipoise.paper.verdicts import Verdict
 from tests.recorded_progress import Recorded
 
@@ -62,28 +62,6 @@ def test_the_full_run_gives_the_expected_verdicts():
     findings = [f for experiment in run_theory() for f in experiment.findings]
     assert {f.claim.id for f in findings if f.verdict is FAILED} == EXPECTED_FAILURES
     assert not any(f.lost for f in findings)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_series_can_be_drawn(quick, name):
-    experiment = quick[name]
-    assert experiment.panels
-    for panel in experiment.panels:
-        for series in panel.series:
-            rows = series.rows(experiment.table)
-            assert not rows.is_empty()
-            columns = [rows[c].to_numpy() for c in (series.x, series.y, *series.band)]
-            assert_drawable(panel, *columns)
-
-
-def assert_drawable(panel: Panel, x, *ys) -> None:
-    for values, scale in [(x, panel.x_scale), *((y, panel.y_scale) for y in ys)]:
-        assert np.all(np.isfinite(values))
-        assert scale == "linear" or np.all(values > 0)
-    if len(ys) == 3:
-        y, low, high = ys
-        assert np.all(low <= y)
-        assert np.all(y <= high)
 
 
 def test_two_runs_are_equal_to_the_last_bit(quick):

@@ -13,8 +13,6 @@ from equipoise.exceptions import ArtifactError, InvalidParameterError
 from equipoise.models import load
 from equipoise.models.registry import available, find_model
 
-pytestmark = pytest.mark.medium
-
 
 @pytest.fixture(scope="session")
 def plays(tmp_path_factory) -> Path:
@@ -99,7 +97,7 @@ def test_tune_searches_its_own_grid_for_its_own_metric(python, plays):
 def test_the_report_of_an_audit_contains_it(python, plays, tmp_path):
     model, report = tmp_path / "neighbors.eqp", tmp_path / "report.html"
     python("-m", "equipoise", "fit", str(plays), "--model", "plain-neighbors", "--out", str(model))
-    options = ("--factors", str(model), "--out", str(report), "--rank", "8")
+    options = ("--model", str(model), "--out", str(report), "--rank", "8")
     python("-m", "equipoise", "audit", str(plays), *options)
     assert "neighbors.eqp" in report.read_text(encoding="utf-8")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pytest
 import scipy.linalg as sl
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -106,6 +107,7 @@ def audiences(draw: st.DrawFn) -> np.ndarray:
     return X
 
 
+@pytest.mark.medium
 @given(X=audiences(), r=st.integers(1, 6), solver=SOLVERS, single=st.booleans())
 def test_optimum_lies_between_objective_and_bound_however_the_fit_was_made(X, r, solver, single):
     r = min(r, X.shape[1])

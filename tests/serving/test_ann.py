@@ -17,7 +17,7 @@ from equipoise.serving import to_ann
 from tests.contract.variants import VARIANTS, build, named
 
 # Their scores are not inner products of short vectors.
-WITHOUT_FACTORS = {"ease", "gfcf", "item-knn", "popularity", "random"}
+WITHOUT_FACTORS = {"ease", "gfcf", "item-knn", "local-global", "popularity", "random"}
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,12 @@ from sklearn.exceptions import NotFittedError
 import equipoise
 from equipoise import ItemWeightedPCA, Popularity, WeightedMF
 from equipoise.data.synthetic import listening
-from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
+from equipoise.exceptions import (
+    ArtifactError,
+    InvalidDataError,
+    InvalidParameterError,
+    UnknownIdError,
+)
 from equipoise.serving.implicit import ImplicitLike
 
 als = pytest.importorskip(
@@ -150,26 +155,50 @@ class TestRefusals:
             model.similar_items(0)
 
     def test_rows_of_another_format(self, ours, X):
-        with pytest.raises(InvalidDataError, match="must be a CSR sparse matrix, got ndarray"):
+        with pytest.raises(InvalidDataError, match="CSR sparse matrix, got ndarray"):
             ours.recommend(3, X[3].toarray())
 
     def test_rows_for_another_number_of_users(self, ours, X):
-        with pytest.raises(InvalidDataError, match="one row for each of the 2 users, got 3"):
+        with pytest.raises(InvalidDataError, match="2 users, got 3"):
             ours.recommend([3, 4], X[:3])
 
     @pytest.mark.parametrize("user", [-1, 300, 2.5])
     def test_users_beyond_the_training_data(self, ours, X, user):
-        with pytest.raises(UnknownIdError, match="users are numbers from 0 to 299 here, got "):
+        with pytest.raises(UnknownIdError, match="users are numbers from 0 to 299"):
             ours.recommend(user, X[3])
 
     def test_items_beyond_the_catalogue(self, ours, X):
-        with pytest.raises(UnknownIdError, match=r"items are numbers from 0 to 79 here, got .*80"):
+        with pytest.raises(UnknownIdError, match=r"items are numbers .* got .*80"):
             ours.recommend(3, X[3], items=[1, 80])
 
     def test_items_to_take_and_to_leave_at_once(self, ours, X):
         with pytest.raises(InvalidParameterError, match="items or filter_items, not both"):
             ours.recommend(3, X[3], items=[1], filter_items=[2])
 
-    def test_a_callback(self, X):
-        with pytest.raises(InvalidParameterError, match="callback"):
-            ImplicitLike(Popularity()).fit(X, callback=print)
+    def test_a_model_without_vectors_for_similar_users(self, X):
+        model = ImplicitLike(Popularity())
+        model.fit(X)
+        with pytest.raises(NotImplementedError, match="user vectors"):
+            model.similar_users(0)
+
+    def test_a_file_of_another_program(self, tmp_path):
+        (tmp_path / "other.npz").write_bytes(b"PK something")
+        with pytest.raises(ArtifactError, match="equipoise model"):
+            ImplicitLike.load(tmp_path / "other.npz")
+
+
+def test_a_recalculated_item_has_the_vector_of_the_fit(ours, X):
+    users = sp.csr_matrix(X.T)[[5, 6]]
+    again = ours.similar_items([5, 6], N=6, recalculate_item=True, item_users=users)
+    fitted = ours.similar_items([5, 6], N=6)
+    np.testing.assert_array_equal(again[0], fitted[0])
+    np.testing.assert_allclose(again[1], fitted[1], atol=1e-4)
+
+
+def test_similar_users_are_the_nearest_by_the_cosine_of_their_coordinates(ours, X):
+    coordinates = ours.model.transform(X)
+    unit = coordinates / np.linalg.norm(coordinates, axis=1, keepdims=True)
+    ids, scores = ours.similar_users(7, N=5)
+    cosines = unit @ unit[7]
+    np.testing.assert_allclose(scores, np.sort(cosines)[::-1][:5], atol=1e-5)
+    assert ids[0] == 7

@@ -99,7 +99,7 @@ def test_what_cannot_be_scored_is_nan(dataset):
 def test_a_history_without_the_field_is_refused(dataset):
     built = pipeline(dataset, field="rating")
     history = lenskit.data.ItemList(dataset.items.ids()[:4])
-    with pytest.raises(InvalidDataError, match="no 'rating', which the model was fitted on"):
+    with pytest.raises(InvalidDataError, match="no 'rating', which the model"):
         built.node("scorer").component(lenskit.data.RecQuery(history_items=history), history)
 
 

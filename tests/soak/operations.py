@@ -18,7 +18,6 @@ import polars as pl
 import equipoise
 from equipoise import Interactions, ItemWeightedPCA, NormalizedPCA, VanillaPCA
 from equipoise.audit import audit, to_json, to_markdown
-from equipoise.audit.plan import prepare
 from equipoise.audit.report import render
 from equipoise.data.readers import Options, open_files
 from equipoise.data.synthetic import listening, scale
@@ -200,13 +199,11 @@ def save_and_load(cycle: Cycle) -> float:
 
 def audit_all(cycle: Cycle) -> float:
     """An audit with its page; self-reconstruction and errors by item, against dense projections."""
-    found = audit(cycle.data, rank=4, normalize=False, seed=cycle.number)
+    found = audit(cycle.data, rank=4, seed=cycle.number, budget=0)
     page, text, record = render(found), to_markdown(found), to_json(found)
     if not (page.startswith("<!doctype html>") and text and record):
         return np.inf
-    fitted = prepare(
-        cycle.data, groups="interactions", seed=cycle.number, normalize=False, n_sizes=1
-    ).fitted.matrix.toarray()
+    fitted = cycle.data.holdout(seed=cycle.number).train_validation.matrix.toarray()
     norms = np.linalg.norm(fitted, axis=0)
     weights = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
     errors = [_variant_error(found, "pca", fitted, np.ones_like(norms))]

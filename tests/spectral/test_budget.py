@@ -47,6 +47,7 @@ def problem(seed: int, n: int = 80, m: int = 25) -> tuple[sp.csr_array, np.ndarr
     return X, np.where(norms > 0, 1 / np.maximum(norms, 1e-9), 0)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("budget", [1e-3, 0.02, 0.2])
 def test_objective_equals_the_dual_found_by_brute_force(seed, budget):

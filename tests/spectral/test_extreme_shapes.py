@@ -34,6 +34,7 @@ def many_items() -> sp.csr_array:
     return scattered(10, MILLION, 30_000)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("solver", ["auto", "matrix_free", "gram", "dense"])
 def test_a_million_users_of_ten_items(solver, many_users):
     C = (many_users.T @ many_users).toarray()
@@ -42,13 +43,13 @@ def test_a_million_users_of_ten_items(solver, many_users):
     model = ItemWeightedPCA(4, solver=solver).fit(many_users)
     np.testing.assert_allclose(model.eigenvalues_, exact[:4], rtol=1e-9)
     assert model.certificate_.gap < 1e-9
-    lists = model.recommend(many_users[:3], k=3)
+    lists = model.recommend(many_users[:3], k=3, fallback=None)
     scores = many_users[:3].toarray() @ model.components_.T @ model.components_
     scores[many_users[:3].toarray() > 0] = -np.inf
     np.testing.assert_allclose(lists.scores, -np.sort(-scores, axis=1)[:, :3], atol=1e-12)
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 def test_ten_users_of_a_million_items(many_items):
     """½(DC + CD) = ½[DXᵀ Xᵀ][X; XD] has the eigenvalues of a matrix of twice the users."""
     squares = np.bincount(many_items.indices, many_items.data**2, MILLION)

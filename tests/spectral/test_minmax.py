@@ -13,10 +13,12 @@ from equipoise.spectral.gram import DenseGram, SparseGram
 from equipoise.spectral.groups.families import (
     Combined,
     Deflated,
+    FactorFamily,
     ItemFamily,
     MatrixFamily,
     MatrixRowGroups,
     RowFamily,
+    Stacked,
 )
 from equipoise.spectral.groups.minmax import EigenSolver, FairSolution, ky_fan_bound, maximize
 from equipoise.spectral.groups.reduced import positive_sum
@@ -215,6 +217,7 @@ def test_a_fractional_optimum_is_returned_as_a_map_or_a_projection_with_its_gap(
     assert rounded.upper >= as_map.value - 1e-9
 
 
+@pytest.mark.medium
 def test_an_unreachable_floor_is_refused_with_the_best_that_the_worst_group_can_reach():
     A, r = instance(3)
     best = fit(A, r).value
@@ -307,11 +310,28 @@ def families(X):
         "rows": (RowFamily(rows, scale), plain),
         "rows, centered": (RowFamily(rows, scale, center=True), centered),
         "combined": (Combined(RowFamily(rows, scale), T), np.tensordot(T, plain, 1)),
+        "stacked": (
+            Stacked(ItemFamily(SparseGram(matrix), items), RowFamily(rows, scale)),
+            np.concatenate([dense_items(X, items), plain]),
+        ),
+        "factors": (
+            FactorFamily([N, N[:, :1]], [np.array([2.0, -1.0]), np.array([3.0])]),
+            np.stack([N @ np.diag([2.0, -1.0]) @ N.T, 3 * N[:, :1] @ N[:, :1].T]),
+        ),
         "deflated": (Deflated(RowFamily(rows, scale, center=True), N), Pi @ centered @ Pi),
     }
 
 
-NAMES = ("items", "items, dense", "rows", "rows, centered", "combined", "deflated")
+NAMES = (
+    "items",
+    "items, dense",
+    "rows",
+    "rows, centered",
+    "combined",
+    "stacked",
+    "factors",
+    "deflated",
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -328,7 +348,7 @@ def test_a_family_equals_its_dense_matrices(name, X):
     np.testing.assert_allclose(family.compress(V, family.image(V)), V.T @ A @ V, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", NAMES[:5])
+@pytest.mark.parametrize("name", NAMES[:6])
 def test_a_family_is_solved_like_its_dense_matrices(name, X):
     family, A = families(X)[name]
     goal = Welfare("min")

@@ -87,9 +87,9 @@ def test_blas_threads_are_restored_after_fits_in_several_threads():
 
     with threadpool_limits(limits=2, user_api="blas"):
         before = threads()
-        for _ in range(5):
+        for _ in range(2):
             with ThreadPoolExecutor(4) as pool:
-                objectives = list(pool.map(fit, range(12)))
+                objectives = list(pool.map(fit, range(8)))
             assert threads() == before
     np.testing.assert_allclose(objectives, objectives[0], rtol=1e-9)
 

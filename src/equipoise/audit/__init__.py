@@ -7,12 +7,24 @@ import inspect
 import sys
 from types import ModuleType
 
+from equipoise.audit.dossier.compare import Changes, compare
+from equipoise.audit.dossier.two_models import compare_models
 from equipoise.audit.engine import audit
 from equipoise.audit.findings import Findings
+from equipoise.audit.models import Embeddings
 from equipoise.audit.to_json import to_json
 from equipoise.audit.to_markdown import to_markdown
 
-__all__ = ["Findings", "audit", "to_json", "to_markdown"]
+__all__ = [
+    "Changes",
+    "Embeddings",
+    "Findings",
+    "audit",
+    "compare",
+    "compare_models",
+    "to_json",
+    "to_markdown",
+]
 
 
 class _CallableModule(ModuleType):

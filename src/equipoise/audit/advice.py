@@ -1,133 +1,112 @@
-"""The recommended setting: chosen on validation, rendered as a Python call and as a command."""
+"""The advice: the best model on validation if it is better, and the calls that apply it."""
 
 from __future__ import annotations
 
 import shlex
-import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from equipoise.audit.findings import Advice, Settings
-from equipoise.audit.formatting import plain, symbol
-from equipoise.evaluation.goal import Goal
-from equipoise.evaluation.task import Task
-from equipoise.evaluation.tuning import Trial, search
-from equipoise.exceptions import SolverWarning
-from equipoise.models import Recommender
+from equipoise.audit.findings import Advice, Entry, Findings
+from equipoise.audit.formatting import between, plain, setting, signed, symbol
 from equipoise.models.registry import find_model
-from equipoise.progress import Progress
 
 # Name of data without a name.
 UNNAMED = "interactions"
 
 # Command-line options of parameters that have another name there.
-_OPTIONS = {"n_components": "rank"}
-
-
-class Selection(NamedTuple):
-    """What was tried on the validation part.
-
-    Attributes
-    ----------
-    trials : tuple of Trial
-        Every setting with its score.
-    choice : Trial
-        The best; of equals the first.
-    metric : str
-        The score, e.g. "ndcg@20".
-    """
-
-    trials: tuple[Trial, ...]
-    choice: Trial
-    metric: str
-
-    def score(self, trial: Trial) -> float:
-        """Return the score of a trial."""
-        return trial.scores[self.metric]
-
-    def best(self, settings: Mapping[str, Any]) -> Trial:
-        """Return the best of the trials with these settings; of equals the first."""
-        wanted = settings.items()
-        return max((t for t in self.trials if wanted <= t.settings.items()), key=self.score)
-
-
-def select(
-    task: Task | None,
-    base: Recommender,
-    grid: Mapping[str, Sequence[Any]],
-    k: int,
-    progress: Progress | None = None,
-) -> Selection | None:
-    """Fit on train and score every setting of the grid on validation; None without validation.
-
-    Of equal settings the first of the grid is chosen: list small values of its first parameter
-    first.
-    """
-    if task is None:
-        return None
-    goal = Goal.parse(f"ndcg@{k}", None, (), k)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SolverWarning)  # fewer components than tried are fine
-        trials, complete = search(task, base, grid, goal, progress=progress)
-    if not complete:  # part of the grid would give another choice
-        raise KeyboardInterrupt
-    choice = trials[goal.best([trial.scores for trial in trials])]
-    return Selection(tuple(trials), choice, goal.target.label)
+_OPTIONS = {"n_components": "rank", "gamma": "gamma", "rerank": "rerank"}
 
 
 def advise(
-    model: str,
-    settings: Settings,
-    selection: Selection | None,
+    contest: Sequence[Entry],
+    subject: Entry,
+    *,
+    k: int,
+    better: bool,
     source: str,
     data_options: Mapping[str, Any],
+    check: Mapping[str, Any],
 ) -> Advice:
-    """Return the best setting on validation, or the audited one if there is no validation part."""
-    if selection is None:
+    """Return the winner on validation, or the subject if the winner is not better beyond chance.
+
+    Parameters
+    ----------
+    contest : sequence of Entry
+        Our models, best on validation first; empty without a validation part.
+    subject : Entry
+        The audited model, with its score on held-out items if it has not seen them.
+    k : int
+        Length of the lists.
+    better : bool
+        Whether the first of the contest is better than the subject beyond chance.
+    source, data_options, check
+        As in `Advice`.
+    """
+    reading: dict[str, Any]
+    reading = {"source": source, "data_options": data_options, "check": check}
+    own = subject.model if subject.settings else ""
+    if not contest:
+        why = "There is no validation part to choose on, so no other model is recommended."
+        return Advice(own, subject.settings, why=why, keep=True, score=subject.test, **reading)
+    first = contest[0]
+    title = f"{first.title} ({setting(first.settings)})" if first.settings else first.title
+    why = f"{title}, the best of {len(contest)} models on validation,"
+    if subject.test is None or first.test is None or first.gain is None:
+        score = "" if first.test is None else f" {first.test.mean:.3f} ({between(first.test)})"
         why = (
-            "There is no validation part to choose on: this is the requested setting, "
-            "not a recommendation that was measured."
+            f"{subject.title} has seen the held-out items, so it cannot be compared. {why} reaches "
+            f"NDCG@{k}{score} on them.{_about_edge(first)}"
         )
-        return Advice(model, settings.audited, source, data_options, why)
-    chosen = {name: selection.choice.settings[name] for name in settings.audited}
-    return Advice(model, chosen, source, data_options, _why(settings, selection))
+        return Advice(first.model, first.settings, why=why, score=first.test, **reading)
+    difference = _signed_interval(first.gain)
+    if not better:
+        why = (
+            f"Keep {subject.title}: it reaches NDCG@{k} {subject.test.mean:.3f} on held-out items. "
+            f"{why} is not better beyond chance: difference {difference}."
+        )
+        return Advice(own, subject.settings, why=why, keep=True, score=subject.test, **reading)
+    why = (
+        f"{why} reaches NDCG@{k} {first.test.mean:.3f} on held-out items; {subject.title} reaches "
+        f"{subject.test.mean:.3f}. The difference is {difference}, paired by user "
+        f"({signed(subject.test.mean, first.test.mean)}).{_about_edge(first)}"
+    )
+    return Advice(
+        first.model, first.settings, why=why, score=first.test, gain=first.gain, **reading
+    )
 
 
-def _why(settings: Settings, selection: Selection) -> str:
-    choice, trials = selection.choice, selection.trials
-    tried = {name: sorted({t.settings[name] for t in trials}) for name in settings.audited}
-    counts = " and ".join(f"{len(values)} values of {symbol(n)}" for n, values in tried.items())
-    score = selection.score(choice)
-    chosen = f"NDCG@{settings.k} {score:.3f} on the validation part, the best of {counts}"
-    pca = dict.fromkeys(settings.weighting, 0.0)
-    equal = ", ".join(f"{symbol(name)} = 0" for name in pca)
-    if pca.items() <= choice.settings.items():
-        return f"{chosen}: here item weights do not improve on PCA ({equal})."
-    edges = {name: values[-1] for name, values in tried.items()}
-    edges |= {name: tried[name][0] for name in pca}  # weights grow as the exponent falls
-    reached = " and ".join(symbol(n) for n, edge in edges.items() if choice.settings[n] == edge)
-    beyond = f" Its {reached} is at the edge of what was tried." if reached else ""
-    best = selection.score(selection.best(pca))
-    return f"{chosen}; PCA ({equal}) reaches {best:.3f} at its best rank.{beyond}"
+def _signed_interval(gain: Any) -> str:
+    return f"{gain.mean:+.3f}, 95 % interval {gain.low:+.3f} to {gain.high:+.3f}"
+
+
+def _about_edge(entry: Entry) -> str:
+    reached = " and ".join(map(symbol, entry.edge))
+    return f" Its {reached} is at the edge of what was tried: try beyond." if reached else ""
 
 
 def python_call(advice: Advice) -> str:
-    """Return the call that fits the advised model on `interactions`.
+    """Return the call that fits the advised model on `interactions`; empty to keep a given one.
 
     Examples
     --------
-    >>> settings = {"n_components": 8, "gamma": -1.0}
-    >>> python_call(Advice("item-weighted", settings, "plays.csv", {"binarize": True}, ""))
-    'ItemWeightedPCA(n_components=8, gamma=-1).fit(interactions.binarize())'
+    >>> settings = {"n_components": 8, "gamma": -1.0, "value_transform": "binary"}
+    >>> options = {"min_items_per_user": 5}
+    >>> print(python_call(Advice("item-weighted", settings, "plays.csv", options, "")))
+    ItemWeightedPCA(n_components=8, gamma=-1.0, value_transform='binary').fit(
+        interactions.filter(min_items_per_user=5)
+    )
     """
+    if not advice.model:
+        return ""
     options = advice.data_options
     limits = [n for n in ("min_users_per_item", "min_items_per_user") if options.get(n)]
     data = "interactions"
     if limits:
         data += f".filter({', '.join(f'{name}={options[name]}' for name in limits)})"
     data += "".join(f".{n}()" for n in ("binarize", "normalize_rows") if options.get(n))
-    parameters = ", ".join(f"{name}={plain(value)}" for name, value in advice.settings.items())
-    return f"{type(find_model(advice.model).make()).__name__}({parameters}).fit({data})"
+    parameters = ", ".join(f"{name}={value!r}" for name, value in advice.settings.items())
+    call = f"{type(find_model(advice.model).make()).__name__}({parameters}).fit("
+    return f"{call}{data})" if len(call + data) < 80 else f"{call}\n    {data}\n)"
 
 
 def command(advice: Advice) -> str:
@@ -135,24 +114,62 @@ def command(advice: Advice) -> str:
 
     Examples
     --------
-    >>> settings = {"n_components": 8, "gamma": -1.0}
-    >>> command(Advice("item-weighted", settings, "plays.csv", {"binarize": True}, ""))
-    'equipoise fit plays.csv --binarize --rank 8 --gamma -1 --out model.eqp'
+    >>> settings = {"n_components": 8, "gamma": -1.0, "value_transform": "binary"}
+    >>> command(Advice("item-weighted", settings, "plays.csv", {}, ""))
+    'equipoise fit plays.csv --rank 8 --gamma -1 --set value_transform=binary --out model.eqp'
     """
-    settings = {_OPTIONS.get(name, name): plain(v) for name, v in advice.settings.items()}
-    words = [
-        word
-        for name, value in {**advice.data_options, **settings}.items()
-        for word in _option(name, value)
-    ]
-    return " ".join(["equipoise fit", _data_argument(advice.source), *words, "--out model.eqp"])
+    if not advice.model:
+        return ""
+    model = [] if advice.model == "item-weighted" else ["--model", advice.model]
+    words = [word for name, value in advice.settings.items() for word in _parameter(name, value)]
+    reading = [word for name, value in advice.data_options.items() for word in _option(name, value)]
+    data = _data_argument(advice.source)
+    return " ".join(["equipoise fit", data, *reading, *model, *words, "--out model.eqp"])
+
+
+def rerank_command(found: Findings) -> str:
+    """Return the command that re-ranks the kept model's lists; empty if none is offered.
+
+    The lists of a given model are expected in lists.csv.
+    """
+    offer, advice = found.mitigation, found.verdict.advice
+    if isinstance(offer, str) or not advice.keep:
+        return ""
+    start = "recommend model.eqp" if advice.model else "rerank lists.csv"
+    words = [word for name, value in advice.data_options.items() for word in _option(name, value)]
+    data, last = _data_argument(advice.source), f"-k {offer.k} --out reranked.csv"
+    return " ".join([f"equipoise {start} {data}", *words, "--rerank", offer.spec, last])
+
+
+def check_command(advice: Advice) -> str:
+    """Return the command that measures the advised model on held-out items again.
+
+    Examples
+    --------
+    >>> settings, check = {"n_components": 8}, {"seed": 0, "metrics": "ndcg"}
+    >>> check_command(Advice("pca", settings, "plays.csv", {}, "", check=check))
+    'equipoise evaluate plays.csv --models pca --grid n_components=8 --seed 0 --metrics ndcg'
+    """
+    if not advice.model or not advice.check:
+        return ""
+    grid = [f"--grid {name}={plain(value)}" for name, value in advice.settings.items()]
+    options = {**advice.data_options, "models": advice.model}
+    words = [word for name, value in options.items() for word in _option(name, value)]
+    more = [word for name, value in advice.check.items() for word in _option(name, value)]
+    return " ".join(["equipoise evaluate", _data_argument(advice.source), *words, *grid, *more])
+
+
+def _parameter(name: str, value: Any) -> list[str]:
+    if name in _OPTIONS:
+        return [f"--{_OPTIONS[name]}", plain(value)]
+    return ["--set", shlex.quote(f"{name}={plain(value)}")]
 
 
 def _option(name: str, value: Any) -> list[str]:
     flag = name.replace("_", "-")
     if isinstance(value, bool):
         return [f"--{flag}" if value else f"--no-{flag}"]
-    return [f"--{flag}", shlex.quote(str(value))]
+    return [f"--{flag}" if len(flag) > 1 else f"-{flag}", shlex.quote(str(value))]
 
 
 def _data_argument(source: str) -> str:

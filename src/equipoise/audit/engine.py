@@ -3,97 +3,142 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from equipoise import __version__
-from equipoise.audit.advice import UNNAMED, Selection, advise, select
-from equipoise.audit.audited_model import AuditedModel, Projection
-from equipoise.audit.factors import notes_on, read_models
-from equipoise.audit.findings import Findings, Settings
-from equipoise.audit.formatting import plain, symbol
-from equipoise.audit.measure import Measured, measure, to_variant
+from equipoise.audit import group_section
+from equipoise.audit.advice import UNNAMED, advise
+from equipoise.audit.dossier.manifest import manifest
+from equipoise.audit.evidence import better, structure, weigh
+from equipoise.audit.findings import (
+    Advice,
+    Entry,
+    Findings,
+    Floats,
+    Mitigation,
+    Settings,
+    Verdict,
+)
+from equipoise.audit.formatting import listed, plain
+from equipoise.audit.measure import (
+    Measured,
+    Subject,
+    accuracy,
+    list_users,
+    mean_intervals,
+    measure,
+    to_variant,
+)
+from equipoise.audit.mitigation import NOT_OFFERED, best_mitigation
+from equipoise.audit.models import (
+    AuditedModel,
+    Projection,
+    audited,
+    notes_on,
+    read_models,
+    with_preparation,
+)
 from equipoise.audit.plan import (
-    LARGEST_TRIED,
+    AS_GIVEN,
+    DEPTHS,
+    EFFORTS,
+    Depth,
+    Effort,
+    Preparation,
     Study,
     depth_for,
-    exponents_with,
     prepare,
-    sizes_up_to,
     summarize,
 )
 from equipoise.audit.sampling import as_positions, columns_of, items_of, pick_items, view_users
+from equipoise.audit.search import NORMALIZED, PCA, WEIGHTED, Best, Search
 from equipoise.audit.verdict import judge
 from equipoise.checks import check_whole_number
+from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
+from equipoise.data.split import Split
+from equipoise.evaluation.task import Task
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
+from equipoise.metrics.intervals import Interval
 from equipoise.models import Recommender
-from equipoise.models.low_rank import LowRank
 from equipoise.models.registry import find_model
-from equipoise.progress import Progress, task
+from equipoise.progress import Progress
+from equipoise.progress import task as progress_task
 
-DEFAULT_RANK, DEFAULT_GAMMA, DEFAULT_K = 32, -1.0, 20
-
-# Names in the registry of models: the baseline, another one, and the model that is audited.
-_PCA, _NORMALIZED, _WEIGHTED = "pca", "normalized", "item-weighted"
+# Where nothing can be held out to choose on.
+_DEFAULT_RANK, _DEFAULT_GAMMA, DEFAULT_K = 32, -1.0, 20
+_SIZE, _EXPONENT = "n_components", "gamma"
 
 # At smaller sizes than its own a fit has to be more accurate, which is affordable up to this size.
 _ACCURATE_UP_TO = 2_000_000
 
+_SAW = "it saw the held-out items"
+
 
 def audit(
-    interactions: Interactions,
+    data: Interactions | Split,
     *,
+    models: Mapping[str, Any] | Sequence[Any] = (),
     names: Any = None,
-    rank: int | Literal["auto"] = DEFAULT_RANK,
-    gamma: float = DEFAULT_GAMMA,
+    rank: int | Literal["auto"] = "auto",
     groups: Literal["interactions", "items"] = "interactions",
-    factors: Mapping[str, Any] | Sequence[Any] = (),
+    item_groups: Groups | None = None,
+    user_groups: Groups | None = None,
     k: int = DEFAULT_K,
     seed: int = 0,
-    normalize: bool | None = None,
+    depth: Depth = "standard",
+    budget: float | None = None,
     source: str = UNNAMED,
     data_options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Findings:
-    """Find which items a low-rank model fails, which it memorizes, and what item weights change.
+    """Find which items a model fails, which it memorizes, and which model is better.
 
-    PCA, Normalized PCA and Item-Weighted PCA at several exponents γ are fitted once each, with up
-    to 1,024 components, as long as a fit takes about ten seconds. They are measured at 1, 2, 4, …
-    components. Errors, self-reconstruction and item AUC are measured in-sample, accuracy on a
-    hold-out. A setting is recommended by a validation part. ``settings.notes`` lists every sample
-    and preparation.
+    The audited model is the first of `models`, or else PCA. PCA, Normalized PCA, Item-Weighted
+    PCA, Popularity and, if time allows, EASE are each chosen on a validation part over the same
+    preparations of the values: as given, 0/1, log(1 + x), shares of the row, user scaling. All
+    models are measured on the same rows. A finding is stated only if it exceeds what shuffled data
+    with as many users per item and items per user give.
 
     Parameters
     ----------
-    interactions : Interactions
-        Users × items, in memory, on disk or on a cluster; the findings are the same.
+    data : Interactions or Split
+        Users × items, in memory, on disk or on a cluster; the findings are the same. Of a Split,
+        given models are taken as fitted on the training part.
+    models : mapping of label to model, or sequence of models
+        Models of your own to audit. A fitted model of this or another package; any object with
+        `item_factors` (implicit) or `components_` (scikit-learn); item factors as an array (items
+        are rows or columns), a table with a column `item`, or a PyTorch module or state dict; an
+        item × item matrix; lists as a table with columns user, item, and rank or score;
+        `Embeddings` for vectors with ids, and for user vectors; or a file of one of these.
     names : mapping, table or path, optional
         Names of the items; see `Interactions.with_names`.
     rank : int or "auto"
-        Number of components that headlines, tables and neighbors are about; "auto" chooses the
-        best on validation.
-    gamma : float
-        Exponent of the item weights that they are about, to six digits.
+        Number of components of PCA as the audited model; "auto" takes the best on validation, or
+        that of the first given model.
     groups : {"interactions", "items"}
-        The rule of the popularity groups; see `equipoise.metrics.popularity_groups`.
-    factors : mapping of label to model, or sequence of models
-        Other models to audit: paths, arrays or fitted models; see `equipoise.audit.factors`.
+        The rule of the popularity groups; see `equipoise.metrics.popularity_groups`. Popularity
+        is the number of users.
+    item_groups, user_groups : Groups, optional
+        Groups of items and of users to report on; by default popularity and activity.
     k : int
         Length of recommended lists.
     seed : int
-        Of the hold-out and of every sample.
-    normalize : bool, optional
-        Divide each row by its sum. By default only if the heaviest 1 % of users have more than a
-        quarter of ‖X‖²: they would dominate PCA.
+        Of the hold-out, of every sample and of the bootstrap.
+    depth : {"quick", "standard", "deep"}
+        How much is computed: sizes, samples, components, time of the search.
+    budget : float, optional
+        Seconds for the search for better models, by estimate, instead of those of `depth`. With 0,
+        only values as given are tried, at two ranks.
     source : str
         Name of the data in the report and in the recommended command.
     data_options : mapping of str to value, optional
-        How the data were read and prepared, for the recommended calls: names and values of
-        command-line options, e.g. ``{"min_items_per_user": 5, "binarize": True}``.
+        How the data were read, for the recommended calls: names and values of command-line
+        options, e.g. ``{"min_items_per_user": 5, "binarize": True}``.
     progress : Progress, optional
         Receives the progress, e.g. `equipoise.progress.display.ProgressBar()`; silent by default.
 
@@ -105,59 +150,98 @@ def audit(
     Examples
     --------
     >>> from equipoise.data.synthetic import listening
-    >>> found = audit(listening(n_users=200, n_items=60), rank=4)
-    >>> found
-    Findings(interactions: 200 users × 60 items; n_components=4, gamma=-1.0; 7 variants)
-    >>> [variant.key for variant in found.variants][:3]
-    ['pca', 'normalized', 'item-weighted:0']
+    >>> found = audit(listening(n_users=200, n_items=60), depth="quick")
+    >>> found.subject.label
+    'PCA, values as given'
     """
-    _check(interactions, rank, gamma, groups, k, seed)
-    base = find_model(_WEIGHTED).make()
-    exponents = exponents_with(float(f"{gamma:g}") + 0.0)  # six digits, as in the keys; no −0
-    # one step for each of: preparing, three fits, model selection, measuring PCA and Normalized
-    # PCA, the findings
-    steps = 8 + len(exponents) + len(factors)
-    with task(progress, "Auditing", steps) as auditing:
+    data = data if isinstance(data, Split) else Interactions.accept(data)
+    _check(data, rank, groups, k, seed, depth, budget)
+    effort = EFFORTS[depth]
+    if budget is not None:
+        effort = effort._replace(search_seconds=float(budget))
+    with progress_task(progress, "Auditing", 6 + len(models)) as auditing:
         step = _Steps(auditing)
         step.begin("Preparing the data")
-        named = interactions if names is None else interactions.with_names(names)
-        given = read_models(factors, named)
-        asked = 1 if rank == "auto" else min(rank, named.n_items)
-        depth = depth_for(named, at_least=asked)
-        n_sizes = len(sizes_up_to(depth, asked))
-        study = prepare(named, groups=groups, seed=seed, normalize=normalize, n_sizes=n_sizes)
-        ours = _fit(study.fitted, base, exponents, depth, step)
-        available = max(model.depth for model in ours)
-        sizes = sizes_up_to(min(available, LARGEST_TRIED), min(asked, available))
-        size_parameter, exponent = _parameters(base)
-        step.begin("Choosing a setting on the validation part")
-        grid = {size_parameter: sizes, exponent: exponents}
-        selection = select(study.validation, base, grid, k, auditing)
-        size, chosen_by = _audited_size(rank, available, selection, size_parameter)
-        common = sizes_up_to(available, size)
+        whole = data.train if isinstance(data, Split) else data
+        named = whole if names is None else whole.with_names(names)
+        given = read_models(models, named)
+        if isinstance(data, Interactions):
+            data = named
+        study = prepare(
+            data,
+            models_given=bool(given),
+            groups=groups,
+            seed=seed,
+            effort=effort,
+            n_sizes=len(effort.sizes) + 2,
+        )
+        given = [with_preparation(each, study.fitted) for each in given]
+        step.begin("Choosing models and settings on the validation part")
+        search = _search(study, k, effort, auditing)
+        chosen = _choose(search, study, given, rank, effort)
+        step.begin("Fitting the models to measure")
+        subjects = _subjects(study, chosen, given, auditing)
+        sizes = _sizes(subjects, effort)
         measured: list[Measured] = []
-        for model in (*ours, *given):
-            step.begin(f"Measuring {_title(model)}")
-            if model.settings.get(exponent) == 0:  # PCA, which was measured first
-                measured.append(_relabeled(measured[0], model))
+        for each in subjects:
+            if each.model in given:
+                step.begin(f"Measuring {each.model.label}")
+            if each.model.settings.get(_EXPONENT) == 0:  # PCA, which was measured first
+                measured.append(_relabeled(measured[0], each))
             else:
-                measured.append(measure(model, study, common, (size_parameter, size), k))
+                measured.append(measure(each, study, sizes, _SIZE, k, seed))
+        step.begin("Testing each model at its best")
+        contest = _contest(search, study, measured, chosen, k, seed)
+        step.begin("Comparing with shuffled data")
+        chance = structure(study, seed)
         step.begin("Writing the findings")
         settings = Settings(
-            audited={size_parameter: size, exponent: float(f"{gamma:g}") + 0.0},
-            size_parameter=size_parameter,
-            size_chosen_by=chosen_by,
+            audited={_SIZE: _weighted(measured, chosen).size, _EXPONENT: chosen.exponent},
+            size_parameter=_SIZE,
+            size_chosen_by=chosen.by,
+            preparation=str(chosen.preparation),
             k=k,
             groups=groups,
             seed=seed,
-            notes=(*study.notes, *_notes(named, depth, measured)),
+            depth=depth,
+            notes=(*study.notes, *_notes(search, chosen, study, measured)),
         )
-        options = dict(data_options or {})
-        if study.normalized:
-            options["normalize_rows"] = True
-        found = _findings(study, settings, measured, selection, source, options)
+        found, advice = _findings(
+            study,
+            settings,
+            measured,
+            chosen,
+            contest,
+            chance,
+            source,
+            dict(data_options or {}),
+            own_split=isinstance(data, Split),
+        )
+        outcomes = [_outcome(one, study, k) for one in measured if one.model.key in found.keys]
+        items, users = group_section.measure(study, outcomes, item_groups, user_groups, seed)
+        if item_groups is not None and depth != "quick":
+            auditing.note("Prices of floors")
+            size, gamma = settings.audited[_SIZE], settings.audited[_EXPONENT]
+            prepared = chosen.preparation.settings()
+            items = group_section.with_prices(items, item_groups, study, size, gamma, prepared)
+        offer = _mitigation(measured, study, k, seed, depth)
+        found = replace(found, groups=(items, users), mitigation=offer)
+        found = replace(found, verdict=judge(found, advice), manifest=manifest(data, found))
         auditing.advance()
         return found
+
+
+def _mitigation(
+    measured: Sequence[Measured], study: Study, k: int, seed: int, depth: Depth
+) -> Mitigation | str:
+    """Return what re-ranking would change for the subject, or why that is not known."""
+    subject = _subject(measured)
+    tested = subject.subject.tested
+    if depth == "quick":
+        return f"{NOT_OFFERED}: depth quick measures none."
+    if study.test is None or tested is None:
+        return f"{NOT_OFFERED}: {subject.subject.no_accuracy or 'nothing could be held out'}."
+    return best_mitigation(tested, study.test, subject.size, k, seed)
 
 
 class _Steps:
@@ -175,156 +259,422 @@ class _Steps:
         self.progress.note(name)
 
 
-def _check(interactions: Any, rank: Any, gamma: Any, groups: Any, k: Any, seed: Any) -> None:
-    if not isinstance(interactions, Interactions):
+def _check(data: Any, rank: Any, groups: Any, k: Any, seed: Any, depth: Any, budget: Any) -> None:
+    if not isinstance(data, Interactions | Split):
         raise InvalidDataError(
-            f"audit takes Interactions, got {type(interactions).__name__}. Build them with "
+            f"audit takes Interactions or a Split, got {type(data).__name__}. Build them with "
             "Interactions.read(path) or Interactions.from_sparse(matrix)."
         )
-    if interactions.nnz == 0:
+    whole = data.train if isinstance(data, Split) else data
+    if whole.nnz == 0:
         raise InvalidDataError(
-            f"there is nothing to audit: {interactions.n_users} users × {interactions.n_items} "
+            f"there is nothing to audit: {whole.n_users} users × {whole.n_items} "
             "items without any interaction. Check the input and the filters."
         )
     if rank != "auto":
         check_whole_number("rank", rank, least=1)
-    if not isinstance(gamma, int | float | np.number) or not np.isfinite(gamma):
-        raise InvalidParameterError(f"gamma must be a finite number, got {gamma!r}.")
     if groups not in ("interactions", "items"):
         raise InvalidParameterError(f"groups must be 'interactions' or 'items', got {groups!r}.")
     check_whole_number("k", k, least=1)
     check_whole_number("seed", seed)
+    if depth not in DEPTHS:
+        raise InvalidParameterError(f"depth must be one of {', '.join(DEPTHS)}, got {depth!r}.")
+    if budget is not None and not (isinstance(budget, int | float) and budget >= 0):
+        raise InvalidParameterError(f"budget must be a number of seconds, got {budget!r}.")
 
 
-class _Parameters(NamedTuple):
-    """The two parameters of the audited model: its size, and the exponent of its weights."""
-
-    size: str
-    exponent: str
-
-
-def _parameters(base: Recommender) -> _Parameters:
-    (exponent,) = base.shared_parameters
-    return _Parameters(str(base.size_parameter), exponent)
+def _search(study: Study, k: int, effort: Effort, progress: Progress) -> Search | None:
+    """Try all models on the validation part; None without one."""
+    if study.validation is None:
+        return None
+    search = Search(study.validation, k, effort.search_seconds, progress)
+    search.run()
+    return search
 
 
-def _fit(
-    fitted: Interactions, base: Recommender, exponents: Sequence[float], depth: int, step: _Steps
-) -> list[Projection]:
-    """Fit PCA, Normalized PCA, and Item-Weighted PCA at every exponent, each at full depth."""
-    size, exponent = _parameters(base)
+@dataclass(frozen=True)
+class _Chosen:
+    """What is measured.
 
-    def ready(model: Recommender) -> Recommender:
-        accurate = model.for_evaluation() if fitted.nnz <= _ACCURATE_UP_TO else model
-        sized: Recommender = accurate.set_params(**{size: depth})
-        return sized
+    Attributes
+    ----------
+    preparation : Preparation
+        Of the rows of the compared PCAs: that of the best Item-Weighted PCA.
+    size, exponent : int, float
+        Of the best Item-Weighted PCA.
+    reference : int
+        Rank of PCA of values as given.
+    by : str
+        How the size was chosen.
+    exponents : tuple of float
+        Exponents that are measured.
+    depth : int
+        Number of components that are computed.
+    winner : Best or None
+        The best model on validation; None without a validation part.
+    """
 
-    def variant(key: str, model: Recommender, settings: dict[str, Any]) -> Projection:
-        name = ":".join([key, *map(plain, settings.values())])
-        low_rank: LowRank = model.low_rank()  # type: ignore[assignment]  # all are projections
-        return Projection(name, find_model(key).title, key, settings, low_rank)
+    preparation: Preparation
+    size: int
+    exponent: float
+    reference: int
+    by: str
+    exponents: tuple[float, ...]
+    depth: int
+    winner: Best | None
 
-    found = []
+    @property
+    def in_family(self) -> bool:
+        """Whether the winner is one of the PCAs that are measured anyway."""
+        if self.winner is None:
+            return True
+        own = self.winner.preparation in (self.preparation, AS_GIVEN)
+        plain_filter = "spectral_filter" not in self.winner.settings
+        return plain_filter and (
+            (self.winner.model == PCA and own)
+            or (
+                self.winner.model in (NORMALIZED, WEIGHTED)
+                and self.winner.preparation == self.preparation
+            )
+        )
+
+
+def _choose(
+    search: Search | None,
+    study: Study,
+    given: Sequence[AuditedModel],
+    rank: int | str,
+    effort: Effort,
+) -> _Chosen:
+    n_items = study.data.n_items
+    ranked = [model.depth for model in given if model.depth < n_items]
+    if search is None:
+        best = _DEFAULT_RANK if rank == "auto" else int(rank)
+        preparation, size, exponent, winner = AS_GIVEN, min(best, n_items), _DEFAULT_GAMMA, None
+        reference, by = size, "no validation part to choose on"
+    else:
+        best_weighted = search.best(WEIGHTED)
+        preparation = best_weighted.preparation
+        size = int(best_weighted.settings[_SIZE])
+        exponent = float(best_weighted.settings[_EXPONENT])
+        reference = int(search.as_given().settings[_SIZE])
+        winner, by = search.best_of_all()[0], "best NDCG on the validation part"
+    if ranked:
+        reference = ranked[0]
+    if rank != "auto":
+        reference = int(rank)
+    needed = {min(n_items, each) for each in (size, reference, *ranked)}
+    if winner is not None:
+        needed.add(int(winner.settings.get(_SIZE, 1)))
+    depth = depth_for(study.fitted, at_least=max(needed), effort=effort)
+    exponents = tuple(sorted({*effort.exponents, exponent}, reverse=True))
+    return _Chosen(preparation, size, exponent, min(reference, depth), by, exponents, depth, winner)
+
+
+def _subjects(
+    study: Study, chosen: _Chosen, given: Sequence[AuditedModel], progress: Progress
+) -> list[Subject]:
+    """Fit our models on the rows of the given ones, and without the held-out items."""
+    fitted = _family(study.fitted, chosen, progress)
+    tested: Sequence[AuditedModel | None]
+    if study.test is None:
+        tested = [None] * len(fitted)
+    elif study.given_are_tested:
+        tested = fitted
+    else:
+        tested = _family(study.test.fitted, chosen, progress)
+    nothing = "" if study.test is not None else "nothing could be held out"
+    ours = [
+        Subject(model, other, _size_of(model, chosen), nothing)
+        for model, other in zip(fitted, tested, strict=True)
+    ]
+    saw = nothing or ("" if study.given_are_tested else _SAW)
+    theirs = [Subject(model, None if saw else model, model.depth, saw) for model in given]
+    return ours + theirs
+
+
+def _size_of(model: AuditedModel, chosen: _Chosen) -> int:
+    if model.kind == "advised":
+        return model.depth
+    is_reference = model.kind == "as-given" or (
+        model.kind == PCA and chosen.preparation == AS_GIVEN
+    )
+    size = chosen.reference if is_reference else chosen.size
+    winner = chosen.winner
+    if winner is not None and chosen.in_family and winner.model == model.kind:
+        same = Preparation.of(model.settings) == winner.preparation
+        if same and not is_reference:
+            size = int(winner.settings[_SIZE])
+    return min(size, model.depth)
+
+
+def _family(rows: Interactions, chosen: _Chosen, progress: Progress) -> list[AuditedModel]:
+    """Fit the PCAs at full depth, and the winner if it is none of them."""
+    prepared = chosen.preparation.settings()
+    suffix = f", {chosen.preparation}" if chosen.preparation != AS_GIVEN else ""
+    found: list[AuditedModel] = []
+
+    def add(key: str, kind: str, label: str, settings: dict[str, Any], model: Recommender) -> None:
+        # at its own rank only, as a given model, if it is the advised one
+        one = audited(key, label, kind, settings, model)
+        found.append(replace(one, given=kind == "advised"))
+
+    def fit(name: str, **settings: Any) -> Recommender:
+        unfitted = _ready(find_model(name).make(**settings), rows)
+        fitted: Recommender = unfitted.fit(rows, progress=progress)
+        return fitted
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SolverWarning)  # fewer components than requested are fine
-        for key in (_PCA, _NORMALIZED):
-            step.begin(f"Fitting {find_model(key).title}")
-            model = ready(find_model(key).make()).fit(fitted, progress=step.progress)
-            found.append(variant(key, model, {}))
-        path = [{exponent: value} for value in exponents if value != 0]
-        values = ", ".join(plain(one[exponent]) for one in path)
-        step.begin(f"Fitting {find_model(_WEIGHTED).title} at {symbol(exponent)} = {values}")
-        models = ready(base).fit_many(fitted, path, progress=step.progress)
-    weighted = {one[exponent]: model for one, model in zip(path, models, strict=True)}
-    for value in exponents:
-        settings = {exponent: value}
-        if value == 0:
-            found.append(replace(found[0], key=f"{_WEIGHTED}:0", kind=_WEIGHTED, settings=settings))
-            found[-1] = replace(found[-1], label=find_model(_WEIGHTED).title)
-        else:
-            found.append(variant(_WEIGHTED, weighted[value], settings))
+        base = _ready(find_model(WEIGHTED).make(n_components=chosen.depth, **prepared), rows)
+        path = [{_EXPONENT: value} for value in (0.0, *(e for e in chosen.exponents if e != 0))]
+        pca, *weighted = base.fit_many(rows, path, progress=progress)
+        normalized = fit(NORMALIZED, n_components=chosen.depth, **prepared)
+        add(PCA, PCA, find_model(PCA).title + suffix, prepared, pca)
+        add(NORMALIZED, NORMALIZED, find_model(NORMALIZED).title + suffix, prepared, normalized)
+        label = find_model(WEIGHTED).title + suffix
+        for one, model in zip(path, (pca, *weighted), strict=True):
+            key = f"{WEIGHTED}:{plain(one[_EXPONENT])}"
+            add(key, WEIGHTED, label, {**prepared, **one}, model)
+        if suffix:
+            as_given = fit(PCA, n_components=chosen.depth)
+            add("as-given", "as-given", f"{find_model(PCA).title}, {AS_GIVEN}", {}, as_given)
+        if chosen.winner is not None and not chosen.in_family:
+            name, settings = chosen.winner.model, dict(chosen.winner.settings)
+            title = chosen.winner.title
+            if chosen.winner.preparation != AS_GIVEN:
+                title += f", {chosen.winner.preparation}"
+            if "spectral_filter" in settings and chosen.winner.family == WEIGHTED:
+                title += f", {settings['spectral_filter']} filter"
+            model = fit(name, **settings)
+            settings.pop(_SIZE, None)
+            add("advised", "advised", title, settings, model)
     return found
 
 
-def _relabeled(measured: Measured, model: AuditedModel) -> Measured:
+def _ready(model: Recommender, rows: Interactions) -> Recommender:
+    """Return the model, accurate at smaller sizes than its own where that is affordable."""
+    accurate: Recommender = model.for_evaluation() if rows.nnz <= _ACCURATE_UP_TO else model
+    return accurate
+
+
+def _sizes(subjects: Iterable[Subject], effort: Effort) -> tuple[int, ...]:
+    """Return the sizes at which all models with components are measured."""
+    ours = [each for each in subjects if isinstance(each.model, Projection)]
+    available = max(each.model.depth for each in ours if each.model.kind != "advised")
+    wanted = {each.size for each in ours} | {size for size in effort.sizes if size <= available}
+    return tuple(sorted(size for size in wanted if size <= available))
+
+
+def _relabeled(measured: Measured, subject: Subject) -> Measured:
     """Return the numbers of one variant as those of another that is the same model."""
+    model = subject.model
     rows = tuple(
         replace(row, model=model.label, settings={**model.settings, **row.settings})
         for row in measured.rows
     )
-    return replace(measured, model=model, rows=rows)
+    return replace(measured, subject=subject, rows=rows)
 
 
-class _AuditedSize(NamedTuple):
-    size: int
-    chosen_by: str
-
-
-def _audited_size(
-    rank: int | str, available: int, selection: Selection | None, size_parameter: str
-) -> _AuditedSize:
-    """Return the audited number of components, and how it was chosen."""
-    if rank == "auto":
-        if selection is not None:
-            best = int(selection.choice.settings[size_parameter])
-            return _AuditedSize(best, "best NDCG on the validation part, over γ and rank")
-        default = min(DEFAULT_RANK, available)
-        return _AuditedSize(default, f"no validation part to choose on, so the default {default}")
-    asked = int(rank)
-    if asked > available:
-        return _AuditedSize(
-            available, f"given as {asked}; the data have only {available} components"
+def _contest(
+    search: Search | None,
+    study: Study,
+    measured: Sequence[Measured],
+    chosen: _Chosen,
+    k: int,
+    seed: int,
+) -> list[Entry]:
+    """Test every model at its best, and the subject; the subject is the first entry."""
+    subject = _subject(measured)
+    own = subject.per_user("ndcg") if not subject.subject.no_accuracy else None
+    title = subject.model.label
+    settings = dict(subject.model.settings)
+    if not subject.model.key.startswith("given:"):
+        settings[_SIZE] = subject.size
+    preparation = str(AS_GIVEN) if settings else ""
+    first = Entry(
+        PCA if settings else subject.model.key,
+        title,
+        settings,
+        preparation,
+        float("nan"),
+        _interval(own, seed),
+        None,
+    )
+    entries = [first]
+    for best in [] if search is None else search.best_of_all():
+        scores = None
+        if study.test is not None:
+            scores = _tested(best, study.test, measured, chosen, k)
+        gain = None if scores is None or own is None else _interval(scores - own, seed)
+        entry = Entry(
+            best.model,
+            best.title,
+            best.settings,
+            str(best.preparation) if best.model != "popularity" else "",
+            best.score,
+            _interval(scores, seed),
+            gain,
+            best.edge,
         )
-    return _AuditedSize(asked, "given")
+        entries.append(entry)
+    return entries
 
 
-def _notes(data: Interactions, depth: int, measured: Sequence[Measured]) -> list[str]:
-    """List what was limited or sampled, without the preparation of the data."""
+def _tested(
+    best: Best, test: Task, measured: Sequence[Measured], chosen: _Chosen, k: int
+) -> Floats:
+    """Return NDCG@k of every tested user under a model at its best."""
+    for one in measured:
+        tested = one.subject.tested
+        if tested is not None and _is_variant(one.model, best, chosen):
+            size = int(best.settings.get(_SIZE, tested.depth))
+            if size <= tested.depth:
+                return accuracy(tested, test, size, k)
+    rows = test.fitted
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SolverWarning)
+        model = _ready(find_model(best.model).make(**best.settings), rows).fit(rows)
+    fresh = audited(best.model, best.model, "", {}, model)
+    return accuracy(fresh, test, fresh.depth, k)
+
+
+def _is_variant(model: AuditedModel, best: Best, chosen: _Chosen) -> bool:
+    """Whether a measured model is this best one, up to its number of components."""
+    if model.kind == "advised":
+        return best is chosen.winner or best == chosen.winner
+    kind = PCA if model.kind == "as-given" else model.kind
+    settings = {name: v for name, v in best.settings.items() if name != _SIZE}
+    return kind == best.model and dict(model.settings) == settings
+
+
+def _interval(values: Floats | None, seed: int) -> Interval | None:
+    if values is None or np.count_nonzero(~np.isnan(values)) < 2:
+        return None
+    return mean_intervals([values], seed)[0]
+
+
+def _subject(measured: Sequence[Measured]) -> Measured:
+    """Return the first given model; PCA of values as given without any."""
+    by_key = {one.model.key: one for one in measured}
+    return by_key.get("given:0") or by_key.get("as-given") or by_key[PCA]
+
+
+def _weighted(measured: Sequence[Measured], chosen: _Chosen) -> Measured:
+    """Return Item-Weighted PCA at its best exponent."""
+    key = f"{WEIGHTED}:{plain(chosen.exponent)}"
+    return next(one for one in measured if one.model.key == key)
+
+
+def _notes(
+    search: Search | None, chosen: _Chosen, study: Study, measured: Sequence[Measured]
+) -> list[str]:
+    """List what was limited or sampled, without the rows."""
     notes = []
-    if depth < data.n_items:
+    if search is not None:
         notes.append(
-            f"The first {depth:,} components of each model are computed. An item whose error they "
-            "do not halve counts with all of them in a mean, which is then a lower bound."
+            f"{len(search.tried)} settings were tried on the validation part. Preparations are "
+            "compared at ranks up to 32, then the best one of each model at larger ranks."
         )
+        if search.left_out:
+            notes.append(
+                f"The time budget left out {listed(list(dict.fromkeys(search.left_out)))}."
+            )
+    if chosen.depth < study.data.n_items:
+        notes.append(
+            f"The first {chosen.depth:,} components of each model are computed. An item whose "
+            "error they do not halve counts with all of them in a mean, which is then a lower "
+            "bound."
+        )
+    notes.append(
+        "Intervals contain the middle 95 % of bootstrap draws: of items for metrics of items, of "
+        "users for metrics of lists. Coverage and Gini describe the lists themselves."
+    )
     return notes + notes_on([one.model for one in measured])
 
 
-def _title(model: AuditedModel) -> str:
-    values = [f", {symbol(name)} = {plain(value)}" for name, value in model.settings.items()]
-    return "".join([model.label, *values])
+def _advised(measured: Sequence[Measured], chosen: _Chosen, keep: bool) -> Measured:
+    """Return the winner, or the subject if nothing is better."""
+    if keep or chosen.winner is None:
+        return _subject(measured)
+    return next(one for one in measured if _is_variant(one.model, chosen.winner, chosen))
 
 
 def _findings(
     study: Study,
     settings: Settings,
     measured: Sequence[Measured],
-    selection: Selection | None,
+    chosen: _Chosen,
+    contest: Sequence[Entry],
+    chance: Mapping[str, Any],
     source: str,
     data_options: Mapping[str, Any],
-) -> Findings:
-    audited = settings.audited.items()
-    compared = [one for one in measured if one.model.settings.items() <= audited]
-    views = view_users(
-        study, [one.model for one in compared], settings.size, settings.k, settings.seed
+    *,
+    own_split: bool,
+) -> tuple[Findings, Advice]:
+    """Return the findings without groups and verdict, and the advice."""
+    subject = _subject(measured)
+    first, *others = contest
+    gain_is_real = bool(others) and better(others[0])
+    check = {"metrics": f"ndcg@{settings.k}", "seed": settings.seed}
+    advice = advise(
+        others,
+        first,
+        k=settings.k,
+        better=gain_is_real,
+        source=source,
+        data_options=data_options,
+        check={} if study.test is None or own_split else check,
     )
-    weighted = next(one for one in compared if one.model.settings)
-    columns = pick_items(study, measured, compared[0], weighted, columns_of(views), settings.seed)
+    advised = _advised(measured, chosen, advice.keep)
+    shown = _shown(measured, settings, subject, advised)
+    views = view_users(study, shown, settings.k, settings.seed)
+    columns = pick_items(study, measured, subject, advised, columns_of(views), settings.seed)
     if len(columns) < study.data.n_items:
-        listed = (
+        note = (
             f"{len(columns):,} of {study.data.n_items:,} items are listed: the most and least "
             "popular, those that change most, owners of components, those of the listed users, and "
             "a random sample. Neighbors are the nearest of these; means are over all items."
         )
-        settings = replace(settings, notes=(*settings.notes, listed))
-    variants = tuple(to_variant(one, study, columns, settings.size) for one in measured)
-    data = summarize(study, source)
-    advice = advise(_WEIGHTED, settings, selection, source, data_options)
-    return Findings(
-        data=data,
+        settings = replace(settings, notes=(*settings.notes, note))
+    variants = tuple(to_variant(one, study, columns) for one in measured)
+    by_key = {each.key: each for each in variants}
+    summary = summarize(study, source)
+    evidence = weigh(by_key[subject.model.key], by_key[PCA], chance, summary, contest)
+    found = Findings(
+        data=summary,
         settings=settings,
         variants=variants,
+        subject_key=subject.model.key,
+        advised_key=advised.model.key,
+        contest=tuple(contest),
+        evidence=evidence,
         items=items_of(study, columns),
         users=tuple(as_positions(view, columns) for view in views),
-        verdict=judge(data, settings, variants, selection, advice),
+        verdict=Verdict((), advice),
         version=__version__,
     )
+    return found, advice
+
+
+def _outcome(one: Measured, study: Study, k: int) -> group_section.Outcome:
+    """Return what a model did, for the measures by group."""
+    model, task = one.subject.tested or one.model, study.test
+    if one.subject.no_accuracy or task is None:
+        model, task = one.model, study.served
+    lists = list_users(model, task, one.size, k)
+    return group_section.Outcome(model.key, model.label, one.items, one.at, lists, task)
+
+
+def _shown(
+    measured: Sequence[Measured], settings: Settings, subject: Measured, advised: Measured
+) -> list[Measured]:
+    """Return the models whose lists are shown: as `Findings.compared`."""
+    weighting = settings.weighting.items()
+    return [
+        one
+        for one in measured
+        if one.model.kind != WEIGHTED
+        or weighting <= one.model.settings.items()
+        or one in (subject, advised)
+    ]

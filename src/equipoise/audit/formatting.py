@@ -1,27 +1,46 @@
-"""How numbers and parameters are written: the same in sentences, tables and headlines."""
+"""How numbers and parameters are written: the same in sentences, tables and charts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from equipoise.metrics.intervals import Interval
+
+if TYPE_CHECKING:
+    from equipoise.audit.findings import Variant
 
 # Smaller relative changes are written to a tenth of a percent.
 _TENTHS_BELOW = 0.005
 
-# Smaller means are written to a tenth; their ratio then agrees with the ratio in a headline.
+# Smaller means are written to a tenth; their ratio then agrees with the ratio in a sentence.
 _WHOLE_FROM = 10
 
 # Parameters that have a shorter name in reports.
 _SYMBOLS = {"gamma": "γ", "n_components": "rank"}
 
 
+# How given item vectors lie: the metric, and its title in tables.
+_GEOMETRY = {
+    "popularity_cosine": "leading direction: cosine with popularity",
+    "popularity_share": "leading direction: share of squared length",
+    "effective_rank": "effective rank of item vectors",
+    "anisotropy": "mean cosine of two items",
+}
+
+
 class Pair(NamedTuple):
-    """A number under PCA and under Item-Weighted PCA."""
+    """A number under the audited and under the advised model."""
 
     before: float
     after: float
+
+
+def geometry(variants: Iterable[Variant]) -> dict[str, str]:
+    """Return the metrics of item vectors and their titles; nothing if no variant has them."""
+    return _GEOMETRY if any("effective_rank" in each.means for each in variants) else {}
 
 
 def symbol(parameter: str) -> str:
@@ -109,6 +128,21 @@ def three(value: float) -> str:
     return "not defined" if np.isnan(value) else f"{value:.3f}"
 
 
+def mean_cell(variant: Variant, metric: str, group: str = "all") -> str:
+    """Return a mean of a model with its interval, for a table; – where it is not defined."""
+    value, interval = variant.mean(metric, group), variant.intervals.get(metric, {}).get(group)
+    if np.isnan(value):
+        return "–"
+    known = interval is not None and not np.isnan(interval.low)
+    return f"{value:.3f} ({between(interval)})" if interval and known else f"{value:.3f}"
+
+
+def half_error_cell(variant: Variant, group: str) -> str:
+    """Return the components to half error; a bound if some items were never halved."""
+    mean, bound = variant.components_to_half[group], "≥ " * bool(variant.not_halved[group])
+    return "–" if np.isnan(mean) else f"{bound}{components(mean)}"
+
+
 def signed(before: float, after: float) -> str:
     """Return a change in percent, or the difference if the number before rounds to zero."""
     if np.isnan(before) or np.isnan(after):
@@ -121,3 +155,38 @@ def signed(before: float, after: float) -> str:
 def _percent(before: float, after: float) -> str:
     change = (after - before) / before
     return f"{change:+.0%}" if not change or abs(change) >= _TENTHS_BELOW else f"{change:+.1%}"
+
+
+def percent(interval: Interval, decimals: int = 0, *, rest: bool = False) -> str:
+    """Return a share with its 95 % interval; with `rest`, what is missing to all.
+
+    Examples
+    --------
+    >>> print(percent(Interval(0.2, 0.15, 0.25, 0.95, 40)))
+    20% (15% to 25%)
+    >>> print(percent(Interval(0.0002, 0.0001, 0.0003, 0.95, 40), 1))
+    almost nothing (under 0.05%)
+    >>> print(percent(Interval(0.0, 0.0, 0.0, 0.95, 40)))
+    none
+    """
+    values = (interval.mean, interval.low, interval.high)
+    if rest:
+        values = (1 - interval.mean, 1 - interval.high, 1 - interval.low)
+    smallest = 0.5 * 10 ** -(decimals + 2)
+    if values[2] < smallest:  # 0.0% (0.0% to 0.0%) would look like an error
+        return "none" if values[2] == 0 else f"almost nothing (under {smallest:.{decimals + 1}%})"
+    mean, low, high = (f"{value:.{decimals}%}" for value in values)
+    return mean if np.isnan(interval.low) else f"{mean} ({low} to {high})"
+
+
+def between(interval: Interval) -> str:
+    """Return a 95 % interval.
+
+    Examples
+    --------
+    >>> between(Interval(0.2, 0.151, 0.25, 0.95, 40))
+    '0.151 to 0.250'
+    """
+    if np.isnan(interval.low):
+        return "without an interval"
+    return f"{interval.low:.3f} to {interval.high:.3f}"

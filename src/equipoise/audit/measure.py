@@ -1,25 +1,55 @@
-"""From a model to numbers: every item, every size, every group."""
+"""From a model to numbers: every item, every size, every group, with intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.audit.audited_model import AuditedModel, ItemNumbers, Owner
 from equipoise.audit.findings import Floats, OwnedComponent, Variant
+from equipoise.audit.group_section import RESAMPLES, means_of_pairs, weighted_pairs
+from equipoise.audit.models import AuditedModel, ItemNumbers, Owner
 from equipoise.audit.plan import Study
 from equipoise.evaluation.scoring import measure_lists
+from equipoise.evaluation.task import Task
 from equipoise.metrics import ItemGroups, Result, Results, mean_by_group, specialization
-from equipoise.metrics.groups import nan_mean
+from equipoise.metrics.exposure import ratio
+from equipoise.metrics.intervals import Interval, bootstrap_sums
 from equipoise.metrics.registry import parse_metrics
 from equipoise.metrics.results import ALL
 
-LIST_METRICS = ("recall", "ndcg", "precision", "mrr", "arp", "aplt", "coverage", "gini")
+# Metrics that need held-out items, and metrics of the lists alone.
+ACCURACY, EXPOSURE = ("recall", "ndcg", "precision", "mrr"), ("arp", "aplt", "coverage", "gini")
+LIST_METRICS = (*ACCURACY, *EXPOSURE)
 
 _N_NEIGHBORS = 10
+
+Intervals = dict[str, dict[str, Interval]]
+
+
+class Subject(NamedTuple):
+    """A model to measure.
+
+    Attributes
+    ----------
+    model : AuditedModel
+        Fitted on `Study.fitted`: for metrics of items and exposure.
+    tested : AuditedModel or None
+        Fitted without the held-out items: for accuracy.
+    size : int
+        The number of components that tables are about.
+    no_accuracy : str
+        Why there is no accuracy; empty if there is.
+    """
+
+    model: AuditedModel
+    tested: AuditedModel | None
+    size: int
+    no_accuracy: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,70 +58,213 @@ class Measured:
 
     Attributes
     ----------
-    model : AuditedModel
-        The variant.
+    subject : Subject
+        The model.
     sizes : tuple of int
         The sizes.
     at : int
-        Position of the audited size, or of the largest below it.
+        Position of the subject's size, or of the largest below it.
     items : ItemNumbers
         Of all items.
     rows : tuple of Result
         Means of every metric at every size.
+    intervals : mapping of metric to mapping of group to Interval
+        At the subject's size.
     owners : tuple of Owner
-        Components that one item owns, at the audited size.
+        Components that one item owns, at the subject's size.
     """
 
-    model: AuditedModel
+    subject: Subject
     sizes: tuple[int, ...]
     at: int
     items: ItemNumbers
     rows: tuple[Result, ...]
+    intervals: Intervals
     owners: tuple[Owner, ...]
+
+    @property
+    def model(self) -> AuditedModel:
+        """The model that is measured in-sample."""
+        return self.subject.model
+
+    @property
+    def size(self) -> int:
+        """The size that tables are about."""
+        return self.sizes[self.at]
+
+    def per_user(self, metric: str) -> Floats | None:
+        """Return a metric of each user at the size of the tables; None without."""
+        rows = [row for row in self.rows if row.metric == metric]
+        return rows[self.at].per_user
 
 
 def measure(
-    model: AuditedModel, study: Study, common: tuple[int, ...], audited: tuple[str, int], k: int
+    subject: Subject, study: Study, common: tuple[int, ...], parameter: str, k: int, seed: int
 ) -> Measured:
     """Measure a model.
 
     Parameters
     ----------
-    model : AuditedModel
-        The variant.
+    subject : Subject
+        The model.
     study : Study
         The data.
     common : tuple of int
         The sizes of our own models.
-    audited : (str, int)
-        The parameter for the number of components, and the audited number.
+    parameter : str
+        The name of the number of components.
     k : int
         Length of the lists, and of an item's list of users.
+    seed : int
+        Of the bootstrap.
     """
-    parameter, size = audited
+    model = subject.model
     sizes = model.sizes(common)
+    at = max(0, int(np.searchsorted(sizes, subject.size, side="right")) - 1)
     users = min(k, study.fitted.n_users)
     items = model.measure_items(study.fitted, sizes, study.auc_items, users)
-    found = [*_item_rows(items, study, users), *_list_rows(model, study, sizes, k)]
+    found = [*_item_rows(items, study, users), *_list_rows(subject, study, sizes, k)]
+    found += _geometry_rows(model, study, len(sizes))
     rows = tuple(
         replace(row, model=model.label, settings={**model.settings, parameter: sizes[place]})
         for place, row in found
     )
-    at = max(0, int(np.searchsorted(sizes, size, side="right")) - 1)
-    return Measured(model, sizes, at, items, rows, tuple(model.owners(min(size, model.depth))))
+    intervals = {
+        **_item_intervals(items, at, model.depth, study, seed),
+        **_user_intervals([row for place, row in found if place == at], seed),
+    }
+    owners = tuple(model.owners(min(sizes[at], model.depth)))
+    return Measured(subject, sizes, at, items, rows, intervals, owners)
+
+
+def _geometry_rows(model: AuditedModel, study: Study, n_sizes: int) -> list[tuple[int, Result]]:
+    """Return how given item vectors lie, the same at every size; nothing for other models."""
+    found = model.geometry(study.fitted.popularity("count"))
+    if found is None:
+        return []
+    groups, n = study.groups, len(study.groups)
+    shares = mean_by_group(found.popularity_shares[None], groups)
+    by_group = {ALL: shares.overall, **shares.by_group}
+    numbers = {
+        "popularity_cosine": found.popularity_cosine,
+        "effective_rank": found.effective_rank,
+        "anisotropy": found.anisotropy,
+    }
+    rows = [Result(name, value, "standard", n=n) for name, value in numbers.items()]
+    rows += [
+        Result(
+            "popularity_share", float(mean[0]), "standard", None, group, groups.sizes.get(group, n)
+        )
+        for group, mean in by_group.items()
+    ]
+    return [(place, row) for place in range(n_sizes) for row in rows]
 
 
 def _list_rows(
-    model: AuditedModel, study: Study, sizes: tuple[int, ...], k: int
+    subject: Subject, study: Study, sizes: tuple[int, ...], k: int
 ) -> list[tuple[int, Result]]:
-    """Return the metrics of the lists on the hold-out with the positions of their sizes."""
-    requests = parse_metrics(LIST_METRICS, [k])
-    if study.test is None:
+    """Return the metrics of the lists with the positions of their sizes."""
+    if study.served is study.test and subject.tested is subject.model:
+        return _measured_lists(subject.model, study.test, sizes, LIST_METRICS, k)
+    return [
+        *_measured_lists(subject.tested, study.test, sizes, ACCURACY, k),
+        *_measured_lists(subject.model, study.served, sizes, EXPOSURE, k),
+    ]
+
+
+def _measured_lists(
+    model: AuditedModel | None,
+    task: Task | None,
+    sizes: tuple[int, ...],
+    metrics: Sequence[str],
+    k: int,
+) -> list[tuple[int, Result]]:
+    requests = parse_metrics(metrics, [k])
+    if model is None or task is None:
         nothing = [Result(r.metric.name, float("nan"), r.convention, r.k) for r in requests]
         return [(place, row) for place in range(len(sizes)) for row in nothing]
-    context = study.test.context(np.nan)
-    by_size = measure_lists(study.test, model.lister(sizes), requests, context)
+    by_size = measure_lists(
+        task,
+        model.lister(sizes),
+        requests,
+        task.context(np.nan),
+        per_user=True,
+        given=model.for_users(task.seen.user_ids),
+    )
     return [(place, row) for place, rows in enumerate(by_size) for row in rows]
+
+
+def accuracy(model: AuditedModel, task: Task, size: int, k: int) -> Floats:
+    """Return NDCG@k of every user with held-out items."""
+    ((_, row),) = _measured_lists(model, task, (size,), ["ndcg"], k)
+    return np.asarray(row.per_user)
+
+
+def list_users(model: AuditedModel, task: Task, size: int, k: int) -> NDArray[np.int32]:
+    """Return the lists of all users of a task, in their order."""
+    seen = task.seen.collect()
+    own = model.for_users(seen.user_ids)
+    (lists,) = model.lister([size]).lists(seen.matrix, k, own)
+    return lists
+
+
+def _user_intervals(rows: Sequence[Result], seed: int) -> Intervals:
+    """Bootstrap the means over users, all from the same draws."""
+    lengths: dict[int, list[Result]] = {}
+    for row in rows:
+        if row.per_user is not None and len(row.per_user) > 1:
+            lengths.setdefault(len(row.per_user), []).append(row)
+    found: Intervals = {}
+    for each in lengths.values():
+        intervals = mean_intervals([np.asarray(row.per_user) for row in each], seed)
+        found |= {row.metric: {ALL: one} for row, one in zip(each, intervals, strict=True)}
+    return found
+
+
+def _item_intervals(items: ItemNumbers, at: int, depth: int, study: Study, seed: int) -> Intervals:
+    """Bootstrap the means over items, group by group, all from the same draws."""
+    to_half = np.where(np.isinf(items.components_to_half), depth, items.components_to_half)
+    whole = {
+        "self_reconstruction": items.self_reconstruction[at],
+        "item_error": items.error[at],
+        "components_to_half": to_half,
+    }
+    sampled = {"item_auc": items.auc[at], "item_precision": items.precision[at]}
+    groups = study.groups
+    found: Intervals = {}
+    for values, sample in ((whole, np.arange(len(groups))), (sampled, study.auc_items)):
+        intervals = mean_intervals(list(values.values()), seed, _weights(groups, sample))
+        names = [(metric, group) for metric in values for group in (*groups.names, ALL)]
+        for (metric, group), one in zip(names, intervals, strict=True):
+            found.setdefault(metric, {})[group] = one
+    return found
+
+
+def mean_intervals(
+    columns: Sequence[Floats], seed: int, members: sp.csr_array | None = None
+) -> list[Interval]:
+    """Bootstrap the means of columns, by group if there are members; nan is left out."""
+    ones = np.ones(len(columns[0]))
+    groups = sp.csr_array(ones[:, None]) if members is None else members
+    table = weighted_pairs(groups, [(column, ones) for column in columns])
+
+    def means(sums: Floats) -> Floats:
+        return np.asarray(means_of_pairs(sums, len(columns)).reshape(len(sums), -1))
+
+    drawn = bootstrap_sums(table, means, resamples=RESAMPLES, seed=seed)
+    counts = np.concatenate([(~np.isnan(column)).astype(int) @ (groups > 0) for column in columns])
+    return [replace(one, n_users=int(n)) for one, n in zip(drawn, counts, strict=True)]
+
+
+def _weights(groups: ItemGroups, sample: NDArray[np.intp]) -> sp.csr_array:
+    """Return which sampled items are in which group, and what each counts in the mean of all.
+
+    A sample may contain a different share of each group: in the mean of all, an item stands for as
+    many as there are per sampled one of its group.
+    """
+    members = sp.csr_array(groups.membership[sample])
+    share = np.array(list(groups.sizes.values())) / np.maximum(1, members.sum(axis=0))
+    return sp.csr_array(sp.hstack([members, sp.csr_array((members @ share)[:, None])]))
 
 
 def _item_rows(items: ItemNumbers, study: Study, k: int) -> Iterator[tuple[int, Result]]:
@@ -122,30 +295,13 @@ def _item_rows(items: ItemNumbers, study: Study, k: int) -> Iterator[tuple[int, 
 def means_by_group(
     values: Floats, groups: ItemGroups, sample: NDArray[np.intp]
 ) -> dict[str, Floats]:
-    """Return means over all items and by group from a sample, at every size.
-
-    The sample may contain a different share of each group. A group's mean is that of its sampled
-    items. The mean of all weighs each group by how many of its items have a value, as far as the
-    sample shows; if every item is sampled, it is the plain mean.
-    """
-    drawn = ItemGroups(groups.names, groups.codes[sample], groups.rule)
-    if len(sample) == len(groups):
-        plain = mean_by_group(values, drawn)
-        return {ALL: plain.overall, **plain.by_group}
-    total, count = np.zeros(len(values)), np.zeros(len(values))
-    means: dict[str, Floats] = {}
-    for name in groups.names:
-        members = values[:, drawn.items(name)]
-        means[name] = nan_mean(members)
-        if members.shape[1]:
-            expansion = groups.sizes[name] / members.shape[1]
-            total += expansion * np.nansum(members, axis=1)
-            count += expansion * np.sum(~np.isnan(members), axis=1)
-    overall = np.divide(total, count, out=np.full(len(values), np.nan), where=count > 0)
-    return {ALL: overall, **means}
+    """Return means over all items and by group from a sample, at every size; see `_weights`."""
+    weights, known = _weights(groups, sample), ~np.isnan(values)
+    means = ratio(np.where(known, values, 0.0) @ weights, known @ weights)
+    return dict(zip((*groups.names, ALL), means.T, strict=True))
 
 
-def to_variant(measured: Measured, study: Study, columns: NDArray[np.int64], size: int) -> Variant:
+def to_variant(measured: Measured, study: Study, columns: NDArray[np.int64]) -> Variant:
     """Keep the items of the report.
 
     Parameters
@@ -156,8 +312,6 @@ def to_variant(measured: Measured, study: Study, columns: NDArray[np.int64], siz
         For the groups.
     columns : ndarray of int
         The items of the report.
-    size : int
-        The audited size.
     """
     model, items, groups = measured.model, measured.items, study.groups
     auc = np.full(len(groups), np.nan)
@@ -174,8 +328,11 @@ def to_variant(measured: Measured, study: Study, columns: NDArray[np.int64], siz
         label=model.label,
         kind=model.kind,
         settings=model.settings,
+        size=measured.size,
         sizes=measured.sizes,
-        results=Results(measured.rows),
+        results=Results(tuple(replace(row, per_user=None) for row in measured.rows)),
+        intervals=measured.intervals,
+        no_accuracy=measured.subject.no_accuracy,
         components_to_half={
             ALL: float(halved.overall[0]),
             **{name: float(mean[0]) for name, mean in halved.by_group.items()},
@@ -190,5 +347,5 @@ def to_variant(measured: Measured, study: Study, columns: NDArray[np.int64], siz
         error_by_item=items.error[:, columns],
         auc_by_item=auc[columns],
         components_to_half_by_item=items.components_to_half[columns],
-        neighbors=model.similar(columns, size, _N_NEIGHBORS),
+        neighbors=model.similar(columns, measured.size, _N_NEIGHBORS),
     )

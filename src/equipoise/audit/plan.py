@@ -1,63 +1,171 @@
-"""What is audited, decided before anything is fitted: sizes, exponents, samples, hold-out."""
+"""What is audited, decided before anything is fitted: rows, samples, sizes, time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.audit.findings import DataSummary, Floats, Group
+from equipoise.data import block_ops
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
 from equipoise.data.split import Split
 from equipoise.evaluation.task import Task, group_items
 from equipoise.metrics import ItemGroups, gini
+from equipoise.models.value_transforms import has_different_values
 from equipoise.spectral.solve import estimate_seconds
 
-# Exponents of the item weights that are compared; the requested one is added.
-EXPONENTS = (0.0, -0.5, -1.0, -1.5, -2.0)
+Depth = Literal["quick", "standard", "deep"]
+DEPTHS: tuple[Depth, ...] = get_args(Depth)
 
-# Components to compute: the first number, halved while a fit takes more seconds than the last, but
-# not below the second; see `depth_for`.
-_DEEPEST, _SHALLOWEST, _SECONDS_PER_FIT = 1024, 64, 10.0
 
-# No larger size is tried on validation: lists of so many components repeat the past.
-LARGEST_TRIED = 256
+class Effort(NamedTuple):
+    """How much is computed at a depth.
 
-# Scores ranked for item AUC (users × items × sizes), and users who get lists.
-_AUC_SCORES, _FEWEST_AUC_ITEMS, _MOST_USERS = 400_000_000, 300, 10_000
+    Attributes
+    ----------
+    components : int
+        Of each measured model at most; halved while a fit takes more than `seconds_per_fit`.
+    seconds_per_fit, search_seconds : float
+        By estimate, not by a clock: equal input gives equal findings on every machine.
+    users, search_users : int
+        Users who get lists, in the test and in the search.
+    auc_scores : int
+        Scores ranked for item AUC: users × items × sizes.
+    sizes : tuple of int
+        Numbers of components that are measured, in addition to the audited ones.
+    exponents : tuple of float
+        Exponents of the item weights that are measured, in addition to the best one.
+    """
 
-# Rows are divided by their sums if the heaviest hundredth of the users has a larger share of ‖X‖².
-# 0/1 data stay far below (MovieLens 1M: 7 %), counts of plays are far above (Last.fm: 57 %).
-_HEAVY_SHARE = 0.25
+    components: int
+    seconds_per_fit: float
+    search_seconds: float
+    users: int
+    search_users: int
+    auc_scores: int
+    sizes: tuple[int, ...]
+    exponents: tuple[float, ...]
+
+
+EFFORTS: Mapping[Depth, Effort] = {
+    "quick": Effort(64, 0.5, 3.0, 1_000, 500, 10_000_000, (8, 32), (-1.0,)),
+    "standard": Effort(256, 2.0, 10.0, 4_000, 1_000, 60_000_000, (2, 8, 32, 128), (-1.0,)),
+    "deep": Effort(
+        components=1024,
+        seconds_per_fit=10.0,
+        search_seconds=300.0,
+        users=10_000,
+        search_users=10_000,
+        auc_scores=400_000_000,
+        sizes=tuple(2**i for i in range(11)),
+        exponents=(-0.5, -1.0, -1.5, -2.0),
+    ),
+}
+
+# A measured model has at least so many components, however long a fit takes.
+_FEWEST_COMPONENTS = 64
+
+# Item AUC is measured on at least so many items.
+_FEWEST_AUC_ITEMS = 300
 
 # Shares of the hold-out: the paper's protocol.
 _TEST, _VALIDATION = 0.2, 0.1
+
+# Of ALS as a baseline: the defaults of implicit and of `WeightedMF`.
+ALS_RANK, ALS_ITERATIONS = 64, 15
+
+# Neighbors are those among the listed items; see `sampling`.
+_MOST_NEIGHBORS = 20_000
 
 # More points of the popularity curve would not be visible.
 _POINTS = 201
 
 
+class Preparation(NamedTuple):
+    """How rows are prepared before a model sees them: two parameters of the models."""
+
+    value_transform: str | None = None
+    user_scaling: float = 0.0
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Preparation:
+        """Return the preparation of a setting."""
+        own = {name: settings[name] for name in cls._fields if name in settings}
+        return cls(**own)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the parameters that differ from their defaults."""
+        return {k: v for k, v in self._asdict().items() if v != self._field_defaults[k]}
+
+    def __str__(self) -> str:
+        """Return the preparation in words.
+
+        Examples
+        --------
+        >>> print(Preparation(), Preparation("binary", 0.5), sep="; ")
+        values as given; 0/1 values, user scaling 0.5
+        """
+        values = {
+            None: "values as given",
+            "binary": "0/1 values",
+            "log1p": "log(1 + value)",
+            "shares": "shares of each user's sum",
+        }[self.value_transform]
+        return f"{values}, user scaling {self.user_scaling:g}" if self.user_scaling else values
+
+
+AS_GIVEN = Preparation()
+
+# The most different first: where time is short, the last ones are left out.
+_PREPARATIONS = (
+    AS_GIVEN,
+    Preparation("binary"),
+    Preparation("binary", 0.5),
+    Preparation("log1p"),
+    Preparation("shares"),
+    Preparation("log1p", 0.5),
+    Preparation(None, 0.5),
+)
+# Of equal values only the scaling of users makes a difference; shares are scaling by 1.
+_OF_EQUAL_VALUES = (AS_GIVEN, Preparation(None, 0.5), Preparation("shares"))
+
+
+def preparations(data: Interactions) -> tuple[Preparation, ...]:
+    """Return the preparations that differ on these data.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> [str(each) for each in preparations(Interactions.from_sparse(csr_array([[1.0, 1.0]])))]
+    ['values as given', 'values as given, user scaling 0.5', "shares of each user's sum"]
+    """
+    return _PREPARATIONS if has_different_values(data) else _OF_EQUAL_VALUES
+
+
 @dataclass(frozen=True, eq=False)
 class Study:
-    """The prepared data; in memory, on disk or on a cluster.
+    """The data and the samples; in memory, on disk or on a cluster.
 
     Attributes
     ----------
     data : Interactions
-        All interactions, prepared.
+        All interactions.
     fitted : Interactions
-        What models are fitted on and measured in-sample.
+        What all models, ours and the given ones, are fitted on and measured in-sample on.
     test, validation : Task or None
-        The users who get lists; None if no user has enough items to hold one out.
+        Users with held-out items, for accuracy; None if no user has enough items.
+    served : Task
+        Users whose lists show what is exposed: `test`, or users with all their items if given
+        models have seen those.
     groups : ItemGroups
-        By popularity in `fitted`.
+        By number of users in `fitted`.
     popularity : ndarray of shape (n_items,)
-        Norms of the columns of `fitted`.
-    normalized : bool
-        Whether rows were divided by their sums.
+        Number of users in `fitted`.
     auc_items : ndarray of int
         Columns whose item AUC and item precision are computed.
     notes : tuple of str
@@ -68,62 +176,87 @@ class Study:
     fitted: Interactions
     test: Task | None
     validation: Task | None
+    served: Task
     groups: ItemGroups
     popularity: Floats
-    normalized: bool
     auc_items: NDArray[np.intp]
     notes: tuple[str, ...]
 
+    @property
+    def given_are_tested(self) -> bool:
+        """Whether given models did not see the held-out items."""
+        return self.test is not None and self.test.fitted is self.fitted
+
 
 def prepare(
-    interactions: Interactions, *, groups: str, seed: int, normalize: bool | None, n_sizes: int
+    data: Interactions | Split,
+    *,
+    models_given: bool,
+    groups: str,
+    seed: int,
+    effort: Effort,
+    n_sizes: int,
 ) -> Study:
-    """Prepare, split and sample.
+    """Decide which rows models are fitted and measured on, split and sample.
 
     Parameters
     ----------
-    interactions : Interactions
-        As the user gave them.
+    data : Interactions or Split
+        Interactions are split here.
+    models_given : bool
+        Given models are fitted on the training part of a Split, else on all interactions; ours
+        are then measured in-sample on the same rows.
     groups : {"interactions", "items"}
-        The rule.
+        The rule of the popularity groups.
     seed : int
         Of the hold-out and of the samples.
-    normalize : bool or None
-        Whether to divide rows by their sums; None decides by `heavy_users_share`.
+    effort : Effort
+        The sizes of the samples.
     n_sizes : int
         At how many sizes item AUC is computed, for the size of its sample.
     """
-    heavy = heavy_users_share(interactions)
-    normalized = _too_heavy(heavy, interactions.n_users) if normalize is None else normalize
-    data = interactions.normalize_rows() if normalized else interactions
-    split = _split(data, seed)
-    fitted = data if split is None else split.train_validation
-    grouped = group_items(fitted, groups)
-    items = _auc_sample(grouped, fitted.n_users, n_sizes, seed)
+    split = data if isinstance(data, Split) else _split(data, seed)
+    whole = _union(data) if isinstance(data, Split) else data
+    own_split = isinstance(data, Split)
+    if split is None:
+        learned = fitted = whole
+    else:
+        learned = split.train if own_split and models_given else split.train_validation
+        fitted = whole if models_given and not own_split else learned
+    grouped = group_items(fitted.binarize(), groups)
+    test = validation = None
+    if split is not None:
+        seen = learned if split.history is None else split.history
+        test = _task(learned, seen, split.test, grouped, effort.users, seed)
+        seen = split.seen_before_validation
+        validation = _task(split.train, seen, split.validation, grouped, effort.search_users, seed)
+    served = test if test is not None and learned is fitted else None
+    served = served or _everyone(fitted, grouped, effort.users, seed)
+    items = _auc_sample(grouped, fitted.n_users, n_sizes, effort.auc_scores, seed)
     notes = [
-        _about_rows(normalized, heavy, decided=normalize is None),
-        _about_split(split),
+        _about_split(split, learned, own_split),
+        _about_rows(models_given, split is not None and learned is not fitted),
         _about_items(len(items), len(grouped)),
-        _about_users(split),
+        _about_users(test, split, effort.users),
     ]
     return Study(
-        data,
+        whole,
         fitted,
-        None if split is None else _task(fitted, split.test, grouped, seed),
-        None if split is None else _task(split.train, split.validation, grouped, seed),
+        test,
+        validation,
+        served,
         grouped,
-        fitted.popularity("norm"),
-        normalized,
+        fitted.popularity("count"),
         items,
         tuple(note for note in notes if note),
     )
 
 
 def summarize(study: Study, source: str) -> DataSummary:
-    """Describe the prepared data."""
+    """Describe the data; popularity is the number of users."""
     data, groups = study.data, study.groups
-    totals, fitted = data.popularity("sum"), study.fitted.popularity("sum")
-    descending = np.sort(totals)[::-1]
+    totals, fitted = data.popularity("count"), study.popularity
+    descending = np.sort(totals)[::-1].astype(np.float64)
     head = max(1, round(0.1 * data.n_items))
     shares = {name: float(fitted[groups.items(name)].sum() / fitted.sum()) for name in groups.names}
     return DataSummary(
@@ -153,41 +286,6 @@ def popularity_curve(descending: Floats) -> Floats:
     return np.column_stack([places / n_items, covered[places] / covered[-1]])
 
 
-def heavy_users_share(data: Interactions) -> float:
-    """Share of ‖X‖² that the heaviest hundredth of the users (at least one) has.
-
-    Examples
-    --------
-    >>> from scipy.sparse import csr_array
-    >>> two = Interactions.from_sparse(csr_array([[3.0, 0.0], [0.0, 1.0]]))
-    >>> round(heavy_users_share(two), 6)
-    0.9
-    """
-    # relative to the largest value, no square overflows
-    by_user = np.sort(np.concatenate(data.map(_squared_norms, data.largest_value())))[::-1]
-    return float(by_user[: max(1, len(by_user) // 100)].sum() / by_user.sum())
-
-
-def _squared_norms(block: RowBlock, unit: float) -> Floats:
-    X = block.matrix
-    squares = np.square(X.data / unit, dtype=np.float64)
-    return np.diff(np.append(0.0, np.cumsum(squares))[X.indptr])
-
-
-def _too_heavy(share: float, n_users: int) -> bool:
-    """Beyond the limit, and far beyond what so many users would have if all were alike."""
-    alike = max(1, n_users // 100) / n_users
-    return share > max(_HEAVY_SHARE, 10 * alike)
-
-
-def _about_rows(normalized: bool, heavy: float, *, decided: bool) -> str:
-    share = f"{heavy:.0%} of the sum of squares"
-    if not normalized:
-        return f"Values are used as given; the heaviest 1 % of users have {share}."
-    why = f": before, the heaviest 1 % of them had {share}" if decided else ""
-    return f"Each user's values are divided by their sum, so every user has equal weight{why}."
-
-
 def _split(data: Interactions, seed: int) -> Split | None:
     """Return the paper's hold-out; None if no user has enough items for it."""
     if int(_TEST * int(data.items_per_user().max())) == 0:
@@ -195,16 +293,41 @@ def _split(data: Interactions, seed: int) -> Split | None:
     return data.holdout(test=_TEST, validation=_VALIDATION, seed=seed)
 
 
-def _about_split(split: Split | None) -> str:
+def _union(split: Split) -> Interactions:
+    """Return all parts of a split as one table."""
+    parts = (split.validation, split.test, *(() if split.history is None else (split.history,)))
+    return split.train.transform(block_ops.union, beside=parts)
+
+
+def _about_split(split: Split | None, learned: Interactions, given: bool) -> str:
     if split is None:
         return (
             "No user has five items or more, so nothing could be held out: models are fitted on "
             "all interactions, and there is no accuracy to report."
         )
+    if given:
+        part = "the training part" if learned is split.train else "training and validation part"
+        return (
+            f"The split is the given one. Models are fitted and measured in-sample on {part} "
+            f"({learned.nnz:,} interactions), settings are chosen on the validation part "
+            f"({split.validation.nnz:,}), and accuracy is measured on the test part "
+            f"({split.test.nnz:,})."
+        )
     return (
-        f"{_TEST:.0%} of each user's items are held out to measure accuracy. Everything else is "
-        f"measured on the other {split.train.nnz + split.validation.nnz:,} interactions. Of these, "
-        f"{_VALIDATION:.0%} of each user's items are used to choose a setting."
+        f"{_TEST:.0%} of each user's items are held out to measure accuracy, and {_VALIDATION:.0%} "
+        f"to choose settings. Models that are tested are fitted on the other {learned.nnz:,} "
+        "interactions."
+    )
+
+
+def _about_rows(models_given: bool, refitted: bool) -> str:
+    if not (models_given and refitted):
+        return ""
+    return (
+        "Given models are taken as fitted on all interactions. Ours are fitted on all "
+        "interactions, too, for self-reconstruction, error, item AUC and exposure. Given models "
+        "have seen the held-out items, so their accuracy is left empty: pass a Split (--train, "
+        "--validation, --test) and a model that was fitted on its training part."
     )
 
 
@@ -217,36 +340,54 @@ def _about_items(sampled: int, n_items: int) -> str:
     )
 
 
-def _about_users(split: Split | None) -> str:
+def _about_users(test: Task | None, split: Split | None, most: int) -> str:
     tested = 0 if split is None else int(np.count_nonzero(split.test.items_per_user()))
-    if tested <= _MOST_USERS:
+    if test is None or tested <= most:
         return ""
     return (
-        f"Accuracy, coverage and Gini are measured on {_MOST_USERS:,} users, drawn at random from "
-        f"the {tested:,} with held-out items."
+        f"Lists are measured on {most:,} users, drawn at random from the {tested:,} with held-out "
+        "items."
     )
 
 
 def _task(
-    fitted: Interactions, held_out: Interactions, groups: ItemGroups, seed: int
+    fitted: Interactions,
+    seen: Interactions,
+    held_out: Interactions,
+    groups: ItemGroups,
+    most: int,
+    seed: int,
 ) -> Task | None:
     """Return the users with held-out items, or a sample of them; None if there are none."""
     users = np.flatnonzero(held_out.items_per_user())
     if not len(users):
         return None
-    if len(users) > _MOST_USERS:
-        rng = np.random.default_rng([seed, 1])
-        users = np.sort(rng.choice(users, _MOST_USERS, replace=False))
+    if len(users) > most:
+        users = np.sort(np.random.default_rng([seed, 1]).choice(users, most, replace=False))
     if len(users) == fitted.n_users:
-        return Task(fitted, fitted, held_out, groups)
-    ids = fitted.user_ids[users]
-    return Task(fitted, fitted.select_users(ids), held_out.select_users(ids), groups)
+        return Task(fitted, seen, held_out, groups)
+    ids = seen.user_ids[users]
+    return Task(fitted, seen.select_users(ids), held_out.select_users(ids), groups)
 
 
-def _auc_sample(groups: ItemGroups, n_users: int, n_sizes: int, seed: int) -> NDArray[np.intp]:
+def _everyone(fitted: Interactions, groups: ItemGroups, most: int, seed: int) -> Task:
+    """Return users with all their items: nothing is held out."""
+    users = np.flatnonzero(fitted.items_per_user())
+    drawn = np.random.default_rng([seed, 1]).choice(users, min(most, len(users)), replace=False)
+    seen = fitted.select_users(fitted.user_ids[np.sort(drawn)])
+    return Task(fitted, seen, seen.transform(_emptied), groups)
+
+
+def _emptied(block: RowBlock) -> RowBlock:
+    return block_ops.kept(block, np.zeros(block.matrix.nnz, dtype=bool))
+
+
+def _auc_sample(
+    groups: ItemGroups, n_users: int, n_sizes: int, scores: int, seed: int
+) -> NDArray[np.intp]:
     """Return all items, or as many as the budget of scores allows, evenly from each group."""
     n_items = len(groups)
-    size = max(_FEWEST_AUC_ITEMS, _AUC_SCORES // (n_users * n_sizes))
+    size = max(_FEWEST_AUC_ITEMS, scores // (n_users * n_sizes))
     if size >= n_items:
         return np.arange(n_items)
     return stratified(groups, size, np.random.default_rng([seed, 2]))
@@ -271,42 +412,62 @@ def stratified(groups: ItemGroups, size: int, rng: np.random.Generator) -> NDArr
     return np.sort(np.concatenate(chosen)).astype(np.intp)
 
 
-def exponents_with(exponent: float) -> tuple[float, ...]:
-    """Return the exponents that are compared, from the largest down.
+def depth_for(data: Interactions, *, at_least: int, effort: Effort) -> int:
+    """Return how many components to compute: those of the effort, or fewer if a fit takes too long.
 
-    Examples
-    --------
-    >>> exponents_with(-0.75)
-    (0.0, -0.5, -0.75, -1.0, -1.5, -2.0)
+    Halved until the estimate of a fit is short enough, but not below 64 (or the requested size).
     """
-    return tuple(sorted({*EXPONENTS, exponent}, reverse=True))
-
-
-def sizes_up_to(depth: int, *more: int) -> tuple[int, ...]:
-    """Return 1, 2, 4, … up to the depth, and others, ascending.
-
-    Examples
-    --------
-    >>> sizes_up_to(20, 6)
-    (1, 2, 4, 6, 8, 16)
-    """
-    powers: Iterable[int] = (2**i for i in range(depth.bit_length()))
-    return tuple(sorted({*powers, *more}))
-
-
-def depth_for(data: Interactions, *, at_least: int, seconds: float = _SECONDS_PER_FIT) -> int:
-    """Return how many components to compute: 1,024, or fewer if a fit would take too long.
-
-    Halved until the estimate of a fit is at most `seconds`, but not below 64 (or the
-    requested size).
-    """
-    depths = [_DEEPEST]
-    while depths[-1] > _SHALLOWEST:
+    depths = [effort.components]
+    while depths[-1] > _FEWEST_COMPONENTS:
         depths.append(depths[-1] // 2)
-    possible = [min(depth, data.n_items) for depth in depths]
-    estimates = data.total(_fit_seconds, possible)
-    fast = [depth for depth, each in zip(depths, estimates, strict=True) if each <= seconds]
-    return min(data.n_items, max([*fast, _SHALLOWEST][0], at_least))
+    estimates = fit_seconds(data, depths)
+    fast = [d for d, each in zip(depths, estimates, strict=True) if each <= effort.seconds_per_fit]
+    return min(data.n_items, max([*fast, _FEWEST_COMPONENTS][0], at_least))
+
+
+def estimate_audit(data: Interactions | Split, depth: Depth, budget: float | None, n: int) -> float:
+    """Estimate the seconds of an audit with n given models, on two idle cores.
+
+    The constants were measured on the data sets of the guide, in CPU time divided by 1.5.
+    """
+    effort = EFFORTS[depth]
+    rows = data.train if isinstance(data, Split) else data
+    n_users, n_items = rows.n_users, rows.n_items
+    users, sizes = min(n_users, effort.users), len(effort.sizes) + 2
+    components = depth_for(rows, at_least=1, effort=effort)
+    full, small = fit_seconds(rows, [components, 32])
+    models = len(effort.exponents) + 3 + n
+    scored = max(
+        _FEWEST_AUC_ITEMS * n_users * sizes, min(effort.auc_scores, n_users * n_items * sizes)
+    )
+    listed = min(n_items, _MOST_NEIGHBORS)
+    per_model = (
+        0.7e-8 * scored + 2e-8 * users * n_items + 1.5e-9 * listed**2 + 3e-5 * (n_items + users)
+    )
+    fits = models * full * (2 if n and not isinstance(data, Split) else 1)
+    one = small + 2e-8 * min(n_users, effort.search_users) * n_items
+    search = 35 * one + 7 * (ease_seconds(rows) + als_seconds(rows))
+    seconds = effort.search_seconds if budget is None else budget
+    search = min(search, max(seconds, 3 * one))  # values as given are always tried
+    return 2.0 + fits + models * per_model + 10 * small + search
+
+
+def ease_seconds(data: Interactions) -> float:
+    """Estimate the seconds of one fit of EASE."""
+    return 6e-11 * data.n_items**3
+
+
+def als_seconds(data: Interactions) -> float:
+    """Estimate the seconds of one fit of ALS."""
+    per_iteration = 16 * data.nnz * ALS_RANK + 6 * (data.n_users + data.n_items) * ALS_RANK**2
+    return 1.5e-10 * ALS_ITERATIONS * per_iteration
+
+
+def fit_seconds(data: Interactions, sizes: Sequence[int]) -> list[float]:
+    """Estimate the seconds of one fit at each number of components."""
+    possible = [min(size, data.n_items) for size in sizes]
+    estimates: list[float] = data.total(_fit_seconds, possible).tolist()
+    return estimates
 
 
 def _fit_seconds(block: RowBlock, sizes: list[int]) -> Floats:

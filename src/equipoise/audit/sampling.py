@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.audit.audited_model import AuditedModel
 from equipoise.audit.findings import Items, Recommendation, UserView
 from equipoise.audit.measure import Measured
+from equipoise.audit.models import AuditedModel
 from equipoise.audit.plan import Study
+from equipoise.data.identifiers import as_id_array
 
 # Up to this many items are listed; of a larger catalog a sample of as many.
 MOST_ITEMS = 20_000
@@ -21,55 +23,42 @@ _EXTREMES = 500
 _N_USERS, _MOST_HISTORY, _MOST_RECOMMENDED, _REASONS = 12, 60, 10, 3
 
 
-def view_users(
-    study: Study, models: Sequence[AuditedModel], size: int, k: int, seed: int
-) -> list[UserView]:
+def view_users(study: Study, models: Sequence[Measured], k: int, seed: int) -> list[UserView]:
     """Show a few users, drawn at random, with items as columns of the data; see `as_positions`."""
-    ids = _draw_users(study, seed)
-    seen, whole = (data.select_users(ids).collect() for data in (study.fitted, study.data))
+    served = study.served
+    candidates = served.seen.user_ids[served.seen.items_per_user() > 0]
+    rng = np.random.default_rng([seed, 3])
+    drawn = rng.choice(len(candidates), min(_N_USERS, len(candidates)), replace=False)
+    ids = candidates[np.sort(drawn)]
+    seen, held_out = (each.select_users(ids).collect() for each in (served.seen, served.held_out))
     return [
-        _view(str(user), seen.matrix[[row]], whole.matrix[[row]], models, size, k)
+        UserView(
+            user=str(user),
+            history=_heaviest(seen.matrix[[row]]),
+            held_out=_heaviest(held_out.matrix[[row]]),
+            recommended={
+                one.model.key: _recommend(
+                    one.model, user, seen.matrix[[row]], one.size, min(k, _MOST_RECOMMENDED)
+                )
+                for one in models
+            },
+        )
         for row, user in enumerate(ids)
     ]
 
 
-def _draw_users(study: Study, seed: int) -> NDArray[np.generic]:
-    """Return the ids of a few users who get lists."""
-    scored = study.fitted if study.test is None else study.test.seen
-    candidates = scored.user_ids[scored.items_per_user() > 0]
-    rng = np.random.default_rng([seed, 3])
-    drawn = rng.choice(len(candidates), min(_N_USERS, len(candidates)), replace=False)
-    chosen: NDArray[np.generic] = candidates[np.sort(drawn)]
-    return chosen
-
-
-def _view(
-    user: str,
-    seen: sp.csr_array,
-    whole: sp.csr_array,
-    models: Sequence[AuditedModel],
-    size: int,
-    k: int,
-) -> UserView:
-    held_out = np.setdiff1d(whole.indices, seen.indices)
-    values = whole.toarray()[0]
-    heaviest = seen.indices[np.argsort(-seen.data, kind="stable")]
-    hidden = held_out[np.argsort(-values[held_out], kind="stable")]
-    return UserView(
-        user=user,
-        history=tuple(heaviest[:_MOST_HISTORY].tolist()),
-        held_out=tuple(hidden[:_MOST_HISTORY].tolist()),
-        recommended={
-            model.key: _recommend(model, seen, size, min(k, _MOST_RECOMMENDED)) for model in models
-        },
-    )
+def _heaviest(row: sp.csr_array) -> tuple[int, ...]:
+    """Return the items of one user, largest values first."""
+    order = np.argsort(-row.data, kind="stable")[:_MOST_HISTORY]
+    return tuple(row.indices[order].tolist())
 
 
 def _recommend(
-    model: AuditedModel, seen: sp.csr_array, size: int, count: int
+    model: AuditedModel, user: Any, seen: sp.csr_array, size: int, count: int
 ) -> tuple[Recommendation, ...]:
     size = min(size, model.depth)
-    (columns,) = (lists[0] for lists in model.lister([size]).lists(seen, count))
+    own = model.for_users(as_id_array([user], "user"))
+    (columns,) = (lists[0] for lists in model.lister([size]).lists(seen, count, own))
     return tuple(_recommendation(model, seen, int(j), size) for j in columns if j >= 0)
 
 

@@ -10,25 +10,39 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.audit.advice import command, python_call
+from equipoise.audit.advice import check_command, command, python_call
 from equipoise.audit.findings import Findings, Floats, Items, OwnedComponent, UserView, Variant
+from equipoise.audit.verdict import answer
 
 
 def to_json(findings: Findings) -> str:
-    """Return all findings; those of single items at the audited setting.
+    """Return all findings; those of single items at the size of each model.
 
-    Numbers have six digits; null means undefined. An item's ``components_to_half``
-    is null, and its ``halved`` false, if all components do not suffice.
+    Numbers have six digits; null means undefined. Intervals contain 95 %. An item's
+    ``components_to_half`` is null, and its ``halved`` false, if all components do not suffice.
     """
     changes, advice = findings.changes(), findings.verdict.advice
     head = {
         "equipoise": findings.version,
+        "answer": answer(findings)._asdict(),
         "verdict": {
             **asdict(findings.verdict),
-            "advice": {**asdict(advice), "python": python_call(advice), "command": command(advice)},
+            "advice": {
+                **asdict(advice),
+                "python": python_call(advice),
+                "command": command(advice),
+                "check": check_command(advice),
+            },
         },
+        "subject": findings.subject_key,
+        "advised": findings.advised_key,
+        "mitigation": str(findings.mitigation),
+        "contest": [asdict(entry) for entry in findings.contest],
+        "evidence": [asdict(each) for each in findings.evidence],
         "data": asdict(findings.data),
         "settings": asdict(findings.settings),
+        "groups": [section.to_dict() for section in findings.groups],
+        "manifest": findings.manifest,
         "models": [_model(variant, findings.items) for variant in findings.variants],
     }
     lists = {
@@ -43,19 +57,19 @@ def to_json(findings: Findings) -> str:
 
 
 def _dumped(value: Any) -> str:
-    return json.dumps(_as_json(value), allow_nan=False)
+    return json.dumps(as_json(value), allow_nan=False)
 
 
-def _as_json(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """Return numbers with six digits, nan and infinity as null, arrays as lists."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): _as_json(entry) for key, entry in value.items()}
+        return {str(key): as_json(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray | list | tuple):
-        return [_as_json(entry) for entry in value]
+        return [as_json(entry) for entry in value]
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
@@ -65,8 +79,14 @@ def _model(variant: Variant, items: Items) -> dict[str, Any]:
         "label": variant.label,
         "kind": variant.kind,
         "settings": variant.settings,
+        "size": variant.size,
         "sizes": variant.sizes,
         "means": variant.means,
+        "intervals": {
+            metric: {group: [one.low, one.high] for group, one in by_group.items()}
+            for metric, by_group in variant.intervals.items()
+        },
+        "no_accuracy": variant.no_accuracy,
         "components_to_half": variant.components_to_half,
         "items_not_halved": variant.not_halved,
         "components_computed": variant.depth,
@@ -97,7 +117,7 @@ def _item(place: int, findings: Findings, changes: Mapping[str, Floats]) -> dict
 
 
 def _numbers(variant: Variant, place: int, findings: Findings) -> dict[str, Any]:
-    at = variant.at(findings.settings.size)
+    at = variant.at
     needed = float(variant.components_to_half_by_item[place])
     near = variant.neighbors[place]
     return {

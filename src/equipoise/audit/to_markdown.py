@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
-from equipoise.audit.advice import command, python_call
-from equipoise.audit.findings import Findings, UserView, Variant
-from equipoise.audit.formatting import components, plain, setting, symbol
+from equipoise.audit.advice import check_command, command, python_call, rerank_command
+from equipoise.audit.dossier.manifest import lines
+from equipoise.audit.findings import QUESTIONS, Entry, Findings, UserView, Variant
+from equipoise.audit.formatting import (
+    between,
+    geometry,
+    half_error_cell,
+    mean_cell,
+    setting,
+    symbol,
+)
+from equipoise.audit.glossary import TERMS
+from equipoise.audit.group_section import MEASURES, GroupSection
 from equipoise.audit.measure import LIST_METRICS
+from equipoise.audit.verdict import answer
 from equipoise.metrics import find_metric
 
-# A number of one variant at the position of its audited size.
-Cell = Callable[[Variant, int], str]
+# A number of one variant.
+Cell = Callable[[Variant], str]
 
 _MOST_OWNED, _MOST_CHANGED, _MOST_USERS, _MOST_LISTED = 20, 10, 3, 5
 
-GLOSSARY = (
-    "Self-reconstruction: the share of an item's score that comes from the item itself; at 1, a "
-    "component belongs to the item alone. Specialization: the mean of the largest tenth of these. "
-    "Error: the share of an item's squared norm that is not reconstructed. Item AUC and precision: "
-    "how well the *other* items predict the users of an item. Average popularity: mean number of "
-    "users of the recommended items. Popular, medium, niche: groups of items by popularity."
-)
+# The terms that the tables use, in addition to those of their titles.
+_EXPLAINED = ("self-reconstruction", "specialization", "item error", "item AUC", "ARP", "APLT")
 
 
 def to_markdown(findings: Findings) -> str:
@@ -33,9 +40,10 @@ def to_markdown(findings: Findings) -> str:
         _opening(findings),
         _verdict(findings),
         _data(findings),
+        _contest(findings),
         _models(findings),
-        _curves(findings),
         _frontier(findings),
+        *(_groups(section, findings) for section in findings.groups),
         _owners(findings),
         _changed(findings),
         _users(findings),
@@ -66,18 +74,45 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _opening(findings: Findings) -> str:
-    headlines = "\n".join(f"- **{h.number}** {h.meaning}" for h in findings.verdict.headlines)
-    return f"# Audit of {escaped(findings.data.source)}\n\n{headlines}"
+    parts = zip(QUESTIONS, answer(findings), strict=True)
+    text = "\n".join(f"- **{question}** {_safe(sentence)}" for question, sentence in parts)
+    return f"# Audit of {escaped(findings.data.source)}\n\n{text}"
 
 
 def _verdict(findings: Findings) -> str:
     advice = findings.verdict.advice
     sentences = "\n".join(f"- {_safe(sentence)}" for sentence in findings.verdict.sentences)
-    return (
-        f"## Verdict\n\n{sentences}\n\n"
-        f"**Recommended: {setting(advice.settings)}.** {advice.why}\n\n"
-        f"```python\n{python_call(advice)}\n```\n\n```sh\n{command(advice)}\n```"
+    calls = (
+        ("python", python_call(advice)),
+        ("sh", command(advice)),
+        ("sh", rerank_command(findings)),
+        ("sh", check_command(advice)),
     )
+    offer = [f"**Re-ranking.** {_safe(str(findings.mitigation))}"] if findings.mitigation else []
+    blocks = [f"```{language}\n{call}\n```" for language, call in calls if call]
+    why = f"**Advice.** {_safe(advice.why)}"
+    return "\n\n".join(["## Verdict", sentences, why, *blocks, *offer])
+
+
+def _contest(findings: Findings) -> str:
+    """Every model at its best, with its difference to the subject."""
+    entries = [entry for entry in findings.contest if entry.test is not None]
+    if len(entries) < 2:
+        return ""
+    k = findings.settings.k
+    head = ["", "preparation", "settings", f"NDCG@{k}", "95 %", "difference", "95 %"]
+    return f"## Each model at its best on validation\n\n{_table(head, map(_entry, entries))}"
+
+
+def _entry(entry: Entry) -> list[str]:
+    others = {
+        k: v for k, v in entry.settings.items() if k not in ("value_transform", "user_scaling")
+    }
+    cells = [escaped(entry.title), entry.preparation or "–", setting(others) or "–"]
+    for interval in (entry.test, entry.gain):
+        form = "{:.3f}" if interval is entry.test else "{:+.3f}"
+        cells += ["–", "–"] if interval is None else [form.format(interval.mean), between(interval)]
+    return cells
 
 
 def _safe(sentence: str) -> str:
@@ -92,13 +127,13 @@ def _data(findings: Findings) -> str:
         f"## The data\n\n{data.n_users:,} users × {data.n_items:,} items, "
         f"{data.n_interactions:,} interactions (density {data.density:.3%}). Gini of the items' "
         f"popularity {data.gini:.3f}; the most popular tenth of the items has "
-        f"{data.head_share:.1%} of the interactions (by the sum of their values).\n\n"
+        f"{data.head_share:.1%} of the interactions.\n\n"
         + _table(["popularity", "items", "share of interactions"], rows)
     )
 
 
 def _models(findings: Findings) -> str:
-    """One column per model, one row per metric, at the audited setting."""
+    """One column per model, one row per metric, each at its own size, with intervals."""
     settings, models = findings.settings, findings.compared
     groups = ["all", *(group.name for group in findings.data.groups)]
     metrics = (
@@ -109,69 +144,107 @@ def _models(findings: Findings) -> str:
     )
 
     def row(title: str, cell: Cell) -> list[str]:
-        return [title, *(cell(each, each.at(settings.size)) for each in models)]
+        return [title, *map(cell, models)]
 
     rows = [
-        row(symbol(settings.size_parameter), lambda v, at: f"{v.sizes[at]:,}"),
-        row("specialization", _mean("specialization", "all")),
-        row("components owned by one item", lambda v, _: str(len(v.owned))),
-        *(row(f"{name}, {group}", _mean(m, group)) for name, m in metrics for group in groups),
-        *(row(f"components to half error, {group}", _to_half(group)) for group in groups),
-        *(row(f"{find_metric(m).title}@{settings.k}", _mean(m, "all")) for m in LIST_METRICS),
+        row(symbol(settings.size_parameter), lambda v: f"{v.size:,}" if v.has_components else "–"),
+        row("specialization", lambda v: mean_cell(v, "specialization")),
+        row("components owned by one item", lambda v: str(len(v.owned))),
+        *(
+            row(f"{n}, {g}", partial(mean_cell, metric=m, group=g))
+            for n, m in metrics
+            for g in groups
+        ),
+        *(row(f"components to half error, {g}", partial(half_error_cell, group=g)) for g in groups),
+        *(row(title, partial(mean_cell, metric=m)) for m, title in geometry(models).items()),
+        *(
+            row(f"{find_metric(m).title}@{settings.k}", partial(mean_cell, metric=m))
+            for m in LIST_METRICS
+        ),
     ]
-    heading = f"## The models at {setting(settings.audited)}"
     table = _table(["", *(escaped(each.label) for each in models)], rows)
-    return f"{heading}\n\n{table}\n\n{GLOSSARY}"
-
-
-def _mean(metric: str, group: str) -> Cell:
-    return lambda variant, at: _number(variant.means[metric][group][at])
-
-
-def _to_half(group: str) -> Cell:
-    def cell(variant: Variant, at: int) -> str:  # noqa: ARG001
-        mean = variant.components_to_half[group]
-        bound = "≥ " if variant.not_halved[group] else ""
-        return "–" if np.isnan(mean) else f"{bound}{components(mean)}"
-
-    return cell
+    empty = {each.no_accuracy for each in models if each.no_accuracy}
+    remark = "".join(f"\n\nAccuracy is left empty where {_safe(reason)}." for reason in empty)
+    glossary = " ".join(f"*{term}*: {TERMS[term]}" for term in _EXPLAINED)
+    return f"## The models\n\n{table}{remark}\n\n{glossary}"
 
 
 def _number(value: float) -> str:
     return "–" if np.isnan(value) else f"{value:.3f}"
 
 
-def _curves(findings: Findings) -> str:
-    """Both mechanisms at every size, under PCA and Item-Weighted PCA."""
-    models = [findings.baseline, findings.weighted]
-    columns = (
-        ("error, niche", "item_error", "niche"),
-        ("self-reconstruction, popular", "self_reconstruction", "popular"),
-        ("item AUC, all", "item_auc", "all"),
-    )
-    name = symbol(findings.settings.size_parameter)
-    head = [name, *(f"{title}, {v.label}" for title, _, _ in columns for v in models)]
-    rows = [
-        [
-            f"{size:,}",
-            *(_mean(metric, group)(v, at) for _, metric, group in columns for v in models),
-        ]
-        for at, size in enumerate(models[0].sizes)
-    ]
-    return f"## By {name}\n\n{_table(head, rows)}"
-
-
 def _frontier(findings: Findings) -> str:
-    models = [each for each in findings.variants if each.settings]
+    models = [each for each in findings.variants if each.kind == "item-weighted"]
     if all(np.isnan(each.means["ndcg"]["all"]).all() for each in models):
         return ""
+    weighting = findings.settings.weighting
     rows = [
-        [setting(each.settings), *(_number(value) for value in each.means["ndcg"]["all"])]
+        [setting({name: each.settings[name] for name in weighting})]
+        + [_number(value) for value in each.means["ndcg"]["all"]]
         for each in models
     ]
     head = [f"NDCG@{findings.settings.k}", *(f"{size:,}" for size in models[0].sizes)]
     names = " and ".join(symbol(name) for name in reversed(list(findings.settings.audited)))
-    return f"## NDCG on held-out items, by {names}\n\n{_table(head, rows)}"
+    title = f"{models[0].label}: NDCG on held-out items, by {names}"
+    return f"## {title}\n\n{_table(head, rows)}"
+
+
+def _groups(section: GroupSection, findings: Findings) -> str:
+    """All measures of the first model, then one measure of every model."""
+    if not section.measures:
+        return ""
+    first, main = findings.subject, section.main
+
+    def cells(key: str, name: str, group: str) -> str:
+        found = section.number(key, name, group)
+        return "–" if found is None else f"{found.mean:.3f} ({between(found)})"
+
+    titles = [MEASURES[name].title for name in section.measures]
+    own = [
+        [
+            escaped(group.name) + ("" if group.reported else " (too small to say)"),
+            f"{group.size:,}",
+            *(cells(first.key, name, group.name) for name in section.measures),
+        ]
+        for group in section.groups
+    ]
+    models = [variant for variant in findings.compared if variant.key in section.numbers]
+    compared = [
+        [escaped(group.name), *(cells(variant.key, main, group.name) for variant in models)]
+        for group in section.groups
+        if group.reported
+    ]
+    return (
+        f"## Groups of {section.of}: {escaped(section.rule)}\n\n"
+        f"{escaped(first.label)}, with 95 % intervals. {_safe(section.note)}\n\n"
+        f"{_table(['group', section.of, *titles], own)}\n\n"
+        f"{MEASURES[main].title.capitalize()} ({MEASURES[main].meaning}):\n\n"
+        f"{_table(['group', *(escaped(each.label) for each in models)], compared)}"
+        f"{_prices(section)}"
+    )
+
+
+def _prices(section: GroupSection) -> str:
+    """What a floor for each group's retained share costs, up to the certified limit."""
+    if not section.prices:
+        return ""
+    head = ["group", "share without a floor", "limit", "floor: objective that is left"]
+    rows = [
+        [
+            escaped(price.group),
+            f"{price.share:.3f}",
+            f"{price.limit:.3f}",
+            ", ".join(
+                f"{floor:.3f}: {kept:.1%}"
+                for floor, kept in zip(price.floors[1:], price.kept[1:], strict=True)
+            ),
+        ]
+        for price in section.prices
+    ]
+    return (
+        "\n\nThe price of a floor: Item-Weighted PCA with a minimum for the retained share of one "
+        f"group. No projection of this rank exceeds the limit.\n\n{_table(head, rows)}"
+    )
 
 
 def _owners(findings: Findings) -> str:
@@ -192,8 +265,10 @@ def _owners(findings: Findings) -> str:
 
 
 def _changed(findings: Findings) -> str:
-    """Items whose self-reconstruction falls and rises most from PCA to Item-Weighted PCA."""
+    """Items whose self-reconstruction falls and rises most from the subject to the advised."""
     items, changes = findings.items, findings.changes()
+    if findings.advised is findings.subject:
+        return ""
     order = np.argsort(changes["self_reconstruction"], kind="stable")
     chosen = list(dict.fromkeys([*order[:_MOST_CHANGED], *order[::-1][:_MOST_CHANGED]]))
     rows = [
@@ -208,7 +283,8 @@ def _changed(findings: Findings) -> str:
         for j in chosen
     ]
     head = ["item", "users", "self-reconstruction", "error", "item AUC"]
-    title = "## Items that change most from PCA to Item-Weighted PCA"
+    labels = (escaped(each.label) for each in (findings.subject, findings.advised))
+    title = f"## Items that change most from {' to '.join(labels)}"
     return f"{title}\n\n{_table(head, rows)}"
 
 
@@ -234,10 +310,16 @@ def _user(view: UserView, findings: Findings) -> str:
 
 def _notes(findings: Findings) -> str:
     settings = findings.settings
-    notes = "\n".join(f"- {_safe(note)}" for note in settings.notes)
-    name = symbol(settings.size_parameter).capitalize()
+    not_stated = [
+        f"Not stated: {each.name}, because {each.why_not}."
+        for each in findings.evidence
+        if not each.stated
+    ]
+    notes = "\n".join(
+        f"- {_safe(note)}" for note in (*settings.notes, *not_stated, *lines(findings.manifest))
+    )
     return (
-        f"## How this was measured\n\n{notes}\n- {name} {plain(settings.size)}: "
-        f"{settings.size_chosen_by}; popularity groups by {settings.groups}; lists of "
-        f"{settings.k}; seed {settings.seed}; equipoise {findings.version}."
+        f"## How this was measured\n\n{notes}\n- Depth {settings.depth}; popularity groups by "
+        f"{settings.groups}; lists of {settings.k}; seed {settings.seed}; equipoise "
+        f"{findings.version}."
     )

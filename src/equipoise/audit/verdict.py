@@ -1,291 +1,372 @@
-"""What the numbers mean: three headlines, and plain sentences.
+"""The findings in words: the answer in three sentences, and everything that is stated.
 
-Every effect is reported as measured, including effects that are absent or reversed.
+Effects are reported as measured, including effects that are absent or reversed. What does not
+exceed chance is not stated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.audit.advice import Selection
-from equipoise.audit.findings import Advice, DataSummary, Headline, Settings, Variant, Verdict
-from equipoise.audit.formatting import Pair, count, goes, listed, moves, setting, signed, three
+from equipoise.audit.advice import rerank_command
+from equipoise.audit.findings import Advice, Findings, Variant, Verdict
+from equipoise.audit.formatting import (
+    Pair,
+    between,
+    count,
+    geometry,
+    goes,
+    listed,
+    moves,
+    percent,
+    three,
+)
+from equipoise.audit.group_section import GroupSection
 from equipoise.metrics.results import ALL
 
 POPULAR, NICHE = "popular", "niche"
 
-# Smaller relative changes count as none.
-_SAME_WITHIN = 0.01
+# Metrics that may get worse: name, group, words.
+_LOSSES = (
+    ("recall", ALL, "recall"),
+    ("coverage", ALL, "the share of the catalog that anyone is shown"),
+    ("aplt", ALL, "the share of long-tail items in the lists"),
+    ("item_auc", NICHE, "item AUC of niche items"),
+    ("item_auc", POPULAR, "item AUC of popular items"),
+)
+
+# Smaller losses round to nothing in three places.
+_SMALLEST_LOSS = 0.001
 
 # The self-reconstructions of a projection add up to its rank, so a mean of 1 is the identity.
 # Components stored as float32 reach it to about 1e-7; one component less takes off 1 / items.
 _IDENTITY_WITHIN = 1e-6
 
 
-def judge(
-    data: DataSummary,
-    settings: Settings,
-    variants: Sequence[Variant],
-    selection: Selection | None,
-    advice: Advice,
-) -> Verdict:
-    """Describe the findings.
+class Answer(NamedTuple):
+    """What is wrong, for whom, and what to do: one short paragraph each."""
 
-    Parameters
-    ----------
-    data : DataSummary
-        The data.
-    settings : Settings
-        The audited setting.
-    variants : sequence of Variant
-        PCA first, then the others.
-    selection : Selection or None
-        What was tried on validation.
-    advice : Advice
-        The recommended setting.
-    """
-    compared = [each for each in variants if each.settings.items() <= settings.audited.items()]
-    pca, ours = compared[0], next(each for each in compared if each.settings)
-    write = _Writer(data, settings, pca, ours)
+    wrong: str
+    whom: str
+    advice: str
+
+
+def answer(found: Findings) -> Answer:
+    """Return the answer; what does not exceed chance is not stated."""
+    return Answer(_wrong(found), _whom(found), _advice(found))
+
+
+def judge(found: Findings, advice: Advice) -> Verdict:
+    """Describe the findings; `found` has no verdict yet."""
+    nothing = not any(each.stated for each in found.evidence if each.name != "structure")
     sentences = (
-        write.failing(),
-        write.memorizing(),
-        write.owning(),
-        *write.comparing(),
-        write.each_at_its_best(selection),
-        *(write.other(each) for each in compared if each not in (pca, ours)),
+        f"Nothing is found beyond chance{_reason(found)}." if nothing else "",
+        failing(found) if is_stated(found, "niche") else "",
+        memorizing(found) if is_stated(found, "memorized") or _is_identity(found) else "",
+        _owning(found),
+        *(() if found.advised is found.subject else _comparing(found)),
+        _each_at_its_best(found),
+        *(_numbers_of(v, found.settings.k) for v in found.variants if v.key.startswith("given:")),
     )
-    return Verdict(
-        (write.first(), write.second(), write.third(selection)),
-        tuple(sentence for sentence in sentences if sentence),
-        advice,
+    advice = replace(advice, why=advice.why + losses(found))
+    return Verdict(tuple(sentence for sentence in sentences if sentence), advice)
+
+
+def is_stated(found: Findings, name: str) -> bool:
+    """Whether a finding exceeds chance."""
+    return any(each.stated for each in found.evidence if each.name == name)
+
+
+def name_of(variant: Variant) -> str:
+    """Return a short name of a model for a sentence: "PCA on 0/1 values"."""
+    if variant.key.startswith("given:"):
+        return variant.label
+    title, *details = variant.label.split(", ")
+    return f"{title} on {details[0]}" if details and variant.kind != "as-given" else title
+
+
+def _reason(found: Findings) -> str:
+    reason = next((e.why_not for e in found.evidence if e.name == "structure"), "")
+    return f": {reason}" if reason else ""
+
+
+# -------------------------------------------------------------------------------- three sentences
+
+
+def _wrong(found: Findings) -> str:
+    subject, name = found.subject, name_of(found.subject)
+    parts = []
+    if is_stated(found, "niche"):
+        error = subject.intervals["item_error"]
+        niche, popular = error[NICHE], error[POPULAR]
+        if niche.mean <= 1:
+            parts.append(
+                f"{name} captures {percent(niche, rest=True)} of the audience of a niche item, but "
+                f"{1 - popular.mean:.0%} of that of a popular one."
+            )
+        else:  # of more than everything, a share has no meaning
+            parts.append(
+                f"{name} predicts niche items worse than no prediction: item error "
+                f"{three(niche.mean)} ({between(niche)}), of popular items {three(popular.mean)}."
+            )
+    if is_stated(found, "memorized"):
+        own = percent(subject.intervals["self_reconstruction"][POPULAR])
+        whose = "what it captures of a popular item" if parts else f"a popular item in {name}"
+        parts.append(f"Of {whose}, {own} is memorized: it only repeats who has the item.")
+    if is_stated(found, "owned") and len(parts) < 2:
+        parts.append(
+            f"Of the {subject.size} components of {name}, {len(subject.owned)} describe one item "
+            "each."
+        )
+    if parts and is_stated(found, "preparation"):
+        parts.append("Part of this comes from the raw values, not from the model.")
+    if parts:
+        return " ".join(parts)
+    if subject.kind in ("lists", "model"):
+        shown = found.subject.mean("coverage")
+        users = subject.intervals.get("recall", {}).get(ALL)
+        seen = "" if users is None else f" of {users.n_users:,} users"
+        return (
+            f"{1 - shown:.0%} of the catalog is in none of the lists{seen}. Lists alone do not "
+            "show how items are represented."
+        )
+    if found.verdict.advice.gain is not None and found.advised is not subject:
+        return f"{name} is less accurate than it could be. Its items show no harm beyond chance."
+    return f"Nothing is wrong with {name} beyond chance{_reason(found)}."
+
+
+def _whom(found: Findings) -> str:
+    sentences = [_least(section, found) for section in found.groups]
+    stated = [sentence for sentence in sentences if sentence]
+    if stated:
+        return " ".join(stated)
+    niche = found.data.groups[-1]
+    return (
+        f"No group gets less than its share beyond chance. The {niche.n_items:,} {niche.name} "
+        f"items have {niche.share:.0%} of the interactions."
     )
 
 
-class _Writer:
-    """Sentences about PCA and Item-Weighted PCA at the audited setting."""
-
-    def __init__(self, data: DataSummary, settings: Settings, pca: Variant, ours: Variant) -> None:
-        self.data, self.settings, self.pca, self.ours = data, settings, pca, ours
-        self.rank = f"rank {settings.size}"
-
-    def value(self, variant: Variant, metric: str, group: str = ALL) -> float:
-        """Return a mean at the audited size; nan if there is none."""
-        if metric == "components_to_half":
-            return variant.components_to_half[group]
-        return float(variant.means[metric][group][variant.at(self.settings.size)])
-
-    def pair(self, metric: str, group: str = ALL) -> Pair:
-        """Return a mean of both models."""
-        return Pair(self.value(self.pca, metric, group), self.value(self.ours, metric, group))
-
-    def of_pca(self, metric: str) -> tuple[float, float]:
-        """Return the means of popular and of niche items under PCA."""
-        return self.value(self.pca, metric, POPULAR), self.value(self.pca, metric, NICHE)
-
-    def same(self) -> bool:
-        """Whether both models reproduce their input, so there is nothing to compare."""
-        return min(self.pair("self_reconstruction")) > 1 - _IDENTITY_WITHIN
-
-    def comparing(self) -> tuple[str, ...]:
-        """What Item-Weighted PCA changes; one sentence if both are the same model."""
-        if not self.same():
-            return self.changing(), self.collaborating(), self.half_error(), self.accuracy()
+def _least(section: GroupSection, found: Findings) -> str:
+    """Name the group that gets least, if that exceeds chance."""
+    numbers = section.numbers.get(found.subject_key, {})
+    limits = {"items": ("exposure_relative", 1.0), "users": ("ndcg_difference", 0.0)}
+    measure, limit = limits[section.of]
+    less = {g: v for g, v in numbers.get(measure, {}).items() if v.high < limit and g != ALL}
+    if not less:
+        return ""
+    name = min(less, key=lambda group: less[group].mean)
+    group = next(each for each in section.groups if each.name == name)
+    if section.of == "users":
+        who = f"Users of “{name}”"
+        if section.rule == "activity":
+            last = name == section.groups[-1].name
+            who = "The least active users" if last else f"Users of {name}"
+        low, high = -less[name].high, -less[name].low
         return (
-            f"With {self.settings.size} components for {self.data.n_items} items PCA and "
-            "Item-Weighted PCA are the same model: both return their input, and every item that a "
-            "user has not touched has the score zero. Choose a smaller rank to compare them.",
+            f"{who} get less accurate lists: NDCG {-less[name].mean:.3f} ({low:.3f} to {high:.3f}) "
+            "below that of all users."
         )
+    whose = f"{name} items" if section.rule == "popularity" else f"items of “{name}”"
+    return (
+        f"The {group.size:,} {whose} are {group.share:.0%} of the catalog and get "
+        f"{percent(numbers['exposure'][name], 1)} of the attention in the lists."
+    )
 
-    def first(self) -> Headline:
-        """Mechanism 1: components that niche items need."""
-        popular, niche = self.of_pca("components_to_half")
-        missed = self.pca.not_halved
-        if np.isnan(popular) or np.isnan(niche) or popular == 0:
-            number = count(self.pca.components_to_half[ALL], missed[ALL])
-            return Headline(number, "components until PCA reconstructs half of an average item")
-        if missed[POPULAR]:  # the ratio of two lower bounds is not a bound
-            errors = self.of_pca("item_error")
-            return Headline(
-                f"{errors[1]:.0%}",
-                f"of a niche item is not reconstructed by PCA of {self.rank}; of a popular one "
-                f"{errors[0]:.0%}",
-            )
-        at_least, ratio = "≥ " if missed[NICHE] else "", niche / popular
-        return Headline(
-            f"{at_least}{ratio:.2g}×" if ratio < 10 else f"{at_least}{ratio:.0f}×",
-            "as many components until PCA reconstructs half of a niche item "
-            f"({count(niche, missed[NICHE])}) as of a popular one "
-            f"({count(popular, missed[POPULAR])})",
-        )
 
-    def second(self) -> Headline:
-        """Mechanism 2: items that are memorized."""
-        known = not np.isnan(self.value(self.pca, "self_reconstruction", POPULAR))
-        before, after = self.pair("self_reconstruction", POPULAR if known else ALL)
-        what = "a popular item" if known else "an item"
-        return Headline(
-            f"{before:.0%}",
-            f"of {what} is reconstructed from the item itself by PCA of {self.rank}, which does "
-            f"not predict who else might like it; Item-Weighted PCA: {after:.0%}",
-        )
-
-    def third(self, selection: Selection | None) -> Headline:
-        """Accuracy, each model at its best rank: a rank that suits one would favor it."""
-        ndcg = f"NDCG@{self.settings.k} on held-out items with Item-Weighted PCA instead of PCA"
-        if selection is not None:
-            ranks, pair = self._at_best(selection)
-            return Headline(
-                signed(*pair),
-                f"{ndcg} ({three(pair.before)} to {three(pair.after)}), each at its best rank on "
-                f"validation: {ranks.before} for PCA, {ranks.after} for Item-Weighted PCA",
-            )
-        if self.same():
-            return Headline(
-                "none",
-                f"difference between PCA and Item-Weighted PCA at {self.rank}: with as many "
-                "components as items both return their input",
-            )
-        pair = self.pair("ndcg")
-        if np.isnan(pair.before):
-            pair = self.pair("item_auc")
-            return Headline(
-                signed(*pair),
-                f"item AUC with Item-Weighted PCA instead of PCA ({three(pair.before)} to "
-                f"{three(pair.after)}): how well other items predict who likes one",
-            )
-        return Headline(
-            signed(*pair),
-            f"{ndcg}, both at {self.rank} ({three(pair.before)} to {three(pair.after)})",
-        )
-
-    def failing(self) -> str:
-        components = f"With {self.settings.size} components"
-        popular, niche = self.of_pca("item_error")
-        if np.isnan(popular) or np.isnan(niche):
-            return (
-                f"{components} PCA does not reconstruct {self.value(self.pca, 'item_error'):.0%} "
-                "of an average item; there are too few items to compare popular and niche ones."
-            )
-        if abs(popular - niche) < _SAME_WITHIN:
-            return (
-                f"{components} PCA leaves the same share of niche and popular items "
-                f"unreconstructed: {niche:.0%}."
-            )
-        verb = "fails niche items" if niche > popular else "fails popular items, not niche ones"
+def _advice(found: Findings) -> str:
+    advice, subject, advised = found.verdict.advice, found.subject, found.advised
+    if advice.keep or advised is subject:
+        tried = "no model that was tried is more accurate beyond chance"
+        if len(found.contest) < 2:
+            tried = "there is no validation part to choose another one on"
+        return f"Keep {name_of(subject)}: {tried}.{_reranking(found)}"
+    chosen, ndcg = name_of(advised), f"NDCG@{found.settings.k}"
+    cost = losses(found)
+    if advice.score is None:
+        return f"Try {chosen}. Nothing could be held out to measure its accuracy.{cost}"
+    if advice.gain is None:
         return (
-            f"PCA {verb}: with {self.settings.size} components {niche:.0%} of a niche item is not "
-            f"reconstructed, of a popular one {popular:.0%}."
+            f"Compare before you change: {name_of(subject)} saw the held-out items, so whether "
+            f"{chosen} ({ndcg} {three(advice.score.mean)}, {between(advice.score)}) is better is "
+            f"not known. Fit {name_of(subject)} on the training part (equipoise split), and audit "
+            f"it with --train, --validation and --test.{cost}"
         )
+    before = advice.score.mean - advice.gain.mean
+    best = next((e.test for e in found.contest[1:] if e.model == "pca"), None)
+    fair = ""
+    if best is not None and subject.kind == "as-given" and advice.model != "pca":
+        fair = f" PCA at its best reaches {three(best.mean)}."
+    return (
+        f"Use {chosen}: it finds more of what users go on to choose, {ndcg} {three(before)} → "
+        f"{three(advice.score.mean)} (by {between(advice.gain)}).{cost}{fair}"
+    )
 
-    def memorizing(self) -> str:
-        popular, niche = self.of_pca("self_reconstruction")
-        if np.isnan(popular) or np.isnan(niche):
-            return ""
-        if min(popular, niche) > 1 - _SAME_WITHIN:
-            return (
-                "It reconstructs every item from itself: with so many components it recommends "
-                "nothing new."
-            )
-        verb = "does not memorize" if popular <= niche else "memorizes"
+
+def _reranking(found: Findings) -> str:
+    """Return what shows more long-tail items if the model is kept; empty if none are left out."""
+    popularity = (each for each in found.groups if (each.of, each.rule) == ("items", "popularity"))
+    if not any(_least(section, found) for section in popularity):
+        return ""
+    offer, advice = found.mitigation, found.verdict.advice
+    if isinstance(offer, str):
+        return f" This advice is by accuracy alone: niche items stay left out. {offer}"
+    first = (
+        "Fit it with the command below"
+        if advice.model
+        else "Save longer lists, e.g. 100 items (columns user, item, score), as lists.csv"
+    )
+    return (
+        f" To show more long-tail items, re-rank its lists: {offer.spec} {offer.change}. {first}, "
+        f"then run `{rerank_command(found)}`."
+    )
+
+
+def losses(found: Findings) -> str:
+    """Return what the advised model makes worse, as a sentence; empty if nothing."""
+    worse = []
+    for metric, group, words in _LOSSES:
+        before, after = (v.mean(metric, group) for v in (found.subject, found.advised))
+        if after < before - _SMALLEST_LOSS:
+            worse.append(f"{words} {three(before)} → {three(after)}")
+    return f" It lowers {listed(worse)}." if worse else ""
+
+
+# ---------------------------------------------------------------------------------- all findings
+
+
+def _at_rank(variant: Variant) -> str:
+    return f" of rank {variant.size}" if variant.has_components else ""
+
+
+def _is_identity(found: Findings) -> bool:
+    """Whether the subject reproduces its input."""
+    return found.subject.mean("self_reconstruction") > 1 - _IDENTITY_WITHIN
+
+
+def failing(found: Findings) -> str:
+    """Mechanism 1: niche items."""
+    subject = found.subject
+    if not is_stated(found, "niche"):
         return (
-            f"It {verb} popular items: {popular:.0%} of one is reconstructed from the item itself "
-            f"(self-reconstruction), of a niche item {niche:.0%}."
+            f"No difference between niche and popular items under {subject.label} exceeds chance."
         )
+    popular, niche = (subject.intervals["item_error"][g] for g in (POPULAR, NICHE))
+    return (
+        f"{subject.label}{_at_rank(subject)} fails niche items: {percent(niche)} of a niche item "
+        f"is not reconstructed, of a popular one {percent(popular)}."
+    )
 
-    def owning(self) -> str:
-        owned, kept = len(self.pca.owned), len(self.ours.owned)
-        if not owned and not kept:
-            return "No component belongs to a single item, under PCA or Item-Weighted PCA."
+
+def memorizing(found: Findings) -> str:
+    """Mechanism 2: items that are memorized."""
+    subject = found.subject
+    if _is_identity(found):
         return (
-            f"Of {self.settings.size} components, {owned} belong{'s' * (owned == 1)} to a single "
-            f"item under PCA and {kept} under Item-Weighted PCA."
+            f"{subject.label}{_at_rank(subject)} reconstructs every item from itself: with so many "
+            "components it recommends nothing new. Choose a smaller rank."
         )
+    if not is_stated(found, "memorized"):
+        return f"{subject.label} memorizes no popular items beyond chance."
+    own = subject.intervals["self_reconstruction"]
+    text = (
+        f"{subject.label} memorizes popular items: {percent(own[POPULAR])} of one is reconstructed "
+        f"from the item itself (self-reconstruction), of a niche item {percent(own[NICHE])}."
+    )
+    other = found.advised.intervals.get("self_reconstruction", {}).get(POPULAR)
+    if found.advised is subject or other is None or np.isnan(other.mean):
+        return text
+    return f"{text} {found.advised.label}: {percent(other)} of a popular item."
 
-    def changing(self) -> str:
-        own = self.pair("self_reconstruction", POPULAR)
-        parts = [moves("specialization", self.pair("specialization"))]
-        if not np.isnan(own.before):
-            parts.append(moves("the self-reconstruction of popular items", own))
-        return f"Item-Weighted PCA ({setting(self.settings.weighting)}) {listed(parts)}."
 
-    def collaborating(self) -> str:
-        overall = self.pair("item_auc")
-        if np.isnan(overall.before):
-            return "Item AUC is not defined here: no item has users both with and without it."
-        parts = [moves("item AUC, how well other items predict who likes one,", overall)]
-        for group in (NICHE, POPULAR):
-            pair = self.pair("item_auc", group)
-            if not np.isnan(pair.before):
-                parts.append(f"for {group} items it {goes(pair)}")
-        return f"It {'; '.join(parts)}."
+def _owning(found: Findings) -> str:
+    """Components of single items, and whether the values explain them."""
+    if not is_stated(found, "owned"):
+        return ""
+    owned = len(found.subject.owned)
+    text = (
+        f"Of its {found.subject.size} components, {owned} belong{'s' * (owned == 1)} to a single "
+        "item."
+    )
+    if not is_stated(found, "preparation"):
+        return text
+    pca = found.variant("pca")
+    kept = len(pca.owned)
+    return (
+        f"{text} The preparation of the values explains this: on {found.settings.preparation} PCA "
+        f"has {kept or 'no'} owned component{'s' * (kept != 1)} at rank {pca.size}."
+    )
 
-    def half_error(self) -> str:
-        popular, niche = (self.pair("components_to_half", group) for group in (POPULAR, NICHE))
-        if np.isnan(niche.before) or np.isnan(popular.before):
-            return ""
-        before, after = self.pca.not_halved, self.ours.not_halved
-        error = self.pair("item_error", NICHE)
-        worse = error.after > error.before * (1 + _SAME_WITHIN)
-        remark = ": its weights favor similarity between items over reconstruction" if worse else ""
-        return (
-            f"Half of a niche item is reconstructed after {count(niche.before, before[NICHE])} "
-            f"components of PCA and {count(niche.after, after[NICHE])} of Item-Weighted PCA, half "
-            f"of a popular one after {count(popular.before, before[POPULAR])} and "
-            f"{count(popular.after, after[POPULAR])}. Item-Weighted PCA "
-            f"{moves('the error of niche items', error)}{remark}."
-        )
 
-    def accuracy(self) -> str:
-        k = self.settings.k
-        if np.isnan(self.pair("recall").before):
-            return "Nothing could be held out, so the accuracy is unknown."
-        parts = [
-            moves(f"Recall@{k}", self.pair("recall")),
-            moves(f"NDCG@{k}", self.pair("ndcg")),
-            moves("the share of the catalog that is recommended to anyone", self.pair("coverage")),
-            moves("the share of long-tail items in the lists", self.pair("aplt")),
+def _comparing(found: Findings) -> tuple[str, ...]:
+    """What the advised model changes."""
+    before, after = found.subject, found.advised
+
+    def pair(metric: str, group: str = ALL) -> Pair | None:
+        both = Pair(before.mean(metric, group), after.mean(metric, group))
+        return None if np.isnan(both).any() else both
+
+    def moved(parts: list[tuple[str, Pair | None]]) -> list[str]:
+        return [moves(title, both) for title, both in parts if both is not None]
+
+    items = moved(
+        [
+            ("the self-reconstruction of popular items", pair("self_reconstruction", POPULAR)),
+            ("item AUC, how well other items predict who has one,", pair("item_auc")),
         ]
-        return f"On held-out items it {listed(parts)}."
-
-    def each_at_its_best(self, selection: Selection | None) -> str:
-        """A rank may suit one model and not the other: each at its best rank."""
-        if selection is None:
-            return ""
-        ranks, pair = self._at_best(selection)
-        return (
-            f"Each at its best rank on validation ({ranks.before} for PCA, {ranks.after} for "
-            f"Item-Weighted PCA), it {moves(f'NDCG@{self.settings.k}', pair)}."
-        )
-
-    def _at_best(self, selection: Selection) -> tuple[Pair, Pair]:
-        """Return the best rank of each model on validation, and NDCG on held-out items there."""
-        weighting, parameter = self.settings.weighting, self.settings.size_parameter
-        both = (dict.fromkeys(weighting, 0.0), weighting)
-        ranks = Pair(*(selection.best(each).settings[parameter] for each in both))
-        scores = (
-            float(variant.means["ndcg"][ALL][variant.sizes.index(int(rank))])
-            for variant, rank in zip((self.pca, self.ours), ranks, strict=True)
-        )
-        return ranks, Pair(*scores)
-
-    def other(self, variant: Variant) -> str:
-        """The main numbers of another model; one from outside may have seen the held-out items."""
-        given = variant.kind in ("factors", "scores", "model")
-        size = variant.sizes[variant.at(self.settings.size)]
-        at_rank = "" if variant.kind in ("scores", "model") else f" at rank {size}"
-        found = [
-            f"{name} {three(value)}"
-            for name, value in (
-                ("specialization", self.value(variant, "specialization")),
-                ("item AUC", self.value(variant, "item_auc")),
-            )
-            if not np.isnan(value) or variant.kind != "model"
+    )
+    by_group = ((group, pair("item_auc", group)) for group in (NICHE, POPULAR))
+    items += [f"for {group} items it {goes(both)}" for group, both in by_group if both is not None]
+    lists = moved(
+        [
+            (f"Recall@{found.settings.k}", pair("recall")),
+            ("the share of the catalog that is recommended to anyone", pair("coverage")),
+            ("the share of long-tail items in the lists", pair("aplt")),
         ]
-        recall = self.value(variant, "recall")
-        if not np.isnan(recall):
-            warning = " (too high if it was fitted on all data)" if given else ""
-            found.append(f"Recall@{self.settings.k} {three(recall)}{warning}")
-        return f"{variant.label}{at_rank}: {', '.join(found)}." if found else ""
+    )
+    niche, popular = (pair("components_to_half", group) for group in (NICHE, POPULAR))
+    half = ""
+    if niche is not None and popular is not None:
+        counts = [
+            count(mean, variant.not_halved[group])
+            for group, both in ((NICHE, niche), (POPULAR, popular))
+            for mean, variant in zip(both, (before, after), strict=True)
+        ]
+        half = (
+            f"Half of a niche item is reconstructed after {counts[0]} components of "
+            f"{before.label} and {counts[1]} of {after.label}, half of a popular one after "
+            f"{counts[2]} and {counts[3]}."
+        )
+    return (
+        f"{after.label} {'; '.join(items)}." if items else "",
+        half,
+        f"It {listed(lists)}." if lists else "",
+    )
+
+
+def _each_at_its_best(found: Findings) -> str:
+    """The fair comparison: every model at its best preparation and setting."""
+    tested = [e for e in found.contest if e.test is not None]
+    if len(tested) < 2:
+        return ""
+    parts = [f"{e.title} {e.test.mean:.3f} ({between(e.test)})" for e in tested if e.test]
+    ndcg = f"NDCG@{found.settings.k} on held-out items"
+    return f"{ndcg}, each at its best on validation: {', '.join(parts)}."
+
+
+def _numbers_of(variant: Variant, k: int) -> str:
+    """The main numbers of a given model."""
+    metrics = {
+        "specialization": "specialization",
+        "item_auc": "item AUC",
+        "recall": f"Recall@{k}",
+        **geometry([variant]),
+    }
+    values = ((title, variant.mean(metric)) for metric, title in metrics.items())
+    parts = [f"{title} {three(value)}" for title, value in values if not np.isnan(value)]
+    if variant.no_accuracy:
+        parts.append(f"no accuracy, because {variant.no_accuracy}")
+    return f"{variant.label}{_at_rank(variant)}: {', '.join(parts)}." if parts else ""

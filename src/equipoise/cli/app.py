@@ -12,13 +12,17 @@ from equipoise import __version__
 from equipoise.cli import console
 from equipoise.cli.audit import audit, demo
 from equipoise.cli.datasets import datasets
+from equipoise.cli.dossier import compare, verify
 from equipoise.cli.evaluate import evaluate
 from equipoise.cli.explain import explain, similar
 from equipoise.cli.fit import fit
-from equipoise.cli.models import metrics, models
+from equipoise.cli.models import metrics, models, rerankers
 from equipoise.cli.options import INTERRUPTED, Command, Group, Interrupted, expand_options, flag
+from equipoise.cli.production import export, inspect, serve, update
 from equipoise.cli.recommend import recommend
 from equipoise.cli.reproduce import reproduce
+from equipoise.cli.rerank import rerank
+from equipoise.cli.split import split
 from equipoise.cli.tune import tune
 from equipoise.exceptions import EquipoiseError
 
@@ -38,7 +42,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Audit low-rank recommenders item by item, and fix them with Item-Weighted PCA.",
     epilog="Results go to stdout, progress and errors to stderr. Exit codes: 0 done; 1 done, and "
-    "the answer is no (a claim of the paper was lost); 2 refused or failed; 130 interrupted.",
+    "the answer is no (a claim was lost, a threshold failed, a report differs); 2 refused or "
+    "failed; 130 interrupted.",
 )
 
 
@@ -62,9 +67,9 @@ def _options(
 
 
 _PANELS = {
-    "Audit": (audit, demo),
-    "Train and serve": (fit, recommend, similar, explain),
-    "Evaluate": (evaluate, tune, models, metrics),
+    "Audit": (audit, demo, compare, verify),
+    "Train and serve": (fit, update, inspect, recommend, rerank, similar, explain, serve, export),
+    "Evaluate": (split, evaluate, tune, models, rerankers, metrics),
     "Data and paper": (reproduce,),
 }
 for panel, commands in _PANELS.items():
@@ -80,6 +85,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     traceback with ``--debug``. A defect of this package always shows a traceback.
     """
     given = _global_options_first(list(sys.argv[1:] if arguments is None else arguments))
+    console.arguments[:] = given
     with console.guarded():
         try:
             code = _invoke(given)
@@ -133,7 +139,9 @@ def _refuse(error: Any) -> None:
     context = getattr(error, "ctx", None)
     command = "equipoise" if context is None else context.command_path
     message = error.format_message().rstrip(".")
-    console.fail(f"{message}. See {command} --help.")
+    example = " equipoise demo audits example data." if command == "equipoise audit" else ""
+    hint = example if type(error).__name__ == "MissingParameter" else ""
+    console.fail(f"{message}.{hint} See {command} --help.")
 
 
 def _explained(error: Exception) -> Exception | str:

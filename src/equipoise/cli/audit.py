@@ -1,25 +1,26 @@
-"""`equipoise audit [DATA]` and `equipoise demo`: which items a model fails, on one page."""
+"""`equipoise audit DATA` and `equipoise demo`: which items a model fails, on one page."""
 
 from __future__ import annotations
 
-import math
+import functools
 import re
-from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from equipoise.cli import console
+from equipoise.cli.dossier import ReviewOptions, recorded_command
 from equipoise.cli.options import (
-    GAMMA,
     OUTPUT,
-    PREPARING,
     AsJson,
     Cutoff,
     DataOptions,
+    DataOrParts,
+    GroupOptions,
     Names,
+    PartOptions,
     check_outputs,
+    existing,
     flag,
     option,
     output,
@@ -28,8 +29,11 @@ from equipoise.cli.options import (
 from equipoise.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from equipoise.audit.findings import Findings, Variant
-    from equipoise.data import Interactions
+    from equipoise.audit.group_section import GroupSection
+    from equipoise.data import Interactions, Split
 
 _EXAMPLE = "built-in example data"
 _AUDIT = "equipoise.audit:audit"
@@ -38,48 +42,117 @@ Out = Annotated[Path, output("Write the report to this file.", "FILE", "--out", 
 Seed = Annotated[int, option("Random seed.", "N", min=0, default_of=f"{_AUDIT}.seed")]
 
 
+_model = functools.partial(option, rich_help_panel="Your models")
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Models to audit, and how their files are read.
+
+    The options of a file hold for all models, or with ``MODEL=`` before the value for one of them.
+    """
+
+    model: Annotated[
+        list[str] | None,
+        _model(
+            "A model of yours: factors, embeddings, item × item scores, lists or .eqp; may be "
+            "repeated.",
+            "[NAME=]FILE",
+        ),
+    ] = None
+    tensor: Annotated[
+        list[str] | None, _model("Item vectors in a file of many tensors.", "[MODEL=]NAME")
+    ] = None
+    item_ids: Annotated[
+        list[str] | None,
+        _model("Ids of the item vectors: one per line, JSON, CSV or Parquet.", "[MODEL=]FILE"),
+    ] = None
+    user_tensor: Annotated[
+        list[str] | None, _model("User vectors in the same file.", "[MODEL=]NAME")
+    ] = None
+    user_vectors: Annotated[
+        list[str] | None,
+        _model("User vectors: lists are then by the model's own scores.", "[MODEL=]FILE"),
+    ] = None
+    user_ids: Annotated[list[str] | None, _model("Ids of the user vectors.", "[MODEL=]FILE")] = None
+
+    def paths(self) -> dict[str, str]:
+        """Return the files of the models by name; the name is that of the file by default."""
+        found = {}
+        for text in self.model or []:
+            name, sign, path = text.partition("=")
+            if not sign or not path.strip() or Path(text).exists():
+                name, path = Path(text).name, text
+            if name in found:
+                raise InvalidParameterError(f"--model {name} is given twice. Use other names.")
+            found[name] = path
+        return found
+
+    def models(self) -> dict[str, Any]:
+        """Return the models as `equipoise.audit` takes them."""
+        from equipoise.audit import Embeddings
+
+        paths = self.paths()
+        details: dict[str, dict[str, Any]] = {name: {} for name in paths}
+        for field in (each.name for each in fields(self) if each.name != "model"):
+            for text in getattr(self, field) or []:
+                if not paths:
+                    shown = field.replace("_", "-")
+                    raise InvalidParameterError(f"--{shown} is for --model, which is missing.")
+                name, _, value = text.partition("=")
+                chosen = {name: value} if name in paths else dict.fromkeys(paths, text)
+                for one, its_value in chosen.items():
+                    details[one]["users" if field == "user_vectors" else field] = its_value
+        return {
+            name: Embeddings(path, **details[name]) if details[name] else path
+            for name, path in paths.items()
+        }
+
+    def files(self) -> list[Path]:
+        """Return the files that are read."""
+        found = []
+        for each in self.models().values():
+            parts = [each] if isinstance(each, str) else [each.items, each.item_ids]
+            parts += [] if isinstance(each, str) else [each.users, each.user_ids]
+            found += [Path(part) for part in parts if part is not None]
+        return found
+
+
 def audit(
     reading: DataOptions,
+    parts: PartOptions,
     rank: Annotated[
         str,
         option(
-            "Components of each model, or auto: the best on held-out data.",
+            "Components of PCA, or auto: the best on held-out data.",
             "N|auto",
             default_of=f"{_AUDIT}.rank",
         ),
     ],
-    gamma: Annotated[float, option(GAMMA, "GAMMA", default_of=f"{_AUDIT}.gamma")],
     groups: Annotated[
         str,
         option("Popularity groups: interactions or items.", "RULE", default_of=f"{_AUDIT}.groups"),
     ],
     k: Cutoff,
     seed: Seed,
-    data: Annotated[
-        str | None,
-        typer.Argument(
-            help="File, folder, glob or database URL (default: built-in example data).",
-            metavar="DATA",
-            show_default=False,
-        ),
-    ] = None,
-    factors: Annotated[
-        list[Path] | None,
+    depth: Annotated[
+        str,
         option(
-            "Audit this model, too: item factors or an item × item matrix in .npy, .npz, "
-            "Parquet or .eqp; may be repeated.",
-            "FILE",
+            "How much to compute: quick, standard or deep.", "DEPTH", default_of=f"{_AUDIT}.depth"
         ),
-    ] = None,
+    ],
+    given: ModelOptions,
+    grouping: GroupOptions,
+    reviewing: ReviewOptions,
+    data: DataOrParts = None,
     names: Names = None,
-    no_normalize_rows: Annotated[
-        bool,
-        flag(
-            "Leave the rows unchanged (default: decided by the data).",
-            "--no-normalize-rows",
-            rich_help_panel=PREPARING,
-        ),
-    ] = False,
+    budget: Annotated[
+        float | None, option("Seconds of the search for better models, by estimate.", "N", min=0)
+    ] = None,
+    cut: Annotated[
+        str | None,
+        option("Test on what came after a date, or the last share, e.g. 0.2.", "DATE|SHARE"),
+    ] = None,
     out: Out = Path("report.html"),
     as_json: AsJson = False,
     as_markdown: Annotated[
@@ -88,48 +161,58 @@ def audit(
     open_page: Annotated[
         bool, flag("Open the report in the browser.", "--open", rich_help_panel=OUTPUT)
     ] = False,
-) -> None:
-    """Show which items a low-rank model fails, which it memorizes, and what item weights change.
+) -> int:
+    """Show which items a model fails, which it memorizes, and which model is better.
 
-    Prints a summary, a verdict and the setting to use, and writes one HTML page. By default, rows
-    are normalized if a few users would outweigh all others.
+    Prints a summary, a verdict and the advice, and writes one page (or JSON or Markdown, by the
+    ending of --out). Without --model, PCA is audited. With --train and --test, models of yours are
+    taken as fitted on --train. Exits with 1 if a condition of --fail-if holds.
     """
-    from equipoise.audit import audit as run
+    from equipoise.audit import audit as compute
+    from equipoise.data import Interactions
+    from equipoise.data.split import cut_by_time
 
     if as_json and as_markdown:
         raise InvalidParameterError("--json and --md exclude each other. Give one of them.")
-    if no_normalize_rows and reading.normalize_rows:
-        raise InvalidParameterError(
-            "--normalize-rows and --no-normalize-rows exclude each other. Give one of them."
-        )
     asked = _rank(rank)
-    check_outputs({"--out": out}, [*reading.files(data), names, *(factors or [])])
-    if data is None:
-        interactions = reading.prepare(_example(0), normalize=False)
-    else:
-        interactions = reading.read(data, normalize=False)
-    found = run(
-        interactions,
-        progress=console.progress(),
-        names=names,
+    parts.check(data, reading)
+    reviewing.check(one_table=data is not None and cut is None)
+    others = [*grouping.files(), *given.files(), *filter(None, [existing(names)])]
+    check_outputs({"--out": out}, [*parts.files(data, reading), *others])
+    source = str(parts.train if data is None else data)
+    table = parts.read_parts(reading) if data is None else reading.read(data)
+    if cut is not None:
+        if not isinstance(table, Interactions):
+            raise InvalidParameterError("--cut is for DATA, not for --train and --test.")
+        table = cut_by_time(table, cut)
+    own = grouping.read(table if isinstance(table, Interactions) else table.train)
+    run = functools.partial(
+        compute,
+        names=reading.names(source, names),
         rank=asked,
-        gamma=gamma,
         groups=groups,  # type: ignore[arg-type]  # refuses other names
-        factors=factors or [],
+        item_groups=own["items"],
+        user_groups=own["users"],
+        models=given.models(),
         k=k,
         seed=seed,
-        normalize=False if no_normalize_rows else reading.normalize_rows or None,
-        source=_EXAMPLE if data is None else shown(data),
+        depth=depth,  # type: ignore[arg-type]  # refuses other names
+        budget=budget,
+        source=shown(source),
         data_options=reading.given(),
     )
+    _say_estimate(table, depth, budget, len(given.paths()))
+    found = run(table, progress=console.progress())
+    found = reviewing.review(found, table, others, run, recorded_command(data))
     _publish(found, out, as_json=as_json, as_markdown=as_markdown)
+    reviewing.sign(out)
     if open_page:
         _open(out)
+    return reviewing.exit_code(found)
 
 
 def demo(
     seed: Seed,
-    rank: Annotated[int, option("Components of each model.", "N", min=1, max=500)] = 16,
     out: Out = Path("report/demo.html"),
     as_json: AsJson = False,
 ) -> None:
@@ -139,9 +222,17 @@ def demo(
     out.parent.mkdir(parents=True, exist_ok=True)
     check_outputs({"--out": out}, [])
     interactions = _example(seed)
-    progress = console.progress()
-    found = run(interactions, rank=rank, seed=seed, source=_EXAMPLE, progress=progress)
+    found = run(interactions, seed=seed, source=_EXAMPLE, progress=console.progress())
     _publish(found, out, as_json=as_json, as_markdown=False)
+
+
+def _say_estimate(data: Interactions | Split, depth: str, budget: float | None, n: int) -> None:
+    """Report at once how long the audit takes."""
+    from equipoise.audit.plan import EFFORTS, estimate_audit
+
+    if depth in EFFORTS:  # the audit refuses other names
+        seconds = estimate_audit(data, depth, budget, n)  # type: ignore[arg-type]  # checked
+        console.say(f"About {max(1, round(seconds))} s on two idle cores (--depth, --budget).")
 
 
 def _example(seed: int) -> Interactions:
@@ -155,13 +246,13 @@ def _example(seed: int) -> Interactions:
 
 def _publish(found: Findings, out: Path, *, as_json: bool, as_markdown: bool) -> None:
     """Write the page; print the summary as JSON, as Markdown or as a table."""
+    from equipoise.audit import to_json, to_markdown
     from equipoise.audit.report import render
     from equipoise.files import write_whole
 
-    write_whole(out, render(found).encode())
+    write = {".json": to_json, ".md": to_markdown}.get(out.suffix.lower(), render)
+    write_whole(out, write(found).encode())
     if as_json or as_markdown:
-        from equipoise.audit import to_json, to_markdown
-
         console.write(to_json(found) if as_json else to_markdown(found))
         console.say(f"Report: {out.resolve()}")
         return
@@ -180,29 +271,53 @@ def _rank(text: str) -> int | Literal["auto"]:
 
 
 def _print(found: Findings) -> None:
-    from equipoise.audit.advice import command, python_call
+    from equipoise.audit.advice import check_command, command, python_call, rerank_command
+    from equipoise.audit.findings import QUESTIONS
+    from equipoise.audit.verdict import answer
 
     for note in found.settings.notes:
         console.say(f"note: {note}")
-    models = [variant.label for variant in found.compared]
+    for title, sentence in zip(QUESTIONS, answer(found), strict=True):
+        console.out.print(f"[bold]{title}[/]  {console.escape_markup(sentence)}", highlight=False)
+    models = [variant.label for variant in _columns(found)]
     table = console.new_table(
         "",
         *models,
         right=models,
-        title="What the components are spent on",
+        title="The main numbers, with 95 % intervals",
         caption=console.escape_markup(data_summary(found)),
         caption_justify="left",
     )
     for line in lines(found):
         table.add_row(line.title, *line.values)
     console.out.print(table)
+    for section in found.groups:
+        if section.is_own:
+            console.out.print(_group_table(section, _columns(found)))
     verdict = found.verdict
     for sentence in verdict.sentences:
         console.out.print(f"• {console.escape_markup(sentence)}", highlight=False)
-    why = console.escape_markup(verdict.advice.why)
-    console.out.print(f"\n[bold]Advice[/]  {why}", highlight=False)
-    for call in (command(verdict.advice), python_call(verdict.advice)):
+    advice = verdict.advice
+    console.out.print(f"\n[bold]Advice[/]  {console.escape_markup(advice.why)}", highlight=False)
+    calls = (command(advice), rerank_command(found), python_call(advice), check_command(advice))
+    for call in filter(None, calls):
         console.out.print(f"  {console.escape_markup(call)}", highlight=False, soft_wrap=True)
+
+
+def _group_table(section: GroupSection, models: list[Variant]) -> Table:
+    """One row per group, the main measure of each model."""
+    from equipoise.audit.formatting import between
+    from equipoise.audit.group_section import MEASURES
+
+    measure, labels = section.main, [variant.label for variant in models]
+    title = f"{MEASURES[measure].title} of {section.of} by {section.rule}, with 95 % intervals"
+    head = (section.of, *labels)
+    table = console.new_table("", *head, right=head, title=console.escape_markup(title))
+    for group in section.groups:
+        found = [section.number(each.key, measure, group.name) for each in models]
+        cells = ["–" if v is None else f"{v.mean:.3f} ({between(v)})" for v in found]
+        table.add_row(console.escape_markup(group.name), f"{group.size:,}", *cells)
+    return table
 
 
 def _open(page: Path) -> None:
@@ -219,50 +334,50 @@ class Line(NamedTuple):
     values: tuple[str, ...]
 
 
+def _columns(found: Findings) -> list[Variant]:
+    """Return the audited and the advised model, and other given ones."""
+    given = [variant for variant in found.variants if variant.key.startswith("given:")]
+    return list({v.key: v for v in (found.subject, found.advised, *given)}.values())
+
+
 def lines(found: Findings) -> list[Line]:
-    """Return the main numbers of each model at the audited setting."""
-    from equipoise.audit.formatting import components
+    """Return the main numbers of each model with their intervals."""
+    from equipoise.audit.formatting import geometry, half_error_cell, mean_cell
 
-    variants, k, size = found.compared, found.settings.k, found.settings.size
-
-    def line(title: str, form: str, number: Callable[[Variant], float]) -> Line:
-        return Line(title, tuple(_shown(form, number(each)) for each in variants))
+    variants, k = _columns(found), found.settings.k
 
     def mean(title: str, metric: str, group: str = "all") -> Line:
-        return line(title, "{:.3f}", lambda v: v.means[metric][group][v.at(size)])
+        return Line(title, tuple(mean_cell(v, metric, group) for v in variants))
 
-    def to_half(group: str) -> Line:  # if some items were never halved, the mean is a bound
-        means = ((v.components_to_half[group], "≥ " * bool(v.not_halved[group])) for v in variants)
-        shown = (f"{bound}{components(m)}" if math.isfinite(m) else "–" for m, bound in means)
-        return Line(f"{group}: components to half error", tuple(shown))
+    def to_half(group: str) -> Line:
+        cells = tuple(half_error_cell(v, group) for v in variants)
+        return Line(f"{group}: components to half error", cells)
 
     groups = [group.name for group in found.data.groups]
     first, last = groups[0], groups[-1]
     return [
+        Line("rank", tuple(str(v.size) if v.has_components else "–" for v in variants)),
         mean("specialization (0: all shared)", "specialization"),
         mean(f"{first}: self-reconstruction", "self_reconstruction", first),
         mean(f"{last}: self-reconstruction", "self_reconstruction", last),
         to_half(first),
         to_half(last),
         mean(f"{last}: AUC from other items", "item_auc", last),
+        *(mean(title, metric) for metric, title in geometry(variants).items()),
         mean(f"Recall@{k}", "recall"),
         mean(f"NDCG@{k}", "ndcg"),
-        line("components owned by one item", "{:.0f}", lambda v: len(v.owned)),
+        Line(
+            "components owned by one item",
+            tuple(str(len(v.owned)) if v.has_components else "–" for v in variants),
+        ),
     ]
 
 
 def data_summary(found: Findings) -> str:
     """Return in one sentence what was audited."""
-    from equipoise.audit.formatting import setting
-
     data, settings = found.data, found.settings
     groups = ", ".join(f"{group.n_items:,} {group.name}" for group in data.groups)
-    chosen = "" if settings.size_chosen_by == "given" else f"; rank: {settings.size_chosen_by}"
     return (
         f"{data.n_users:,} users × {data.n_items:,} items, {data.n_interactions:,} interactions; "
-        f"{setting(settings.audited)}{chosen}; popularity groups by {settings.groups}: {groups}."
+        f"depth {settings.depth}; popularity groups by {settings.groups}: {groups}."
     )
-
-
-def _shown(form: str, number: float) -> str:
-    return form.format(number) if math.isfinite(number) else "–"

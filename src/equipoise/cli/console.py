@@ -35,6 +35,10 @@ err = Console(stderr=True, emoji=False)
 failures = Console(stderr=True, emoji=False)  # printed even with --quiet
 
 
+# The words of the command line that is running.
+arguments: list[str] = []
+
+
 def prepare_streams() -> None:
     """Make the standard streams of this process writable, in UTF-8 as JSON requires."""
     for name in ("stdout", "stderr"):

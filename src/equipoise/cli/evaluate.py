@@ -1,4 +1,4 @@
-"""`equipoise evaluate DATA`: models × ranks × metrics on held-out interactions."""
+"""`equipoise evaluate [DATA]`: models × ranks × metrics on held-out interactions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from equipoise.cli import console
 from equipoise.cli.options import (
-    CUTOFF,
-    Data,
+    LENGTH,
+    RERANK,
     DataOptions,
+    DataOrParts,
     GridOptions,
+    GroupOptions,
     Groups,
     SplitOptions,
     TableOptions,
@@ -32,41 +34,52 @@ if TYPE_CHECKING:
 # As many as fit next to the names of the models on 80 columns.
 _RANKS_ACROSS = 6
 
+# the number of components of a model, and of the model inside a re-ranked one
+_SIZES = ("n_components", "model__n_components")
+
 
 def evaluate(
-    data: Data,
     reading: DataOptions,
     splitting: SplitOptions,
     results_to: TableOptions,
     groups: Groups,
+    grouping: GroupOptions,
     zero_division: ZeroDivision,
     trying: GridOptions,
+    data: DataOrParts = None,
     models: Annotated[
         str, option("Names from equipoise models, or all.", "NAMES")
     ] = "pca,normalized,item-weighted",
     metrics: Annotated[
-        str | None, option(r"name\[@k]\[:convention], e.g. ndcg,recall@10,item_auc.", "LIST")
+        str | None,
+        option(r"Metrics: name\[@k]\[:convention], e.g. ndcg,recall@10,item_auc.", "LIST"),
     ] = None,
-    k: Annotated[str, option(CUTOFF, "LIST", "-k")] = "20",
+    k: Annotated[str, option(LENGTH, "LIST", "-k", "-N")] = "20",
     item_sample: Annotated[
         int | None, option("Measure item AUC and precision on N items.", "N", min=1)
     ] = None,
+    rerank: Annotated[list[str] | None, option(RERANK, "SPEC", "--rerank")] = None,
     costs: Annotated[bool, flag("Show time, memory and size of each fit, too.", "--costs")] = False,
 ) -> int:
     """Score models, by default the three PCAs, at many ranks on held-out interactions."""
     from equipoise import evaluation
 
-    results_to.check(reading.files(data))
+    results_to.check([*splitting.files(data, reading), *grouping.files()])
     chosen = named_models(models)
     axes, cutoffs = trying.axes(), numbers(k, "-k", int)
-    interactions = reading.read(data)
+    split = splitting.read(data, reading)
+    own = grouping.read(split.train)
+    if rerank:
+        chosen |= _reranked(chosen, rerank, own["items"])
+        axes |= {f"model__{name}": values for name, values in axes.items()}
     results = evaluation.evaluate(
-        splitting.split(interactions),
+        split,
         chosen,
-        grid=_with_sizes(axes, chosen, interactions.n_items),
+        grid=_with_sizes(axes, chosen, split.train.n_items),
         metrics=evaluation.DEFAULT_METRICS if metrics is None else words(metrics),
         k=cutoffs,
-        groups=groups,
+        groups=groups if own["items"] is None else own["items"],
+        user_groups=own["users"],
         zero_division=zero_division,
         item_sample=item_sample,
         cache=results_to.cache,
@@ -82,9 +95,25 @@ def evaluate(
         console.write(results.to_json(costs=costs))
     else:
         _print(results)
+        if any(own.values()):
+            console.out.print(_group_table(results))
         if costs:
             console.out.print(_cost_table(results.costs))
-    return 0 if results.complete else results_to.interrupted(len(results))
+    return 0 if results.complete else results_to.interrupted(f"{len(results)} rows are done")
+
+
+def _reranked(models: Mapping[str, Model], specs: Sequence[str], groups: Any) -> dict[str, Model]:
+    """Return every model with every re-ranker."""
+    from equipoise.reranking import Reranked, make_reranker
+
+    for spec in specs:
+        make_reranker(spec)  # refused before anything is fitted
+    more = {} if groups is None else {"groups": groups}
+    return {
+        f"{name} + {spec}": Reranked(model, spec, **more)
+        for name, model in models.items()
+        for spec in specs
+    }
 
 
 def _with_sizes(
@@ -123,13 +152,30 @@ def _table(rows: Sequence[Result], ranks: Sequence[int | None]) -> Table:
     return table
 
 
+def _group_table(results: Results) -> Table:
+    """One line per metric and group, one column per model, each at its largest rank."""
+    rows = [row for row in results if row.group != "all"]
+    largest = {row.model: max(_rank(r) or 0 for r in rows if r.model == row.model) for row in rows}
+    last = [row for row in rows if (_rank(row) or 0) == largest[row.model]]
+    columns = list(dict.fromkeys(map(_line, last)))
+    table = console.new_table("by group, at the largest rank", *columns, "n", right=[*columns, "n"])
+    for name in dict.fromkeys(row.name for row in last):
+        table.add_row(f"[bold]{name}")
+        own = [row for row in last if row.name == name]
+        for group in dict.fromkeys(row.group for row in own):
+            values = {_line(row): f"{row.value:.4f}" for row in own if row.group == group}
+            n = next(row.n for row in own if row.group == group)
+            shown = [values.get(column, "") for column in columns]
+            table.add_row(f"  {console.escape_markup(group)}", *shown, f"{n:,}")
+    return table
+
+
 def _rank(row: Result | Cost) -> int | None:
-    rank: int | None = row.settings.get("n_components")
-    return rank
+    return next((row.settings[name] for name in _SIZES if name in row.settings), None)
 
 
 def _line(row: Result | Cost) -> str:
-    others = {name: value for name, value in row.settings.items() if name != "n_components"}
+    others = {name: value for name, value in row.settings.items() if name not in _SIZES}
     return " ".join([row.model, *(f"{name}={show_value(v)}" for name, v in others.items())])
 
 

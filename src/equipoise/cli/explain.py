@@ -7,7 +7,17 @@ from typing import Annotated, Any
 import typer
 
 from equipoise.cli import console
-from equipoise.cli.options import AsJson, Data, DataOptions, DropUnknown, Length, ModelFile, Names
+from equipoise.cli.options import (
+    AsJson,
+    Data,
+    DataOptions,
+    DropUnknown,
+    Length,
+    ModelFile,
+    Names,
+    Top,
+    load_model,
+)
 
 User = Annotated[str, typer.Argument(help="Id of the user.", metavar="USER")]
 Item = Annotated[str, typer.Argument(help="Id of the item.", metavar="ITEM")]
@@ -18,9 +28,8 @@ def similar(
 ) -> None:
     """List the items most similar to one, according to the model."""
     from equipoise.cli import ids
-    from equipoise.models import load
 
-    fitted = load(model)
+    fitted = load_model(model, "Give the file that equipoise fit wrote.")
     (wanted,) = ids.matched([item], ids.item_ids(fitted), "item")
     called = ids.item_names(fitted, names)
     found = fitted.similar_items(wanted, min(n, fitted.n_features_in_))
@@ -45,7 +54,7 @@ def explain(
     user_id: User,
     item_id: Item,
     reading: DataOptions,
-    n: Length,
+    top: Top = 10,
     names: Names = None,
     as_json: AsJson = False,
     drop_unknown_items: DropUnknown = False,
@@ -53,15 +62,14 @@ def explain(
     """Split a user's score for an item into the contributions of the user's own items."""
     from equipoise.cli import ids
     from equipoise.cli.recommend import reasons
-    from equipoise.models import load
 
-    fitted = load(model)
+    fitted = load_model(model)
     (wanted,) = ids.matched([item_id], ids.item_ids(fitted), "item")
-    called = ids.item_names(fitted, names)
-    interactions = ids.aligned(reading.read(data), fitted, drop_unknown_items)
+    called = ids.item_names(fitted, reading.like(fitted).names(data, names))
+    interactions = ids.aligned(reading.like(fitted).read(data), fitted, drop_unknown_items)
     (who,) = ids.matched([user_id], interactions.user_ids, "user")
-    why = fitted.explain(interactions.select_users([who]), wanted, n)
-    rows = reasons(why, called)
+    why = fitted.explain(interactions.select_users([who]), wanted, top)
+    rows = reasons([why], why.ids, called)[0].to_list()
     if as_json:
         facts = {"user": who, "item": wanted, "score": why.score, "because": rows}
         console.write_json({**facts, "rest": why.rest})

@@ -13,6 +13,7 @@ from equipoise.cli.options import (
     AsJson,
     Data,
     DataOptions,
+    GroupOptions,
     check_outputs,
     option,
     output,
@@ -26,9 +27,19 @@ if TYPE_CHECKING:
     from equipoise.models.registry import ModelEntry
 
 
+# parameters that have an option of their own
+_OPTIONS = {
+    "n_components": "rank",
+    "gamma": "gamma",
+    "spectral_filter": "filter",
+    "floors": "floor",
+}
+
+
 def fit(
     data: Data,
     reading: DataOptions,
+    grouping: GroupOptions,
     out: Annotated[
         Path, output("Write the model to this file, e.g. plays.eqp.", "FILE", "--out", "-o")
     ],
@@ -38,9 +49,7 @@ def fit(
     rank: Annotated[
         int | None, option("Components (default: the model's own).", "N", min=1)
     ] = None,
-    gamma: Annotated[
-        float | None, option(f"{GAMMA[:-1]} (default: the model's own).", "GAMMA")
-    ] = None,
+    gamma: Annotated[float | None, option(GAMMA, "GAMMA")] = None,
     spectral_filter: Annotated[
         str | None,
         option(
@@ -50,15 +59,34 @@ def fit(
     settings: Annotated[
         list[str] | None, option("Any other parameter; may be repeated.", "NAME=VALUE", "--set")
     ] = None,
+    floors: Annotated[
+        list[str] | None,
+        option(
+            "Least retained share: of every group, or of one as NAME=SHARE; may be repeated.",
+            "SHARE",
+            "--floor",
+        ),
+    ] = None,
+    rerank: shared.Rerank = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit a model on all of DATA, print its certificate of optimality, and save it."""
     from equipoise.models.registry import find_model
 
     entry = find_model(model)
-    unfitted = entry.make(**_parameters(entry, rank, gamma, spectral_filter, settings))
-    check_outputs({"--out": out}, reading.files(data))
+    parameters = _parameters(entry, rank, gamma, spectral_filter, settings)
+    if floors:
+        parameters |= _allowed(entry, {"floors": _floors(floors)})
+    unfitted = entry.make(**parameters)
+    check_outputs({"--out": out}, [*reading.files(data), *grouping.files()])
     interactions = reading.read(data)
+    _refuse_large_rank(unfitted, rank, interactions.n_items)
+    if rerank is None:
+        unfitted.set_params(**_groups(entry, grouping.read(interactions)))
+    else:
+        from equipoise.reranking import Reranked
+
+        unfitted = Reranked(unfitted, rerank, **shared.rerank_groups(grouping.item_groups))
     started = time.perf_counter()
     fitted = unfitted.fit(interactions, progress=console.progress())
     facts = _facts(fitted, entry, interactions, time.perf_counter() - started)
@@ -86,13 +114,57 @@ def _parameters(
     for text in settings or []:
         name, value = shared.assignment(text, "--set")
         given[name] = shared.plain_value(value)
-    known = entry.load_class()._get_param_names()
+    return _allowed(entry, given)
+
+
+def _allowed(entry: ModelEntry, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments; refuse those that the model does not have."""
+    known = entry.parameters()
     for name in given:
         if name not in known:
-            raise InvalidParameterError(
-                f"{entry.title} has no parameter {name!r}. It has: {', '.join(known)}."
-            )
+            problem = f"{entry.title} has no parameter {name!r}. It has: {', '.join(known)}."
+            if name in _OPTIONS:
+                problem = f"{entry.title} has no {_OPTIONS[name]}; drop --{_OPTIONS[name]}."
+            raise InvalidParameterError(problem)
     return given
+
+
+def _floors(texts: list[str]) -> float | dict[str, float]:
+    """Return one floor for all groups, or floors by name."""
+    by_name: dict[str, float] = {}
+    for text in texts:
+        name, _, share = text.rpartition("=")
+        try:
+            by_name[name] = float(share)
+        except ValueError:
+            raise InvalidParameterError(
+                f"--floor takes a share like 0.2, or NAME=SHARE, got {text!r}."
+            ) from None
+    if "" in by_name and len(texts) > 1:
+        raise InvalidParameterError("--floor takes one share for all groups, or names for each.")
+    return by_name.get("", by_name)
+
+
+def _groups(entry: ModelEntry, read: dict[str, Any]) -> dict[str, Any]:
+    """Return the groups as parameters of the model."""
+    both = "user_groups" in entry.parameters()
+    names = {"items": "groups", "users": "user_groups" if both else "groups"}
+    given = {of: groups for of, groups in read.items() if groups is not None}
+    if len(given) > 1 and not both:
+        raise InvalidParameterError(
+            f"{entry.title} takes one kind of groups. Drop --item-groups or --user-groups."
+        )
+    return _allowed(entry, {names[of]: groups for of, groups in given.items()})
+
+
+def _refuse_large_rank(model: Recommender, rank: int | None, n_items: int) -> None:
+    size = model.get_params(deep=False).get("n_components", 0)
+    if size > n_items:
+        default = "The default rank, " if rank is None else "--rank "
+        raise InvalidParameterError(
+            f"{default}{size}{',' * (rank is None)} exceeds your {n_items:,} items. "
+            f"Use --rank {n_items} or less."
+        )
 
 
 def _strength(text: str, given: str) -> float:
@@ -128,4 +200,20 @@ def _facts(
             "largest residual": certificate.max_residual,
             "passes over the data": certificate.passes,
         }
+        facts |= _group_facts(certificate)
     return facts | {"seconds": round(seconds, 3)}
+
+
+def _group_facts(certificate: Any) -> dict[str, float]:
+    """Return what every group gets, in a fit with groups; under limits, how far it is above its."""
+    names = getattr(certificate, "names", ())
+    limited = names[:1] in (("objective",), ("variance",))
+    note = ", above its limit" if limited else ""
+    return (
+        {
+            f"{name}{note}{' (binds)' * (name in certificate.binding)}": value
+            for name, value in list(zip(names, certificate.values, strict=True))[limited:]
+        }
+        if names
+        else {}
+    )

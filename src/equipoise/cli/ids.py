@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equipoise.cli import console
 from equipoise.cli.options import words
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
 
@@ -32,8 +33,8 @@ def item_ids(model: Recommender) -> NDArray[Any]:
     return np.arange(model.n_features_in_) if model.item_ids_ is None else model.item_ids_
 
 
-def item_names(model: Recommender, names: Path | None) -> Mapping[Any, str] | None:
-    """Return names by item id from a file; None if there is no file."""
+def item_names(model: Recommender, names: Any) -> Mapping[Any, str] | None:
+    """Return the name of each item id of a model; None without names."""
     if names is None:
         return None
     from equipoise.data.names import names_for
@@ -148,11 +149,18 @@ def _refuse_endless(path: Path) -> None:
 
 
 def aligned(interactions: Interactions, model: Recommender, drop_unknown: bool) -> Interactions:
-    """Give the data the columns of the model, in its order; refuse items that it lacks."""
+    """Prepare data like those of the fit, in the model's columns; refuse items that it lacks.
+
+    Such items are left out if items were left out before the fit.
+    """
     from equipoise.data.identifiers import name_a_few
+    from equipoise.data.preparation import state_of
 
     known = item_ids(model)
-    ours = interactions.align_items(known, unknown="drop")
+    if model.item_ids_ is None:
+        ours = interactions.align_items(known, unknown="drop")
+    else:
+        ours = model.prepare(interactions, unknown="drop")
     in_model = set(known.tolist())
     unknown = [item for item in interactions.item_ids.tolist() if item not in in_model]
     if not ours.nnz:
@@ -161,7 +169,12 @@ def aligned(interactions: Interactions, model: Recommender, drop_unknown: bool) 
             f"those in DATA like {name_a_few(unknown, 3)}. Check the column of the items (--item), "
             "and that the model was fitted on such data."
         )
-    if unknown and not drop_unknown:
+    if unknown and not drop_unknown and state_of(model.preparation_).selected:
+        console.say(
+            f"note: {len(unknown)} items in DATA are left out: the model lacks them, and items "
+            "were left out before its fit too."
+        )
+    elif unknown and not drop_unknown:
         raise UnknownIdError(
             f"the model lacks {len(unknown)} of the {interactions.n_items} items in DATA: "
             f"{name_a_few(unknown)}. Leave them out with --drop-unknown-items, or fit the model "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from equipoise.cli import console
 from equipoise.cli.options import AsJson
@@ -39,6 +40,33 @@ def _needs(entry: ModelEntry) -> str:
     if entry.extra is None:
         return "–"
     return entry.extra if entry.installed else f"{entry.extra} (missing)"
+
+
+def rerankers(as_json: AsJson = False) -> None:
+    """List every re-ranker: name, paper, settings with their defaults."""
+    from equipoise.reranking import available
+
+    found: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "method": one.title or one.__name__,
+            "paper": one.paper,
+            "settings": dict(one.defaults()),
+        }
+        for name, one in available().items()
+    ]
+    if as_json:
+        console.write_json(found, indent=1)
+        return
+    rows = [
+        {**one, "paper": one["paper"] or "–", "settings": _settings(one["settings"])}
+        for one in found
+    ]
+    console.print_rows(rows, "Re-rankers: NAME, NAME:VALUE or NAME:SETTING=VALUE,…")
+
+
+def _settings(defaults: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in defaults.items() if value != "")
 
 
 def metrics(as_json: AsJson = False) -> None:

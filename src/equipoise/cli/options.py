@@ -9,7 +9,7 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 from urllib.parse import unquote
@@ -18,18 +18,24 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from equipoise.cli import console
-from equipoise.exceptions import EquipoiseError, InvalidDataError, InvalidParameterError
+from equipoise.exceptions import (
+    ArtifactError,
+    EquipoiseError,
+    InvalidDataError,
+    InvalidParameterError,
+)
 from equipoise.files import require_folder, require_writable
 
 if TYPE_CHECKING:
     from equipoise.data import Interactions, Split
+    from equipoise.models import Recommender
 
 INTERRUPTED = 130
 
 # Panels of --help, the same in all commands.
 PREPARING, OUTPUT = "Preparing the data", "Output"
 _FORMATS = "csv, parquet, lightgcn, movielens, lastfm or sqlite"
-_METHODS = "per_user_random, leave_last_n, temporal or by_user"
+_METHODS = "per_user_random, per_user_last, leave_last_n, temporal or by_user"
 _HOLDOUT = "equipoise.data:holdout"
 
 # URLs of files on this machine; other URLs lead to nothing that a command could overwrite
@@ -78,25 +84,32 @@ _split = functools.partial(option, rich_help_panel="Split")
 output = functools.partial(option, rich_help_panel=OUTPUT)
 
 GAMMA = "Exponent of the item weights: popularity to this power; 0 is plain PCA."
-CUTOFF = "List length of the metrics that name none."
+LENGTH = "Items per list; metrics such as recall@10 set their own."
 
 Data = Annotated[str, typer.Argument(help="File, folder, glob or database URL.", metavar="DATA")]
-ModelFile = Annotated[Path, typer.Argument(help="File written by equipoise fit.", metavar="MODEL")]
-Names = Annotated[
-    Path | None, option("File of item ids and names (CSV, Parquet, movies.dat …).", "FILE")
-]
-Length = Annotated[
-    int,
-    option(
-        "Items per list.",
-        "K",
-        "-k",
-        "-N",
-        min=1,
-        default_of="equipoise.models:Recommender.recommend.k",
+DataOrParts = Annotated[
+    str | None,
+    typer.Argument(
+        help="File, folder, glob or database URL; not needed with --train and --test.",
+        metavar="DATA",
+        show_default=False,
     ),
 ]
-Cutoff = Annotated[int, option(CUTOFF, "K", "-k", min=1, default_of="equipoise.evaluation:tune.k")]
+ModelFile = Annotated[Path, typer.Argument(help="File written by equipoise fit.", metavar="MODEL")]
+Names = Annotated[
+    str | None,
+    option("Names of the items: a file, a column of DATA, or SELECT id, name …", "FILE|NAME|SQL"),
+]
+RERANK = "Re-rank the lists, e.g. xquad:0.3; see equipoise rerankers."
+Rerank = Annotated[str | None, option(RERANK, "SPEC", "--rerank")]
+ItemGroupsFile = Annotated[
+    str | None, option("Groups of items: a file and its column of labels.", "FILE:COLUMN")
+]
+_length = functools.partial(option, LENGTH, "K", "-k", "-N", min=1)
+Length = Annotated[int, _length(default_of="equipoise.models:Recommender.recommend.k")]
+Cutoff = Annotated[int, _length(default_of="equipoise.evaluation:tune.k")]
+_top = functools.partial(option, "Items of the user that explain a score.", "N", "--top", min=1)
+Top = Annotated[int, _top()]
 Groups = Annotated[
     str,
     option(
@@ -196,6 +209,12 @@ class DataOptions:
     )
     format: Annotated[str | None, _reading(f"{_FORMATS} (default: detected).", "NAME")] = None
     query: Annotated[str | None, _reading("Query that returns the interactions.", "SQL")] = None
+    decimal: Annotated[
+        str | None, _reading("Decimal sign of values in text: , or . (default: .).", "SIGN")
+    ] = None
+    date_format: Annotated[
+        str | None, _reading("Format of dates in text, e.g. %d.%m.%Y (default: ISO).", "FORMAT")
+    ] = None
     memory: Annotated[
         str | None, _large("Keep DATA in blocks on disk, using about this much memory.", "4GB")
     ] = None
@@ -221,6 +240,14 @@ class DataOptions:
         ),
     ] = False
 
+    def like(self, model: Recommender) -> DataOptions:
+        """Return options that name the columns of the fit where the command line names none."""
+        fitted: Mapping[str, Any] = next(
+            (step.settings for step in model.preparation_ if step.name == "read"), {}
+        )
+        missing = [name for name, given in self._columns.items() if given is None]
+        return replace(self, **{name: fitted[name] for name in missing if name in fitted})
+
     def read(self, data: str, *, normalize: bool = True) -> Interactions:
         """Read DATA, filter, binarize, normalize, in this order; `normalize` allows the last."""
         from equipoise.data import Interactions
@@ -229,9 +256,7 @@ class DataOptions:
         interactions = Interactions.read(
             data,
             **self._columns,
-            delimiter=self.delimiter,
-            format=self.format,
-            query=self.query,
+            **self._text,
             memory=self.memory,
             client=self.scheduler,
             progress=console.progress(),
@@ -258,18 +283,18 @@ class DataOptions:
             if getattr(self, field.name) != field.default
         }
 
-    def files(self, data: str | None) -> list[Path]:
+    def files(self, data: str) -> list[Path]:
         """Return the files on this machine that DATA names."""
         from equipoise.data.readers import files, sql
 
-        local = None if data is None else _LOCAL_URL.match(data)
-        if data is None or (sql.is_url(data) and local is None):
+        local = _LOCAL_URL.match(data)
+        if sql.is_url(data) and local is None:
             return []
         text = os.path.expanduser(data if local is None else unquote(local["path"]))
         if os.path.isfile(text):
             return [Path(text)]
         try:
-            found = files.find(text, self.format)
+            found = files.find(text, self.format, has_columns=any(self._columns.values()))
         except EquipoiseError:  # reading reports it
             return []
         return [*found.paths, *([] if found.names is None else [found.names])]
@@ -278,6 +303,17 @@ class DataOptions:
     def _columns(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("user", "item", "value", "timestamp")}
 
+    @property
+    def _text(self) -> dict[str, Any]:
+        names = ("delimiter", "format", "query", "decimal", "date_format")
+        return {name: getattr(self, name) for name in names}
+
+    def names(self, data: str, names: str | None) -> Any:
+        """Return the names of --names: a path, or names by id from DATA; None without."""
+        from equipoise.data.names import names_in
+
+        return names_in(data, names, item=self.item, **self._text)
+
     def _refuse_what_blocks_cannot_read(self) -> None:
         if self.memory is not None and self.scheduler is not None:
             raise InvalidParameterError(
@@ -285,14 +321,14 @@ class DataOptions:
             )
         place, idle = "--memory", ["query"]
         if self.scheduler is not None:
-            place, idle = "--scheduler", ["query", "delimiter", "format"]
+            place, idle = "--scheduler", list(self._text)
         elif self.memory is None:
             return
         for name in idle:
             if getattr(self, name) is not None:
                 raise InvalidParameterError(
-                    f"--{name} cannot be used with {place}. Leave it out, or convert DATA to "
-                    "Parquet first."
+                    f"--{name.replace('_', '-')} cannot be used with {place}. Leave it out, or "
+                    "convert DATA to Parquet first."
                 )
 
     def _note_words_read_as_ids(self, data: str) -> None:
@@ -301,8 +337,7 @@ class DataOptions:
 
         if self.scheduler is not None:  # Parquet, which has named columns
             return
-        columns = Columns(**self._columns)
-        first = words_without_header(data, Options(columns, self.delimiter, format=self.format))
+        first = words_without_header(data, Options(Columns(**self._columns), **self._text))
         if first:
             console.say(
                 f"note: {shown(data)} has no known header. Its first line, {', '.join(first)}, is "
@@ -311,29 +346,158 @@ class DataOptions:
             )
 
 
-@dataclass(frozen=True)
-class SplitOptions:
+@dataclass(frozen=True, kw_only=True)
+class PartOptions:
+    """Files of a split, instead of DATA."""
+
+    train: Annotated[str | None, _split("File to fit on, instead of DATA.", "FILE")] = None
+    validation: Annotated[str | None, _split("With --train: file to tune on.", "FILE")] = None
+    test: Annotated[str | None, _split("With --train: file to report on.", "FILE")] = None
+    history: Annotated[
+        str | None, _split("With --train: what is known of held-out users.", "FILE")
+    ] = None
+
+    @property
+    def sources(self) -> list[str | None]:
+        """Train, validation, test, history."""
+        return [self.train, self.validation, self.test, self.history]
+
+    def files(self, data: str | None, reading: DataOptions) -> list[Path]:
+        """Return the files on this machine that are read."""
+        sources = [data] if self.train is None else self.sources
+        return [path for source in sources if source for path in reading.files(source)]
+
+    def check(self, data: str | None, reading: DataOptions) -> None:
+        """Refuse a mixture of DATA and files, and options that files cannot have."""
+        if self.train is None:
+            if data is None:
+                raise InvalidParameterError("give DATA, or --train FILE and --test FILE.")
+            if self.history is not None:
+                raise InvalidParameterError("--history is for --train, which is missing.")
+            return
+        if data is not None or self.test is None:
+            raise InvalidParameterError(
+                f"--train {self.train} needs --test FILE, and no DATA: the files are its parts."
+            )
+        whole = ("memory", "scheduler", "min_items_per_user", "min_users_per_item")
+        for name in (*whole, "normalize_rows"):
+            if name in reading.given():
+                raise InvalidParameterError(
+                    f"--{name.replace('_', '-')} is for whole tables, not for --train. Use it "
+                    "when you split: equipoise split DATA."
+                )
+
+    def read_parts(self, reading: DataOptions) -> Split:
+        """Read the files, matched by id."""
+        from equipoise.data import Split
+
+        parts = [None if source is None else reading.read(source) for source in self.sources]
+        split = Split.read(*parts)
+        known = split.train_validation.popularity() + split.seen_before_test.popularity()
+        cold = int(((split.test.popularity() > 0) & (known == 0)).sum())
+        if cold:
+            console.say(f"note: {cold:,} items of --test are in no other part; they stay unknown.")
+        return split
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldoutOptions:
     """Which interactions are held out."""
 
-    method: Annotated[str, _split(f"{_METHODS}.", "NAME", default_of=f"{_HOLDOUT}.method")]
-    test: Annotated[
-        float, _split("Share for the final scores.", "SHARE", default_of=f"{_HOLDOUT}.test")
-    ]
     validation: Annotated[
-        float, _split("Share for choosing settings.", "SHARE", default_of=f"{_HOLDOUT}.validation")
+        str | None, _split("Share for choosing settings (default: 0.1).", "SHARE")
+    ] = None
+    test: Annotated[str | None, _split("Share for the final scores (default: 0.2).", "SHARE")] = (
+        None
+    )
+    method: Annotated[str, _split(f"{_METHODS}.", "NAME", default_of=f"{_HOLDOUT}.method")]
+    n: Annotated[
+        int,
+        _split("With leave_last_n: how many.", "N", "--last", min=1, default_of=f"{_HOLDOUT}.n"),
     ]
     seed: Annotated[int, _split("Random seed.", "N", min=0, default_of=f"{_HOLDOUT}.seed")]
 
-    def split(self, interactions: Interactions) -> Split:
+    def hold_out(self, interactions: Interactions) -> Split:
         """Hold out; errors name the options, not only Python's arguments."""
         from equipoise.data import holdout
 
+        shares = {"test": self.test, "validation": self.validation}
+        options: dict[str, Any] = {"method": self.method, "n": self.n, "seed": self.seed}
+        options |= {name: _share(name, text) for name, text in shares.items() if text is not None}
         try:
-            return holdout(interactions, **asdict(self))
+            return holdout(interactions, **options)
         except (InvalidDataError, InvalidParameterError) as error:
             raise type(error)(
                 f"{error} The options are --test, --validation and --min-items-per-user."
             ) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitOptions(PartOptions, HoldoutOptions):
+    """Files of a split, or which interactions of DATA are held out."""
+
+    validation: Annotated[
+        str | None,
+        _split("Share for choosing settings (default: 0.1); with --train a file.", "SHARE|FILE"),
+    ] = None
+    test: Annotated[
+        str | None,
+        _split("Share for the final scores (default: 0.2); with --train a file.", "SHARE|FILE"),
+    ] = None
+
+    def read(self, data: str | None, reading: DataOptions) -> Split:
+        """Read the parts; or DATA, and hold out."""
+        self.check(data, reading)
+        return self.read_parts(reading) if data is None else self.hold_out(reading.read(data))
+
+
+def _share(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidParameterError(
+            f"--{name} takes a share, e.g. 0.2, or with --train a file, got {text!r}."
+        ) from None
+
+
+@dataclass(frozen=True)
+class GroupOptions:
+    """Groups of items and of users from files."""
+
+    item_groups: ItemGroupsFile = None
+    user_groups: Annotated[
+        str | None,
+        option("Groups of users: a file and its column, or activity.", "FILE:COLUMN"),
+    ] = None
+    group_separator: Annotated[
+        str | None, option("Text between several labels in one cell, e.g. |.", "TEXT")
+    ] = None
+
+    def read(self, interactions: Interactions) -> dict[str, Any]:
+        """Read the groups, and report how they match the data."""
+        from equipoise.data.groups import Groups
+
+        found: dict[str, Groups | None] = {"items": None, "users": None}
+        for of, source in (("items", self.item_groups), ("users", self.user_groups)):
+            if of == "users" and source == "activity":
+                found[of] = Groups.by_activity(interactions)
+            elif source is not None:
+                groups = Groups.read(source, of=of, separator=self.group_separator)  # type: ignore[arg-type]
+                console.say(groups.describe(interactions))
+                found[of] = groups
+        return found
+
+    def files(self) -> list[Path]:
+        """Return the files that the groups are read from."""
+        given = (self.item_groups, self.user_groups)
+        return [Path(each.rpartition(":")[0]) for each in given if each and ":" in each]
+
+
+def rerank_groups(source: str | None) -> dict[str, Any]:
+    """Return the groups of a re-ranker as its parameters; none for its default."""
+    from equipoise.data.groups import Groups
+
+    return {} if source is None else {"groups": Groups.read(source)}
 
 
 @dataclass(frozen=True)
@@ -371,18 +535,18 @@ class TableOptions:
     csv: Annotated[Path | None, output("Write the whole table here.", "FILE")] = None
     plot: Annotated[Path | None, output("Draw a chart: .png, .svg or .pdf.", "FILE")] = None
 
-    def check(self, inputs: Iterable[Path]) -> None:
-        """Check the outputs before the work."""
-        check_outputs({"--csv": self.csv, "--plot": self.plot}, inputs)
+    def check(self, inputs: Iterable[Path], more: Mapping[str, Path | None] | None = None) -> None:
+        """Check the outputs, these and `more`, before the work."""
+        check_outputs({"--csv": self.csv, "--plot": self.plot, **(more or {})}, inputs)
         if self.cache is not None:
             require_folder(self.cache)
 
-    def interrupted(self, n_done: int) -> int:
+    def interrupted(self, done: str) -> int:
         """Report what is done after Ctrl-C, and return the exit code."""
         advice = "--cache DIR would keep it."
         if self.cache is not None:
             advice = "Run again with the same --cache to continue."
-        console.say(f"interrupted: {n_done} rows are done. {advice}")
+        console.say(f"interrupted: {done}. {advice}")
         return INTERRUPTED
 
 
@@ -408,6 +572,22 @@ def _is_same_file(one: Path, other: Path) -> bool:
     if one.exists() and other.exists():
         return one.samefile(other)
     return os.path.realpath(one) == os.path.realpath(other)
+
+
+def load_model(path: Path, hint: str = "Did you swap MODEL and DATA?") -> Recommender:
+    """Load MODEL; refuse a file that is not an archive before looking into it."""
+    from equipoise.models import load
+
+    if path.is_file():
+        with path.open("rb") as file:
+            if file.read(2) != b"PK":
+                raise ArtifactError(f"{path} is not an equipoise model. {hint}")
+    return load(path)
+
+
+def existing(path: str | None) -> Path | None:
+    """Return a path if it is a file; --names may be a column or a query, too."""
+    return Path(path) if path is not None and os.path.isfile(path) else None
 
 
 def shown(data: str) -> str:

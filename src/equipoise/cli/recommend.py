@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,13 +18,19 @@ from equipoise.cli.options import (
     Data,
     DataOptions,
     DropUnknown,
+    ItemGroupsFile,
     Length,
     ModelFile,
     Names,
+    Rerank,
+    Top,
     check_outputs,
+    existing,
     flag,
+    load_model,
     option,
     output,
+    rerank_groups,
 )
 from equipoise.exceptions import InvalidParameterError, OutputError
 from equipoise.files import scratch_folder, write_whole
@@ -70,7 +77,7 @@ def recommend(
         Path | None, output("Write to this .parquet, .csv or .jsonl file.", "FILE", "--out", "-o")
     ] = None,
     explain: Annotated[bool, flag("Add the user's items behind each item.", "--explain")] = False,
-    top: Annotated[int, option("With --explain: items to show.", "N", min=1)] = 3,
+    top: Top = 3,
     include_seen: Annotated[
         bool, flag("List items that the user already has, too.", "--include-seen")
     ] = False,
@@ -79,31 +86,37 @@ def recommend(
     names: Names = None,
     as_json: AsJson = False,
     drop_unknown_items: DropUnknown = False,
+    rerank: Rerank = None,
+    item_groups: ItemGroupsFile = None,
 ) -> None:
     """Recommend items to all users of DATA, or to some; they need not be in the training data.
 
     Without --out the lists are printed: as a table on a terminal, as JSON lines into a pipe.
     """
     from equipoise.cli import ids
-    from equipoise.models import load
 
-    sink = None if out is None else _sink(out)
-    check_outputs({"--out": out}, [*reading.files(data), model, users_file, names])
+    sink = None if out is None else sink_of(out)
+    check_outputs({"--out": out}, [*reading.files(data), model, users_file, existing(names)])
     if users is not None and users_file is not None:
         raise InvalidParameterError("--users and --users-file both name users. Give one of them.")
     listed = None if users_file is None else ids.listed(users_file, "user")
-    fitted = load(model)
+    fitted = load_model(model)
     known = ids.item_ids(fitted)
     options = {
         "filter_already_liked_items": not include_seen,
         "items": ids.wanted(only_items, known, "item", "--only-items"),
         "filter_items": ids.wanted(exclude_items, known, "item", "--exclude-items"),
     }
-    called = ids.item_names(fitted, names)
+    called = ids.item_names(fitted, reading.like(fitted).names(data, names))
     request = Request(
         fitted, min(n, len(known)), options, top if explain else 0, called, sink == "sink_csv"
     )
-    chosen = ids.aligned(reading.read(data), fitted, drop_unknown_items)
+    chosen = ids.aligned(reading.like(fitted).read(data), fitted, drop_unknown_items)
+    if rerank is not None:
+        from equipoise.reranking import Reranked
+
+        groups = rerank_groups(item_groups)
+        request = replace(request, model=Reranked.around(fitted, rerank, chosen, **groups))
     wanted = ids.wanted(users, chosen.user_ids, "user", "--users")
     if listed is not None:
         wanted = ids.matched(listed, chosen.user_ids, "user")
@@ -116,14 +129,14 @@ def recommend(
             as_json = as_json or not console.out.is_terminal
             with tempfile.TemporaryDirectory(prefix="equipoise-") as folder:
                 for table in printed_tables(chosen, request, Path(folder), recommending):
-                    _print(table, as_json)
+                    print_lists(table, as_json)
         else:
             write_tables(out, sink, chosen, request, recommending)
     if out is not None:
         console.say(f"Lists of {chosen.n_users:,} users: {out.resolve()}")
 
 
-def _sink(path: Path) -> str:
+def sink_of(path: Path) -> str:
     """Return polars' writer for the ending of a file; a pipe without one gets JSON lines."""
     if not path.suffix and path.exists() and not (path.is_file() or path.is_dir()):
         return SINKS[".jsonl"]
@@ -216,39 +229,51 @@ def _table(users: NDArray[Any], rows: Any, request: Request) -> pl.DataFrame:
         table.insert_column(table.columns.index("score"), pl.Series("name", names, pl.String))
     if not request.because:
         return table
-    because = [
-        reasons(request.model.explain(rows[[row]], item, request.because), request.names)
-        for row, item in zip(found.rows, found.items, strict=True)
-    ]
+    explained = request.model.explain_lists(rows, found.ranking, request.because)
+    because = reasons(list(itertools.chain(*explained)), found.items, request.names)
     if request.as_text:
-        texts = [json.dumps(each, ensure_ascii=False, default=str) for each in because]
-        return table.with_columns(pl.Series("because", texts, pl.String))
-    fields: dict[str, Any] = {
-        "item": table.schema["item"],
-        "contribution": pl.Float64,
-        "share": pl.Float64,
-    }
-    if request.names is not None:
-        fields["name"] = pl.String
-    return table.with_columns(pl.Series("because", because, pl.List(pl.Struct(fields))))
+        texts = [json.dumps(each, ensure_ascii=False, default=str) for each in because.to_list()]
+        because = pl.Series("because", texts, pl.String)
+    return table.with_columns(because)
 
 
-def reasons(why: Explanation, names: Mapping[Any, str] | None) -> list[dict[str, Any]]:
-    """Return the user's items behind a score, their part of it, and its share."""
-    rows = [
-        {"item": item, "contribution": part, "share": part / why.score if why.score else None}
-        for item, part in zip(why.ids.tolist(), why.contributions.tolist(), strict=True)
-    ]
-    return rows if names is None else [row | {"name": names[row["item"]]} for row in rows]
+def reasons(
+    explained: list[Explanation], like: NDArray[Any], names: Mapping[Any, str] | None
+) -> pl.Series:
+    """Return one list per explanation: the user's items, their part of the score, its share.
+
+    Ids have the type of those of `like`, also where there is no explanation.
+    """
+    import numpy as np
+    import polars as pl
+
+    from equipoise.data.identifiers import as_column
+
+    counts = np.array([len(why.ids) for why in explained], dtype=np.int64)
+    items = np.concatenate([like[:0], *(why.ids for why in explained)])
+    parts = np.concatenate([np.zeros(0), *(why.contributions for why in explained)])
+    scores = np.repeat([why.score or np.nan for why in explained], counts)
+    share = pl.Series(parts / scores, nan_to_null=True)
+    flat = pl.DataFrame({"item": as_column(items), "contribution": parts, "share": share})
+    if names is not None:
+        flat = flat.with_columns(pl.Series("name", [names[i] for i in items.tolist()], pl.String))
+    owner = pl.Series("owner", np.repeat(np.arange(len(counts)), counts))
+    listed = flat.to_struct("because").to_frame().with_columns(owner)
+    listed = listed.group_by("owner", maintain_order=True).agg("because")
+    every = pl.DataFrame({"owner": np.arange(len(counts))})
+    found = every.join(listed, on="owner", how="left", maintain_order="left")["because"]
+    return found.fill_null(pl.Series([[]], dtype=found.dtype))
 
 
-def _print(lists: pl.DataFrame, as_json: bool) -> None:
+def print_lists(lists: pl.DataFrame, as_json: bool) -> None:
+    """Print a table of lists, or JSON lines."""
     if as_json:
         console.write(lists.write_ndjson())
         return
     table = console.new_table(*lists.columns, right=("rank", "score"))
     for row in lists.iter_rows(named=True):
-        cells = {**row, "score": f"{row['score']:.4g}"}
+        score = row["score"]  # none if the list is a fallback
+        cells = {**row, "score": "popular" if score is None else f"{score:.4g}"}
         if "because" in row:
             cells["because"] = ", ".join(map(_reason, row["because"]))
         table.add_row(*(console.escape_markup(cell) for cell in cells.values()))

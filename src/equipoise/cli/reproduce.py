@@ -29,7 +29,9 @@ _VERDICTS = {
 def reproduce(
     targets: Annotated[
         list[str] | None,
-        typer.Argument(help="all, fig1 … fig8, tables, theory, claims.", metavar="[WHAT]..."),
+        typer.Argument(
+            help="Parts: all, fig1 … fig8, tables, theory, claims.", metavar="[WHAT]..."
+        ),
     ] = None,
     out: Annotated[
         Path, option("Folder for the report, figures, tables and cache.", "DIR")

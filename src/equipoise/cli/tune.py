@@ -1,22 +1,26 @@
-"""`equipoise tune DATA`: the best setting of a model for this data, chosen on validation."""
+"""`equipoise tune [DATA]`: the best setting of a model for this data, chosen on validation."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from equipoise.cli import console
 from equipoise.cli.options import (
     Cutoff,
-    Data,
     DataOptions,
+    DataOrParts,
     GridOptions,
     Groups,
+    Rerank,
     SplitOptions,
     TableOptions,
     ZeroDivision,
     option,
+    output,
     show_value,
+    shown,
     words,
 )
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
@@ -24,13 +28,14 @@ from equipoise.exceptions import InvalidDataError, InvalidParameterError
 if TYPE_CHECKING:
     from equipoise.data import Split
     from equipoise.evaluation import Trial, Tuning
+    from equipoise.models import Recommender
 
 _LIMIT = re.compile(r"\s*([^<>=\s]+)\s*(>=|<=|>|<)\s*(\S+)\s*")
 _TUNE = "equipoise.evaluation:tune"
+_BEYOND = "Better values may be beyond it: try --ranks, --gammas or --grid."
 
 
 def tune(
-    data: Data,
     reading: DataOptions,
     splitting: SplitOptions,
     results_to: TableOptions,
@@ -49,26 +54,44 @@ def tune(
             default_of=f"{_TUNE}.maximize",
         ),
     ],
+    data: DataOrParts = None,
     subject_to: Annotated[
         list[str] | None, option("A limit, e.g. 'aplt>=0.3'; may be repeated.", "METRIC>=NUMBER")
     ] = None,
+    rerank: Rerank = None,
     trade_off: Annotated[str, option("Metrics that the frontier compares.", "METRICS")] = "aplt",
+    out: Annotated[
+        Path | None,
+        output(
+            "Fit the choice on all of DATA (or --train) and write it to this file.",
+            "FILE",
+            "--out",
+            "-o",
+        ),
+    ] = None,
 ) -> int:
     """Choose the parameters of a model, by default Item-Weighted PCA, on validation data.
 
-    The choice is scored once on test data.
+    The choice is scored once on test data. Prints the command that fits it on all of DATA.
     """
     from equipoise import evaluation
+    from equipoise.audit.advice import command
+    from equipoise.audit.findings import Advice
 
-    results_to.check(reading.files(data))
+    results_to.check(splitting.files(data, reading), {"--out": out})
     limits = dict(_limit(text) for text in subject_to or [])
     axes = trying.axes()
-    split = splitting.split(reading.read(data))
-    _refuse_empty_validation(split, splitting.validation)
+    splitting.check(data, reading)
+    table = None if data is None else reading.read(data)
+    split = splitting.read_parts(reading) if table is None else splitting.hold_out(table)
+    _refuse_empty_validation(split)
+    base = _base(model, rerank)
+    if rerank is not None:
+        axes = {name if name == "reranker" else f"model__{name}": v for name, v in axes.items()}
     tuning = evaluation.tune(
         split,
-        model,
-        grid=_grid(model, split, axes, whole=trying.grid is not None),
+        model if rerank is None else base,
+        grid=_grid(base, split, axes, whole=trying.grid is not None),
         maximize=maximize,
         subject_to=limits,
         trade_off=words(trade_off),
@@ -84,11 +107,32 @@ def tune(
         from equipoise.evaluation.plot import plot_tuning
 
         plot_tuning(tuning, results_to.plot)
+    source = shown(str(data or splitting.train))
+    settings = {_written(name): value for name, value in tuning.choice.settings.items()}
+    if rerank is not None:
+        settings.setdefault("rerank", rerank)
+    advice = Advice(model, settings, source, reading.given(), "")
     if results_to.as_json:
-        console.write(tuning.to_json())
+        found = {**tuning.to_dict(), "edges": tuning.edges(), "command": command(advice)}
+        console.write_json(found, indent=1)
     else:
         _print(tuning)
-    return 0 if tuning.complete else results_to.interrupted(len(tuning.trials))
+        console.write(command(advice))
+    edges = {n: v for n, v in tuning.edges().items() if v != split.train.n_items}
+    if edges:
+        chosen = ", ".join(f"{name} = {show_value(value)}" for name, value in edges.items())
+        console.say(f"warning: at the edge of the values tried: {chosen}. {_BEYOND}")
+    if tuning.shift is not None and tuning.shift.differs:
+        console.say(f"warning: {tuning.shift}")
+    if out is not None and tuning.complete:
+        table = split.train if table is None else table
+        saved = tuning.model().fit(table, progress=console.progress()).save(out)
+        console.say(f"Model: {saved.resolve()}")
+    if tuning.complete:
+        return 0
+    unwritten = "" if out is None else f"; {out} is not written"
+    done = f"the choice is the best of the {len(tuning.trials)} settings tried so far{unwritten}"
+    return results_to.interrupted(done)
 
 
 def _print(tuning: Tuning) -> None:
@@ -116,23 +160,39 @@ def _shown(trial: Trial) -> dict[str, str]:
     return {name: show_value(value) for name, value in trial.settings.items()}
 
 
-def _grid(
-    model: str, split: Split, axes: dict[str, list[Any]], *, whole: bool
-) -> list[dict[str, Any]] | None:
-    """Return --grid; without it, the model's search space with --ranks and --gammas."""
+def _base(model: str, rerank: str | None) -> Recommender:
+    """Return the unfitted model, with its re-ranker."""
     from equipoise.models.registry import find_model
 
+    made = find_model(model).make()
+    if rerank is None:
+        return made
+    from equipoise.reranking import Reranked, make_reranker
+
+    make_reranker(rerank)  # refused before anything is fitted
+    return Reranked(made, rerank)
+
+
+def _written(name: str) -> str:
+    """Return a parameter as `equipoise fit` names it."""
+    return "rerank" if name == "reranker" else name.removeprefix("model__")
+
+
+def _grid(
+    model: Recommender, split: Split, axes: dict[str, list[Any]], *, whole: bool
+) -> list[dict[str, Any]] | None:
+    """Return --grid; without it, the model's search space with --ranks and --gammas."""
     if whole or not axes:
         return [axes] if axes else None
-    return [{**space, **axes} for space in find_model(model).make().search_space(split.train)]
+    return [{**space, **axes} for space in model.search_space(split.train)]
 
 
-def _refuse_empty_validation(split: Split, validation: float) -> None:
+def _refuse_empty_validation(split: Split) -> None:
     if split.validation.nnz == 0:
         raise InvalidDataError(
-            f"--validation {validation:g} leaves nothing to tune on: users have too few items for "
-            "that share. Use a larger share, e.g. --validation 0.2, or drop users with few items "
-            "(--min-items-per-user)."
+            "--validation leaves nothing to tune on: there is no such file, or users have too few "
+            "items for the share. Use a larger share, e.g. --validation 0.2, or drop users with "
+            "few items (--min-items-per-user)."
         )
 
 

@@ -115,8 +115,7 @@ def _merged(
         return values[ends]
     starts = np.append(0, ends[:-1] + 1)
     merge = np.maximum if duplicates == "max" else np.add
-    merged: NDArray[np.floating[Any]] = merge.reduceat(values, starts)
-    return merged
+    return merge.reduceat(values, starts)
 
 
 def _refuse_first_duplicate(pairs: CodedPairs) -> None:

@@ -92,8 +92,7 @@ def largest_value(block: RowBlock) -> float:
 
 def entries_per_user(block: RowBlock) -> NDArray[np.int64]:
     """Return how many interactions each user has."""
-    counts: NDArray[np.int64] = np.diff(block.matrix.indptr).astype(np.int64)
-    return counts
+    return np.diff(block.matrix.indptr).astype(np.int64)
 
 
 def items_kept_per_user(block: RowBlock, items: Mask, users: Mask) -> NDArray[np.intp]:
@@ -163,13 +162,17 @@ def rows_between(block: RowBlock, first: int, last: int) -> RowBlock:
     )
 
 
-def aligned(block: RowBlock, columns: NDArray[np.intp]) -> RowBlock:
-    """Return columns in this order, an empty one where the number is −1."""
+def aligned(block: RowBlock, places: NDArray[np.intp], n_items: int) -> RowBlock:
+    """Move every column to its place among so many, or leave it out where that is −1."""
     X = block.matrix
-    n, m = X.shape
-    wider = sp.csr_array((X.data, X.indices, X.indptr), shape=(n, m + 1))
-    part = take(wider, items=np.where(columns < 0, m, columns))
-    return block._replace(matrix=part.matrix, timestamps=_at(block, part.positions))
+    columns = places.astype(X.indices.dtype)[X.indices]
+    kept = np.flatnonzero(columns >= 0)
+    ends = np.append(0, np.cumsum(columns >= 0))[X.indptr].astype(X.indptr.dtype)
+    moved = sp.csr_array((kept, columns[kept], ends), shape=(X.shape[0], n_items))
+    moved.sort_indices()
+    parts = (X.data[moved.data], moved.indices, moved.indptr)
+    matrix = _marked(sp.csr_array(parts, shape=moved.shape))
+    return block._replace(matrix=matrix, timestamps=_at(block, moved.data))
 
 
 def with_users(block: RowBlock, positions: NDArray[np.intp], user_ids: NDArray[Any]) -> RowBlock:
@@ -226,6 +229,39 @@ def row_digests(block: RowBlock) -> NDArray[np.void]:
         for first, last in pairwise(X.indptr.tolist())
     ]
     return np.frombuffer(b"".join(digests), dtype="V32") if digests else np.empty(0, "V32")
+
+
+def fingerprint(
+    shape: tuple[int, int],
+    dtype: np.dtype[Any],
+    row_digests: NDArray[np.void],
+    user_ids: NDArray[Any],
+    item_ids: NDArray[Any],
+) -> str:
+    """Return the SHA-256 of the hashes of all rows and the ids of rows and columns.
+
+    Index width and byte order do not count; the type of the values and of the ids does.
+    """
+    digest = hashlib.sha256(f"{shape} {dtype.name}".encode())
+    digest.update(row_digests.tobytes())
+    for ids in (user_ids, item_ids):
+        digest.update(_id_bytes(ids))
+    return digest.hexdigest()
+
+
+def same_optional(one: NDArray[Any] | None, other: NDArray[Any] | None) -> bool:
+    """Whether both are None, or both are equal arrays."""
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other)
+
+
+def _id_bytes(ids: NDArray[Any]) -> bytes:
+    if ids.dtype.kind != "O":
+        little = ids.astype(ids.dtype.newbyteorder("<"), copy=False)
+        return f"\n{ids.dtype.name}\n".encode() + little.tobytes()
+    # repr keeps 1 and "1" apart; "\n" cannot occur in the repr of a str
+    return ("\nobject\n" + "\n".join(map(repr, ids))).encode()
 
 
 def block_product(block: RowBlock, wanted: GramProduct) -> NDArray[Any]:

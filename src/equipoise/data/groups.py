@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.checks import check_choice
 from equipoise.data.identifiers import (
     Lookup,
     as_id_array,
@@ -18,27 +20,30 @@ from equipoise.data.identifiers import (
     name_a_few,
 )
 from equipoise.data.interactions import Interactions
+from equipoise.data.names import id_columns, read_columns
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.metrics.groups import ItemGroups, popularity_groups
+from equipoise.metrics.groups import POPULARITY_OF_RULE, ItemGroups, popularity_groups
 
 Floats = NDArray[np.float64]
 Of = Literal["items", "users"]
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class Groups(ItemGroups):
     """Which items, or which users, belong to which group; several memberships are allowed.
 
-    Make them with `from_labels`, `from_column`, `by_popularity` or `by_activity`. Models match
-    them to the data by id. `equipoise.metrics.ItemGroups` is the same for a partition of the
-    columns of one matrix; see `partition`.
+    Make them with `read`, `from_column`, `from_labels`, `by_popularity` or `by_activity`. Models,
+    `evaluate` and `audit` match them to the data by id. For metrics of arrays, `align` puts them
+    in the order of the data.
 
     Attributes
     ----------
     names : tuple of str
         One name per group.
-    membership : csr_array of shape (n, k)
+    membership : csr_array of shape (n, groups)
         How much each member counts in each group: 0 or 1, or shares of 1.
+    rule : str
+        How the groups were made.
     ids : ndarray of shape (n,) or None
         Ids of the members. None: member i is row or column i of a matrix.
     of : {"items", "users"}
@@ -48,43 +53,73 @@ class Groups:
     --------
     >>> groups = Groups.from_labels({"a": "indie", "b": ["indie", "live"], "c": None})
     >>> groups.sizes
-    {'indie': 2.0, 'live': 1.0}
+    {'indie': 2, 'live': 1}
     """
 
-    names: tuple[str, ...]
-    membership: sp.csr_array
     ids: NDArray[Any] | None = None
     of: Of = "items"
 
     def __post_init__(self) -> None:
-        S = sp.csr_array(self.membership, dtype=np.float64)
-        S.sum_duplicates()
-        S.eliminate_zeros()
-        if S.shape[1] != len(self.names) or not self.names:
-            raise InvalidDataError(
-                f"membership must have one column for each of the {len(self.names)} group names, "
-                f"got shape {S.shape}. At least one group is required."
-            )
-        if len(set(self.names)) < len(self.names):
-            raise InvalidDataError(f"group names must differ, got {', '.join(self.names)}.")
-        if S.nnz and not (np.all(np.isfinite(S.data)) and S.data.min() > 0):
-            raise InvalidDataError("membership must be finite and at least 0.")
-        if self.ids is not None and len(self.ids) != S.shape[0]:
-            raise InvalidDataError(
-                f"ids and membership must have one row per member, got {len(self.ids)} ids and "
-                f"{S.shape[0]} rows."
-            )
-        if self.ids is not None:
-            twice = duplicate_at(np.asarray(self.ids), self.of[:-1])
-            if twice is not None:
-                raise InvalidDataError(
-                    f"the id {self.ids[twice]!r} has two rows in the groups. Give each of the "
-                    f"{self.of} one row, with a list of labels for several groups."
-                )
+        super().__post_init__()
         if self.of not in ("items", "users"):
             raise InvalidParameterError(f"of must be 'items' or 'users', got {self.of!r}.")
-        object.__setattr__(self, "names", tuple(map(str, self.names)))
-        object.__setattr__(self, "membership", S)
+        if self.ids is None:
+            return
+        if len(self.ids) != len(self):
+            raise InvalidDataError(
+                f"ids and membership must have one row per member, got {len(self.ids)} ids and "
+                f"{len(self)} rows."
+            )
+        twice = duplicate_at(np.asarray(self.ids), self.of[:-1])
+        if twice is not None:
+            raise InvalidDataError(
+                f"the id {self.ids[twice]!r} has two rows in the groups. Give each of the "
+                f"{self.of} one row, with a list of labels for several groups."
+            )
+
+    @classmethod
+    def read(
+        cls,
+        source: str | os.PathLike[str],
+        *,
+        of: Of = "items",
+        id: str | None = None,  # noqa: A002
+        separator: str | None = None,
+        share: bool = False,
+        query: str | None = None,
+    ) -> Self:
+        """Make groups from a column of a file: ``Groups.read("artists.csv:label")``.
+
+        An id with several rows, or with a list in a Parquet column, is in several groups.
+
+        Parameters
+        ----------
+        source : str
+            ``FILE:COLUMN``. The file is delimited text (CSV, TSV, movies.dat, …), Parquet, or a
+            database with `query`. Columns without a header are numbered from 0.
+        of : {"items", "users"}
+            What is grouped.
+        id : str, optional
+            The column of the ids. By default the first with a usual name (id, item_id, artist,
+            user, …), else the first column.
+        separator, share
+            As in `from_column`.
+        query : str, optional
+            The SQL of a database.
+        """
+        path, _, column = os.fspath(source).rpartition(":")
+        if not (path and column):
+            raise InvalidParameterError(
+                f"groups are read from FILE:COLUMN, e.g. artists.csv:label, got {str(source)!r}."
+            )
+        known = [column] if id is None else [column, id]
+        table = read_columns(path, *known) if query is None else _queried(path, query, *known)
+        others = [name for name in table if name != column]
+        key = id or next(iter([*id_columns(others), *others]), column)
+        made = cls.from_column(
+            table, id=key, column=column, separator=separator, of=of, share=share
+        )
+        return replace(made, rule=f"{column} in {os.path.basename(path)}")
 
     @classmethod
     def from_labels(
@@ -130,7 +165,7 @@ class Groups:
         if not found:
             raise InvalidDataError("no member has a label: there is no group.")
         S = sp.csr_array((values, (rows, columns)), shape=(len(labels), len(found)))
-        return cls(tuple(map(str, found)), S, known, of)
+        return cls(tuple(map(str, found)), S, "labels", known, of)
 
     @classmethod
     def from_column(
@@ -148,7 +183,7 @@ class Groups:
         Parameters
         ----------
         table : table or mapping of str to column
-            One row per item or user.
+            One row per item or user, or several: an id with two rows is in both groups.
         id, column : str
             Names of the columns with the ids and with the labels.
         separator : str, optional
@@ -159,7 +194,11 @@ class Groups:
         labels = list(_column(table, column))
         if separator is not None:
             labels = [text.split(separator) if isinstance(text, str) else text for text in labels]
-        return cls.from_labels(labels, _column(table, id), of=of, share=share)
+        by_id: dict[Any, list[Hashable]] = {}
+        for key, label in zip(_column(table, id), labels, strict=True):
+            if not is_missing(key):
+                by_id.setdefault(key, []).extend(_labels_of(label))
+        return replace(cls.from_labels(by_id, of=of, share=share), rule=column)
 
     @classmethod
     def by_popularity(cls, data: Interactions, groups: int | str = 10) -> Self:
@@ -175,14 +214,15 @@ class Groups:
             none of a number of groups.
         """
         if isinstance(groups, str):
-            kind: Any = {"items": "norm", "head80": "count"}.get(groups, "sum")
-            return cls.from_partition(popularity_groups(data.popularity(kind), groups), data)
+            kind: Any = POPULARITY_OF_RULE.get(groups, "sum")
+            found = popularity_groups(data.popularity(kind), groups)
+            return cls(found.names, found.membership, found.rule, data.item_ids)
         counts = data.popularity("count")
         used = np.flatnonzero(counts)
         names, codes = quantiles(counts[used], groups, "popularity")
         entries = (np.ones(len(used)), (used, codes))
         membership = sp.csr_array(entries, shape=(data.n_items, len(names)))
-        return cls(names, membership, data.item_ids)
+        return cls(names, membership, "popularity", data.item_ids)
 
     @classmethod
     def by_activity(cls, data: Interactions, groups: int = 5) -> Self:
@@ -196,47 +236,25 @@ class Groups:
             Number of groups with equal numbers of users.
         """
         names, codes = quantiles(data.items_per_user().astype(np.float64), groups, "activity")
-        return cls._from_codes(names, codes, data.user_ids, "users")
-
-    @classmethod
-    def from_partition(cls, partition: ItemGroups, data: Interactions | None = None) -> Self:
-        """Make groups from a partition of the columns; `data` gives the ids of the columns."""
-        ids = None if data is None else data.item_ids
-        return cls._from_codes(partition.names, partition.codes, ids, "items")
-
-    @classmethod
-    def _from_codes(
-        cls, names: tuple[str, ...], codes: NDArray[Any], ids: NDArray[Any] | None, of: Of
-    ) -> Self:
-        entries = (np.ones(len(codes)), (np.arange(len(codes)), codes))
-        return cls(names, sp.csr_array(entries, shape=(len(codes), len(names))), ids, of)
+        return cls(names, codes, "activity", data.user_ids, "users")
 
     @property
     def n_groups(self) -> int:
         """Number of groups."""
         return len(self.names)
 
-    @property
-    def sizes(self) -> dict[str, float]:
-        """Number of members of each group, or the sum of their shares."""
-        totals = np.asarray(self.membership.sum(axis=0)).ravel()
-        return dict(zip(self.names, totals.tolist(), strict=True))
-
     def members(self, name: str) -> NDArray[Any]:
         """Ids of the members of one group, or their positions without ids."""
-        if name not in self.names:
-            known = ", ".join(self.names[:10])
-            raise InvalidParameterError(f"unknown group {name!r}. Known: {known}.")
-        rows = np.unique(self.membership[:, [self.names.index(name)]].nonzero()[0])
+        rows = self.items(name)
         return rows if self.ids is None else self.ids[rows]
 
     def select(self, names: Iterable[str]) -> Self:
         """Return some of the groups, in the given order; other members are in no group."""
         wanted = list(names)
         for name in wanted:
-            self.members(name)
+            check_choice("group", name, self.names)
         columns = [self.names.index(name) for name in wanted]
-        return type(self)(tuple(wanted), self.membership[:, columns], self.ids, self.of)
+        return replace(self, names=tuple(wanted), membership=self.membership[:, columns])
 
     def cross(self, other: Groups) -> Self:
         """Return the groups "a × b" of both, e.g. gender × age, without empty ones.
@@ -248,10 +266,7 @@ class Groups:
         """
         if other.of != self.of:
             raise InvalidParameterError(f"cannot cross groups of {self.of} and of {other.of}.")
-        if self.ids is None or other.ids is None:
-            T = other._by_position(self.membership.shape[0])
-        else:
-            T = other._by_id(self.ids)
+        T = other._membership_of(self.ids if other.ids is not None else None, len(self))
         products = [
             (f"{a} × {b}", self.membership[:, [i]].multiply(T[:, [j]]))
             for i, a in enumerate(self.names)
@@ -261,57 +276,70 @@ class Groups:
         if not kept:
             raise InvalidDataError("no member belongs to a group of both.")
         membership = sp.hstack([column for _, column in kept], format="csr")
-        return type(self)(tuple(name for name, _ in kept), membership, self.ids, self.of)
+        names = tuple(name for name, _ in kept)
+        return replace(self, names=names, membership=membership, rule=f"{self.rule} × {other.rule}")
 
-    def align(self, data: Interactions) -> sp.csr_array:
-        """Return the membership of the items or users of `data`, in its order.
+    def align(self, data: Interactions) -> Self:
+        """Return the groups of the items or users of `data`, in its order.
 
-        A member that `data` has and these groups do not belongs to no group.
+        A member that `data` has and these groups do not belongs to no group. Ids that are text
+        match ids of any type by their spelling.
 
         Parameters
         ----------
         data : Interactions
             On any backend.
         """
+        ids, count = self._ids_of(data)
+        return replace(self, ids=ids, membership=self._membership_of(ids, count))
+
+    def describe(self, data: Interactions) -> str:
+        """Say how these groups match the data: groups, members without one, ids not in the data."""
+        ids, count = self._ids_of(data)
+        grouped = int(np.count_nonzero(np.diff(self.align(data).membership.indptr)))
+        unknown = 0
+        if self.ids is not None and ids is not None:
+            known, _ = _comparable(ids, self.ids)
+            unknown = int(np.count_nonzero(Lookup(known, self.of[:-1]).find(self.ids) < 0))
+        return (
+            f"{self.rule}: {len(self.names):,} groups of {self.of}; {count - grouped:,} of "
+            f"{count:,} {self.of} are in no group; {unknown:,} ids of the groups are not in the "
+            "data."
+        )
+
+    def _ids_of(self, data: Interactions) -> tuple[NDArray[Any] | None, int]:
         items = self.of == "items"
-        count = data.n_items if items else data.n_users
         if self.ids is None:
-            return self._by_position(count)
-        return self._by_id(data.item_ids if items else data.user_ids)
+            return None, data.n_items if items else data.n_users
+        ids = data.item_ids if items else data.user_ids
+        return ids, len(ids)
 
-    def partition(self, data: Interactions) -> ItemGroups:
-        """Return the groups of items as a partition of the columns, for metrics.
-
-        Refused if an item of `data` is in several groups or in none.
-        """
-        S = self.align(data)
-        if self.of != "items" or not np.all(np.diff(S.indptr) == 1):
-            raise InvalidDataError(
-                "metrics by group need every item in exactly one group. "
-                "Add a group for the other items, or use labels without lists."
-            )
-        return ItemGroups(self.names, S.indices)
-
-    def _by_position(self, count: int) -> sp.csr_array:
-        if self.membership.shape[0] != count:
-            raise InvalidDataError(
-                f"groups without ids must have one row for each of the {count} {self.of} of the "
-                f"data, got {self.membership.shape[0]}. Pass ids to match them."
-            )
-        return self.membership
-
-    def _by_id(self, wanted: NDArray[Any]) -> sp.csr_array:
-        positions = Lookup(np.asarray(self.ids), self.of[:-1]).find(wanted)
-        known = positions >= 0
-        if not known.any():
+    def _membership_of(self, wanted: NDArray[Any] | None, count: int) -> sp.csr_array:
+        """Return the rows of these ids, or all rows if there are none."""
+        if wanted is None or self.ids is None:
+            if len(self) != count:
+                raise InvalidDataError(
+                    f"groups without ids must have one row for each of the {count} {self.of} of "
+                    f"the data, got {len(self)}. Pass ids to match them."
+                )
+            return self.membership
+        asked, known = _comparable(wanted, self.ids)
+        positions = Lookup(known, self.of[:-1]).find(asked)
+        if not (positions >= 0).any():
             raise InvalidDataError(
                 f"none of the {len(wanted)} {self.of} of the data has a group: they look like "
                 f"{name_a_few(wanted, 3)}, and those of the groups like "
-                f"{name_a_few(np.asarray(self.ids), 3)}. Ids must match in type and spelling."
+                f"{name_a_few(self.ids, 3)}. Ids must match in type and spelling."
             )
-        empty = sp.csr_array((1, len(self.names)))
-        padded = sp.vstack([self.membership, empty], format="csr")
-        return sp.csr_array(padded[np.where(known, positions, self.membership.shape[0])])
+        padded = sp.vstack([self.membership, sp.csr_array((1, len(self.names)))], format="csr")
+        return sp.csr_array(padded[np.where(positions >= 0, positions, len(self))])
+
+
+def _comparable(wanted: NDArray[Any], known: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return both as text if `known` is text: the ids of a file have no type."""
+    if all(isinstance(each, str) for each in known[:1].tolist()) and wanted.dtype.kind in "iuf":
+        return np.array([str(each) for each in wanted.tolist()], dtype=object), known
+    return wanted, known
 
 
 def quantiles(values: Floats, count: int, what: str) -> tuple[tuple[str, ...], NDArray[np.intp]]:
@@ -329,6 +357,16 @@ def quantiles(values: Floats, count: int, what: str) -> tuple[tuple[str, ...], N
     return tuple(f"{what} {code + 1}/{count}" for code in range(count)), codes
 
 
+def _queried(source: str, query: str, column: str, key: str | int = 0) -> dict[str, list[Any]]:
+    """Return the columns of the ids, by default the first, and of the labels of a query."""
+    from equipoise.data.readers import Columns, sql
+
+    asked = Columns(key, column, "", "")
+    rows = [batch.rows for batch in sql.batches(source, query, asked)]
+    called = {"id" if key == 0 else str(key): "user", column: "item"}
+    return {name: [each for part in rows for each in part[role]] for name, role in called.items()}
+
+
 def _labels_of(label: Any) -> list[Hashable]:
     if isinstance(label, (list, tuple, set, frozenset, np.ndarray)):
         values = sorted(label, key=str) if isinstance(label, (set, frozenset)) else list(label)
@@ -344,4 +382,6 @@ def _column(table: Any, name: str) -> Any:
         raise InvalidDataError(f"the table of groups has no column {name!r}.") from None
     except Exception as error:  # each table library has its own error
         raise InvalidDataError(f"the table of groups has no column {name!r}: {error}") from None
+    if isinstance(column, list):
+        return column
     return column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()

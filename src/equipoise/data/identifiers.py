@@ -11,13 +11,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.data.forks import require_polars_threads
 from equipoise.exceptions import InvalidDataError, UnknownIdError
+from equipoise.parallel import require_polars_threads
+
+if TYPE_CHECKING:
+    import polars as pl
 
 # Kinds that NumPy sorts and compares by value: bool, int, unsigned, float, datetime, timedelta
 _SORTABLE_KINDS = "biufMm"
@@ -133,6 +136,15 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) and not is_date else value
 
 
+def as_column(ids: NDArray[Any]) -> pl.Series:
+    """Return ids as a column of one type, the same for every block; mixed ones as text."""
+    import polars as pl
+
+    if ids.dtype.kind != "O":
+        return pl.Series(ids)
+    return pl.Series([str(value) for value in ids], dtype=pl.String)
+
+
 def show(value: Any) -> str:
     """Return an id as an error should print it: 5 and not np.int64(5).
 
@@ -236,7 +248,7 @@ class Lookup:
     """The position of each id in a vocabulary; built once, used often."""
 
     def __init__(self, vocabulary: NDArray[Any], role: str) -> None:
-        self._vocabulary = vocabulary
+        self.ids = vocabulary
         self._role = role
         self._by_hash = vocabulary.dtype.kind == "O"
         if not self._by_hash:
@@ -245,20 +257,27 @@ class Lookup:
 
     @cached_property
     def _position(self) -> dict[Any, int]:
-        return {value: position for position, value in enumerate(self._vocabulary.tolist())}
+        return dict(zip(self.ids.tolist(), range(len(self.ids)), strict=True))
+
+    @property
+    def has_duplicates(self) -> bool:
+        """Whether an id is there twice."""
+        if self._by_hash:
+            return len(self._position) < len(self.ids)
+        return bool((self._sorted[1:] == self._sorted[:-1]).any())
 
     def find(self, ids: Any) -> NDArray[np.intp]:
         """Return positions, -1 for an id that is not there."""
         asked = _flat_column(ids, self._role)
         # NumPy compares integers with floats as floats, and 2**53 + 1 then equals 2.0**53; Python
         # compares exactly. Mixtures such as [10, None] are looked up in the same way.
-        kinds = {asked.dtype.kind, self._vocabulary.dtype.kind}
+        kinds = {asked.dtype.kind, self.ids.dtype.kind}
         if self._by_hash or (len(kinds) == 2 and kinds <= set("biufO")):
             values = (
                 asked.tolist() if asked.dtype.kind in "biuf" else asked
             )  # dates keep their unit
             return np.fromiter((self._position.get(i, -1) for i in values), np.intp, len(asked))
-        if not _comparable(asked.dtype, self._vocabulary.dtype):
+        if not _comparable(asked.dtype, self.ids.dtype):
             return np.full(len(asked), -1, dtype=np.intp)
         slot = np.minimum(np.searchsorted(self._sorted, asked), len(self._sorted) - 1)
         return np.where(self._sorted[slot] == asked, self._order[slot], -1)
@@ -272,11 +291,11 @@ class Lookup:
         return positions
 
     def _complaint(self, unknown: NDArray[Any]) -> str:
-        known = ", ".join(map(show, self._vocabulary[:3]))
+        known = ", ".join(map(show, self.ids[:3]))
         return (
             f"{len(unknown)} unknown {self._role} id(s): {name_a_few(unknown)}. The "
-            f"{len(self._vocabulary)} {self._role}s here look like {known} "
-            f"({_kind_name(self._vocabulary)}); ids must match in type and spelling."
+            f"{len(self.ids)} {self._role}s here look like {known} "
+            f"({_kind_name(self.ids)}); ids must match in type and spelling."
         )
 
 

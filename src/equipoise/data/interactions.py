@@ -7,20 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from equipoise.checks import check_whole_number
+from equipoise.checks import check_unused, check_whole_number
 from equipoise.data import block_ops, selection, validation
 from equipoise.data.assembly import CodedPairs, Duplicates, assemble, check_duplicates_policy
 from equipoise.data.backends.memory import MemoryRows
 from equipoise.data.description import Description, describe
-from equipoise.data.fingerprint import fingerprint, same_optional
-from equipoise.data.identifiers import Lookup, as_id_array, factorize, name_a_few
+from equipoise.data.identifiers import Lookup, as_id_array, name_a_few
+from equipoise.data.preparation import Step
 from equipoise.data.rows import Each, Prepare, RowBlock, Rows
+from equipoise.display import Displayed, Shown
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
 from equipoise.memory import format_bytes, require
 from equipoise.parallel import one_blas_thread
@@ -30,6 +32,8 @@ from equipoise.spectral.norms import squares_are_inexact
 from equipoise.spectral.solve import Solver, build_gram, choose_solver
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from equipoise.data.split import Split
 
 Floats = NDArray[np.float64]
@@ -38,7 +42,7 @@ _POWERS = {"norm": 2, "count": 0, "sum": 1}
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class Interactions:
+class Interactions(Displayed):
     """Users × items with positive values, and the ids of rows and columns.
 
     Rows are users. They are in memory, in blocks on disk or in blocks on a Dask cluster; every
@@ -56,6 +60,9 @@ class Interactions:
         One id per column: any scalar type, all different.
     item_names : ndarray of str or None
         Names of the items for reports.
+    preparation : tuple of Step
+        What was done to the values and items so far: read, filter, binarize, normalize_rows …
+        A model keeps the record of its training data and prepares other rows in the same way.
 
     Examples
     --------
@@ -69,6 +76,7 @@ class Interactions:
     rows: Rows
     item_ids: NDArray[Any]
     item_names: NDArray[Any] | None
+    preparation: tuple[Step, ...] = ()
 
     def __init__(
         self,
@@ -78,10 +86,10 @@ class Interactions:
         item_names: Any = None,
         timestamps: Any = None,
     ) -> None:
-        parts = validation.checked_parts(matrix, user_ids, item_ids, item_names, timestamps)
-        order = np.arange(len(parts.user_ids))
-        block = RowBlock(parts.matrix, parts.user_ids, order, parts.timestamps)
-        self._set(MemoryRows(block), parts.item_ids, parts.item_names)
+        block, items, names = validation.checked_parts(
+            matrix, user_ids, item_ids, item_names, timestamps
+        )
+        self._set(MemoryRows(block), items, names)
 
     def _set(self, rows: Rows, item_ids: NDArray[Any], item_names: NDArray[Any] | None) -> None:
         for ids in (item_ids, item_names):
@@ -123,6 +131,8 @@ class Interactions:
         duplicates: Duplicates = "sum",
         format: str | None = None,  # noqa: A002 - the word every reader uses
         query: str | None = None,
+        decimal: str | None = None,
+        date_format: str | None = None,
         names: Any = None,
         memory: str | int | None = None,
         client: Any = None,
@@ -155,8 +165,13 @@ class Interactions:
             Overrides the guess: "csv", "parquet", "lightgcn", "movielens", "lastfm" or "sqlite".
         query : str, optional
             The SQL whose rows are the interactions.
-        names : mapping, table or path, optional
-            Passed on to `with_names`.
+        decimal : str, optional
+            Decimal sign of values in text, e.g. ``","``; a point by default.
+        date_format : str, optional
+            Format of dates in text, e.g. ``"%d.%m.%Y"``; numbers and ISO dates by default.
+        names : mapping, table, path, column of the source or query, optional
+            Names of the items. Text that is not a path is a column of the source, or
+            ``SELECT id, name …`` for its database. Others as in `with_names`.
         memory : str or int, optional
             Keep the rows in blocks on disk, with about this much memory for this process, for
             example "2GB". It decides how large a block is.
@@ -188,8 +203,12 @@ class Interactions:
         from equipoise.data import readers
 
         check_duplicates_policy(duplicates)
+        if decimal not in (None, ",", "."):
+            raise InvalidParameterError(f"decimal must be ',' or '.', got {decimal!r} (--decimal).")
         columns = readers.Columns(user, item, value, timestamp)
-        options = readers.Options(columns, delimiter, duplicates, format, query)
+        options = readers.Options(
+            columns, delimiter, duplicates, format, query, decimal, date_format
+        )
         blocks: dict[str, Any] = {"n_blocks": n_blocks, "storage_options": storage_options}
         on_disk: dict[str, Any] = {"scratch": scratch}
         on_cluster: dict[str, Any] = {"rows_per_task": rows_per_task, "retry": retry}
@@ -202,21 +221,39 @@ class Interactions:
         if memory is not None:
             from equipoise.data.backends import disk_shuffle
 
-            _refuse_idle(on_cluster, "client=")
+            check_unused(on_cluster, "has no effect without client=.")
             on_disk["progress"] = progress
             found = disk_shuffle.read(source, options, memory, **blocks, **on_disk)
             loaded = cls.from_rows(*found)._not_empty()
         elif client is not None:
             from equipoise.data.backends import dask_shuffle
 
-            _refuse_idle(on_disk, "memory=")
+            check_unused(on_disk, "has no effect without memory=.")
             on_cluster["progress"] = progress
             rows, item_ids = dask_shuffle.read(source, options, client, **blocks, **on_cluster)
             loaded = cls.from_rows(rows, item_ids)._not_empty()
         else:
-            _refuse_idle(blocks | on_disk | on_cluster, "memory= or client=")
+            options_of_blocks = blocks | on_disk | on_cluster
+            check_unused(options_of_blocks, "has no effect without memory= or client=.")
             loaded = readers.read(source, options, progress)
-        return loaded if names is None else loaded.with_names(names)
+        loaded = loaded.with_step("read", **columns._asdict(), duplicates=duplicates)
+        if names is None:
+            return loaded
+        from equipoise.data.names import names_in
+
+        how = {"item": item, "delimiter": delimiter, "format": format, "query": query}
+        return loaded.with_names(names_in(source, names, **how))
+
+    @classmethod
+    def accept(cls, source: Any) -> Any:
+        """Return a path, or a table with a user and an item column, as `Interactions`.
+
+        Anything else is returned unchanged.
+        """
+        is_path = isinstance(source, str | PathLike)
+        if is_path or _has_user_and_item(getattr(source, "columns", None)):
+            return cls.read(source)
+        return source
 
     @classmethod
     def from_pairs(
@@ -235,20 +272,8 @@ class Interactions:
         (``"error"``); a merged entry keeps the latest timestamp.
         """
         check_duplicates_policy(duplicates)
-        columns = validation.checked_columns(users, items, values, timestamps)
-        coded_users = factorize(columns.users, "user")
-        coded_items = factorize(columns.items, "item")
-        return cls.from_codes(
-            CodedPairs(
-                users=coded_users.codes,
-                items=coded_items.codes,
-                values=columns.values,
-                timestamps=columns.timestamps,
-                user_ids=coded_users.ids,
-                item_ids=coded_items.ids,
-            ),
-            duplicates,
-        )
+        pairs = validation.coded_columns(users, items, values, timestamps)
+        return cls.from_codes(pairs, duplicates)
 
     @classmethod
     def from_codes(cls, pairs: CodedPairs, duplicates: Duplicates = "sum") -> Interactions:
@@ -310,7 +335,8 @@ class Interactions:
             check_whole_number("n_blocks", n_blocks, 1)
         options = readers.Options(readers.Columns(user, item, value, timestamp), None, duplicates)
         rows, item_ids = dask_shuffle.read_frame(frame, options, client, n_blocks, retry)
-        return cls.from_rows(rows, item_ids)._not_empty()
+        read = cls.from_rows(rows, item_ids)._not_empty()
+        return read.with_step("read", **options.columns._asdict(), duplicates=duplicates)
 
     def distribute(self, client: Any = None, n_blocks: int = 8, *, retry: Any = None) -> Self:
         """Send data in memory to a Dask cluster, in blocks of consecutive users.
@@ -325,16 +351,30 @@ class Interactions:
         edges = np.linspace(0, self.n_users, n_blocks + 1).astype(int)
         parts = [block_ops.rows_between(block, first, last) for first, last in pairwise(edges)]
         rows = DaskRows.scattered(client, parts, retry)
-        return self.from_rows(rows, self.item_ids, self.item_names)
+        return self.from_rows(rows, self.item_ids, self.item_names).with_preparation(
+            self.preparation
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         block = self.rows.whole()
         if block is None:
-            state = {name: getattr(self, name) for name in ("rows", "item_ids", "item_names")}
+            names = ("rows", "item_ids", "item_names", "preparation")
+            state = {name: getattr(self, name) for name in names}
             return copyreg.__newobj__, (type(self),), state  # type: ignore[attr-defined]
         # through the constructor: arrays from a pickle or a deep copy are writeable
         parts = (block.matrix, block.user_ids, self.item_ids, self.item_names, block.timestamps)
-        return type(self), parts
+        return type(self), parts, {"preparation": self.preparation}
+
+    def with_step(self, name: str, **settings: Any) -> Self:
+        """Return the same data with one more step in `preparation`; None is not recorded."""
+        given = {key: value for key, value in settings.items() if value is not None}
+        return self.with_preparation((*self.preparation, Step(name, given)))
+
+    def with_preparation(self, steps: tuple[Step, ...]) -> Self:
+        """Return the same data with another record of what was done to them."""
+        marked = self._with_rows(self.rows)
+        object.__setattr__(marked, "preparation", steps)
+        return marked
 
     def _not_empty(self) -> Self:
         """Return self, or refuse if there is not a single interaction."""
@@ -448,8 +488,8 @@ class Interactions:
         each : sequence of tuples, optional
             Arguments for one block each.
         """
-        call = self._call(function, shared, beside, each)
-        return self.rows.map(call.function, *call.shared, each=call.each)
+        function, shared, each = self._call(function, shared, beside, each)
+        return self.rows.map(function, *shared, each=each)
 
     def total(
         self,
@@ -459,8 +499,8 @@ class Interactions:
         each: Each | None = None,
     ) -> Any:
         """Return the sum of what `map` returns, added in one fixed order."""
-        call = self._call(function, shared, beside, each)
-        return self.rows.total(call.function, *call.shared, each=call.each)
+        function, shared, each = self._call(function, shared, beside, each)
+        return self.rows.total(function, *shared, each=each)
 
     def transform(
         self,
@@ -470,8 +510,8 @@ class Interactions:
         each: Each | None = None,
     ) -> Self:
         """Return data of the same items whose blocks are what the function returns."""
-        call = self._call(function, shared, beside, each)
-        return self._with_rows(self.rows.transform(call.function, *call.shared, each=call.each))
+        function, shared, each = self._call(function, shared, beside, each)
+        return self._with_rows(self.rows.transform(function, *shared, each=each))
 
     def prepared(self, prepare: Prepare | None) -> Self:
         """Return the data with a function of a CSR matrix applied to the rows as they are read."""
@@ -483,9 +523,10 @@ class Interactions:
         shared: tuple[Any, ...],
         beside: Sequence[Interactions],
         each: Each | None,
-    ) -> _Call:
+    ) -> tuple[Callable[..., Any], tuple[Any, ...], Each | None]:
+        """Return the call of `Rows.map` that passes the blocks of other data, too."""
         if not beside:
-            return _Call(function, shared, each)
+            return function, shared, each
         for other in beside:
             if len(other.rows) != len(self.rows) or other.shape != self.shape:
                 raise InvalidDataError(
@@ -495,7 +536,7 @@ class Interactions:
         blocks = zip(*(other.rows.handles() for other in beside), strict=True)
         own = each or [()] * len(self.rows)
         beside_each = [(*handles, *one) for handles, one in zip(blocks, own, strict=True)]
-        return _Call(_with_beside, (function, len(beside), shared), beside_each)
+        return _with_beside, (function, len(beside), shared), beside_each
 
     def gram(self, prepare: Prepare | None = None, *, kind: Solver = "matrix_free") -> Gram:
         """Return the products V ↦ XᵀXV: all that the solver needs of the data.
@@ -575,7 +616,9 @@ class Interactions:
         whole = RowBlock(sparse.csr_array(matrix), user_ids, np.arange(len(user_ids)), times)
         ranks = np.arange(len(user_ids))
         rows = MemoryRows(block_ops.taken(whole, _ALL, self.user_order, ranks))
-        return self.from_rows(rows, self.item_ids, self.item_names)
+        return self.from_rows(rows, self.item_ids, self.item_names).with_preparation(
+            self.preparation
+        )
 
     def popularity(self, kind: Literal["count", "sum", "norm"] = "count") -> Floats:
         """Return how popular each item is.
@@ -621,7 +664,7 @@ class Interactions:
     def fingerprint(self) -> str:
         """Return the SHA-256 of entries and ids: equal data, equal text, on every machine."""
         digests = np.concatenate(self.rows.map(block_ops.row_digests))[self.user_order]
-        return fingerprint(self.shape, self.dtype, digests, self.user_ids, self.item_ids)
+        return block_ops.fingerprint(self.shape, self.dtype, digests, self.user_ids, self.item_ids)
 
     def __repr__(self) -> str:
         blocks = "" if self.rows.whole() is not None else f" in {len(self.rows)} blocks"
@@ -630,13 +673,29 @@ class Interactions:
             f"{self.nnz:,} interactions{blocks}, density {self.density:.3%})"
         )
 
+    def to_polars(self) -> pl.DataFrame:
+        """Return one row per interaction: user, item, value and, if there are any, timestamp."""
+        import polars as pl
+
+        data = self.collect()
+        users, items = data.matrix.tocoo().coords
+        columns = {"user": data.user_ids[users], "item": data.item_ids[items]}
+        columns["value"] = data.matrix.data
+        if data.timestamps is not None:
+            columns["timestamp"] = data.timestamps
+        return pl.DataFrame({name: column.tolist() for name, column in columns.items()})
+
+    def _shown(self) -> Shown:
+        facts = str(self.describe()).splitlines()
+        return Shown(repr(self), ["", ""], [(line[:17].strip(), line[17:]) for line in facts])
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Interactions):
             return NotImplemented
         return (
             self.fingerprint() == other.fingerprint()
-            and same_optional(self.item_names, other.item_names)
-            and same_optional(self.collect().timestamps, other.collect().timestamps)
+            and block_ops.same_optional(self.item_names, other.item_names)
+            and block_ops.same_optional(self.collect().timestamps, other.collect().timestamps)
         )
 
     @cached_property
@@ -657,7 +716,7 @@ class Interactions:
 
     def row(self, user_id: Any) -> sparse.csr_array:
         """Return the 1 × n_items row of one user."""
-        each = [(found.users,) for found in self._locate(self.user_index([user_id]))]
+        each = [(users,) for users, _ in self._locate(self.user_index([user_id]))]
         found = [part for part in self.rows.map(block_ops.rows_at, each=each) if part.shape[0]]
         return sparse.csr_array(found[0])
 
@@ -683,15 +742,22 @@ class Interactions:
                 f"no interaction survives min_users_per_item={min_users_per_item}, "
                 f"min_items_per_user={min_items_per_user}. Lower the thresholds."
             )
-        return self._take(kept.items, [(users,) for users in kept.users])
+        found = self._take(kept.items, [(users,) for users in kept.users])
+        return found.with_step(
+            "filter",
+            min_users_per_item=min_users_per_item,
+            min_items_per_user=min_items_per_user,
+            order=order,
+            until_stable=until_stable,
+        )
 
     def binarize(self) -> Self:
         """Set every value to 1."""
-        return self.transform(block_ops.binarized)
+        return self.transform(block_ops.binarized).with_step("binarize")
 
     def normalize_rows(self) -> Self:
         """Divide each row by its sum: every user then has the same weight."""
-        return self.transform(block_ops.normalized)
+        return self.transform(block_ops.normalized).with_step("normalize_rows")
 
     def sample_items(self, n: int, seed: int) -> Self:
         """Keep `n` items drawn without replacement, in the order drawn.
@@ -704,7 +770,7 @@ class Interactions:
         if n > self.n_items:
             raise InvalidParameterError(f"n={n} must be from 1 to the {self.n_items} items here.")
         drawn = np.random.default_rng(seed).choice(self.n_items, n, replace=False)
-        return self._take(drawn)._not_empty()
+        return self._take(drawn)._not_empty().with_step("sample_items", n=n, seed=seed)
 
     def select_users(self, ids: ArrayLike) -> Self:
         """Keep these users, in this order."""
@@ -716,24 +782,28 @@ class Interactions:
         """Keep these items, in this order; users left with nothing stay as empty rows."""
         columns = self.item_index(ids)
         validation.check_ids(self.item_ids[columns], "item")
-        return self._take(columns)
+        return self._take(columns).with_step("select_items", n=len(columns))
 
     def align_items(
-        self, item_ids: ArrayLike, *, unknown: Literal["error", "drop"] = "error"
+        self, item_ids: ArrayLike | Lookup, *, unknown: Literal["error", "drop"] = "error"
     ) -> Self:
         """Reorder and extend the columns to a vocabulary, for example that of a fitted model.
 
         Items of the vocabulary that are not here become empty columns; items here that the
-        vocabulary lacks are refused, or left out with ``unknown="drop"``. All users stay.
+        vocabulary lacks are refused, or left out with ``unknown="drop"``. All users stay. A
+        `Lookup` of the vocabulary saves the time to build one.
         """
         if unknown not in ("error", "drop"):
             raise InvalidParameterError(f"unknown={unknown!r}; use 'error' or 'drop'.")
-        vocabulary = as_id_array(item_ids, "item")
+        given = item_ids if isinstance(item_ids, Lookup) else None
+        vocabulary = as_id_array(item_ids, "item") if given is None else given.ids
         if vocabulary.dtype == self.item_ids.dtype and np.array_equal(vocabulary, self.item_ids):
             return self
-        validation.check_ids(vocabulary, "item")
-        columns = self._item_lookup.find(vocabulary)
-        missing = np.delete(self.item_ids, columns[columns >= 0])
+        if given is None:
+            validation.check_ids(vocabulary, "item")
+            given = Lookup(validation.frozen(vocabulary), "item")
+        places = given.find(self.item_ids)
+        missing = self.item_ids[places < 0]
         if unknown == "error" and len(missing):
             raise UnknownIdError(
                 f"{len(missing)} item id(s) are not in the vocabulary of {len(vocabulary)}: "
@@ -742,10 +812,11 @@ class Interactions:
             )
         names = None
         if self.item_names is not None:
-            names = np.where(columns < 0, validation.as_names(vocabulary), self.item_names[columns])
-        found = self.transform(block_ops.aligned, columns)
-        found._set(found.rows, validation.frozen(vocabulary), names)
-        return found
+            names = validation.as_names(vocabulary).copy()
+            names[places[places >= 0]] = self.item_names[places >= 0]
+        found = self.transform(block_ops.aligned, places, len(vocabulary))
+        found._set(found.rows, given.ids, names)
+        return found.with_step("align_items", n=len(vocabulary)) if len(missing) else found
 
     def with_names(self, names: Any) -> Self:
         """Name the items; one without a name is called by its id.
@@ -798,16 +869,16 @@ class Interactions:
             for first, last in pairwise(bounds)
         ]
 
-    def _locate(self, positions: NDArray[np.intp]) -> list[_Located]:
-        """Find users by their position in the data: their rows in each block, and their ranks."""
+    def _locate(self, positions: NDArray[np.intp]) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+        """Find users by their position: for each block their rows and their places in the list."""
         ranks = np.arange(len(positions))
         if len(self.rows) == 1:
-            return [_Located(positions, ranks)]
+            return [(positions, ranks)]
         at = self.user_order[positions]
         bounds = np.append(0, np.cumsum([size.users for size in self.rows.sizes()]))
         block = np.searchsorted(bounds, at, side="right") - 1
         return [
-            _Located(at[block == number] - bounds[number], ranks[block == number])
+            (at[block == number] - bounds[number], ranks[block == number])
             for number in range(len(self.rows))
         ]
 
@@ -815,7 +886,9 @@ class Interactions:
         """Keep some columns, and of each block some rows."""
         rows = self.rows.transform(block_ops.taken, items, each=users)
         names = None if self.item_names is None else self.item_names[items]
-        found = self._with_rows(rows) if users is None else self.from_rows(rows, self.item_ids)
+        found = self._with_rows(rows)
+        if users is not None:  # other users: they are collected again
+            del found.__dict__["_users"]
         found._set(rows, self.item_ids[items], names)
         return found
 
@@ -823,6 +896,7 @@ class Interactions:
         """Return data of the same users and items."""
         made = self.from_rows(rows, self.item_ids, self.item_names)
         made.__dict__["_users"] = self._users
+        object.__setattr__(made, "preparation", self.preparation)
         return made
 
 
@@ -849,21 +923,6 @@ class _Users:
         return np.argsort(ranks, kind="stable")
 
 
-class _Located(NamedTuple):
-    """Rows within a block, and the new ranks of these users in the data."""
-
-    users: NDArray[np.intp]
-    ranks: NDArray[np.intp]
-
-
-class _Call(NamedTuple):
-    """Arguments of a call of `Rows.map`, `total` or `transform`."""
-
-    function: Callable[..., Any]
-    shared: tuple[Any, ...]
-    each: Each | None
-
-
 def _with_beside(
     block: RowBlock,
     function: Callable[..., Any],
@@ -881,8 +940,7 @@ def _ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np
     return moved + np.arange(ends[-1] if len(ends) else 0)
 
 
-def _refuse_idle(options: dict[str, Any], needed: str) -> None:
-    """Refuse options without effect: the caller expects one."""
-    idle = [f"{name}=" for name, value in options.items() if value is not None]
-    if idle:
-        raise InvalidParameterError(f"{', '.join(idle)} has no effect without {needed}.")
+def _has_user_and_item(columns: Any) -> bool:
+    from equipoise.data.readers.columns import names_user_and_item
+
+    return columns is not None and names_user_and_item([str(name) for name in columns])

@@ -1,8 +1,9 @@
-"""Names of items: from a mapping, a table, or a file."""
+"""Names of items: from a mapping, a table, a file, a column of the data, or a query."""
 
 from __future__ import annotations
 
 import os
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,12 +11,50 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.data.forks import require_polars_threads
 from equipoise.data.identifiers import is_missing
 from equipoise.exceptions import InvalidDataError, first_line
+from equipoise.parallel import require_polars_threads
 
+_QUERY = re.compile(r"\s*(?:select|with)\b", re.IGNORECASE)
 _NAME_COLUMNS = ("name", "title", "itemname", "label", "artistname", "movietitle", "description")
 _ID_COLUMNS = ("id", "itemid", "item", "movieid", "artistid", "trackid", "productid", "key")
+
+
+class NamesByText(dict[str, str]):
+    """Names by the text of ids, for ids that were read from elsewhere."""
+
+
+def names_in(source: Any, names: Any, **reading: Any) -> Any:
+    """Return names that are a column of the data or a query, by id; other names unchanged.
+
+    Parameters
+    ----------
+    source : any source that `Interactions.read` accepts
+        The data.
+    names : str or anything else
+        A path that exists is returned unchanged. ``SELECT id, name …`` is sent to the database.
+        Other text is a column of the data; an item with several names gets the most frequent.
+    reading : keyword arguments
+        How the data are read.
+    """
+    from equipoise.data.interactions import Interactions
+
+    is_text = isinstance(names, str) and bool(names.strip())
+    if not is_text or os.path.exists(os.path.expanduser(names)):
+        return names
+    is_query = _QUERY.match(names) is not None
+    columns = {"query": names, "item": 0, "user": 1} if is_query else {**reading, "user": names}
+    try:
+        named = Interactions.read(source, value="", timestamp="", **columns)
+    except InvalidDataError as error:
+        problem = f"there is no file {names}, and it is not a column of the data"
+        problem = "the query of the names failed" if is_query else problem
+        raise InvalidDataError(f"{problem} (--names). {error}") from error
+    most = named.matrix.argmax(axis=0)
+    return NamesByText(
+        (str(item), str(named.user_ids[place]))
+        for item, place in zip(named.item_ids.tolist(), most, strict=True)
+    )
 
 
 def names_for(item_ids: NDArray[Any], source: Any) -> NDArray[Any]:
@@ -26,8 +65,9 @@ def names_for(item_ids: NDArray[Any], source: Any) -> NDArray[Any]:
     >>> names_for(np.array([7, 8]), {7: "Velvet Harbour"}).tolist()
     ['Velvet Harbour', '8']
     """
-    by_text = isinstance(source, str | os.PathLike)
-    known = _from_file(source) if by_text else _from_memory(source)
+    is_path = isinstance(source, str | os.PathLike)
+    known = _from_file(source) if is_path else _from_memory(source)
+    by_text = is_path or isinstance(source, NamesByText)
     # ids of a file are text; a mapping or a table has ids of any type
     keys = [str(item) for item in item_ids.tolist()] if by_text else item_ids.tolist()
     found = [known.get(key) for key in keys]
@@ -74,11 +114,10 @@ def _from_memory(source: Any) -> dict[Any, Any]:
 
 
 def _two_columns(header: Sequence[str], source: str) -> tuple[str, str]:
-    from equipoise.data.readers.columns import is_known_name, normalized
+    from equipoise.data.readers.columns import normalized
 
     names = [column for column in header if normalized(column) in _NAME_COLUMNS]
-    ids = [column for column in header if normalized(column) in _ID_COLUMNS]
-    ids += [column for column in header if is_known_name(column) and column not in ids + names]
+    ids = id_columns([column for column in header if column not in names])
     if not (names and ids):
         raise InvalidDataError(
             f"{source} needs a column of ids (id, item_id, ...) and one of names (name, title); "
@@ -87,7 +126,29 @@ def _two_columns(header: Sequence[str], source: str) -> tuple[str, str]:
     return ids[0], names[0]
 
 
+def id_columns(header: Sequence[str]) -> list[str]:
+    """Return the columns that look like ids, the most usual names first."""
+    from equipoise.data.readers.columns import is_known_name, normalized
+
+    ids = [column for column in header if normalized(column) in _ID_COLUMNS]
+    return ids + [column for column in header if is_known_name(column) and column not in ids]
+
+
 def _from_file(source: str | os.PathLike[str]) -> dict[Any, Any]:
+    table = read_columns(source)
+    if "0" in table:  # no header (movies.dat): first the id, then the name
+        ids, names = table["0"], table.get("1", [])
+    else:
+        ids, names = (table[column] for column in _two_columns(list(table), str(source)))
+    return {str(key): name or None for key, name in zip(ids, names, strict=True)}
+
+
+def read_columns(source: str | os.PathLike[str], *wanted: str) -> dict[str, list[Any]]:
+    """Read a file of attributes; columns without a header are numbered from 0.
+
+    A first line that contains one of the `wanted` names is a header. Cells of text files are text,
+    whatever they look like.
+    """
     from equipoise.data.readers import delimited, files, parquet
     from equipoise.data.readers.columns import Columns
     from equipoise.data.readers.text import open_text
@@ -96,29 +157,27 @@ def _from_file(source: str | os.PathLike[str]) -> dict[Any, Any]:
     found = files.find(source, None)
     if len(found.paths) > 1 or found.format in ("sqlite", "lightgcn"):
         raise InvalidDataError(
-            f"{source}: names are read from one CSV, Parquet, movies.dat or artists.dat file."
+            f"{source}: names and groups are read from one CSV, Parquet, movies.dat or "
+            "artists.dat file; groups also from a database with query=."
         )
     path = found.paths[0]
     if found.format == "parquet":
-        return {str(key): name for key, name in _from_memory(parquet.read_table(path)).items()}
+        return parquet.read_table(path).to_dict(as_series=False)
     try:
         quoted = found.format == "csv" and path.suffix != ".dat"
-        form = delimited.layout(path, None, Columns(), quoted=quoted)
+        form = delimited.layout(path, None, Columns(*wanted), quoted=quoted)
         with open_text(path) as file:
             text = _decoded(file.read())
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidDataError(
-            f"{path} cannot be read for names; it may be damaged or truncated. "
+            f"{path} cannot be read for names or groups; it may be damaged or truncated. "
             f"({first_line(error)})"
         ) from error
     rows = delimited.all_rows(text, form, str(path))
-    # without a header (movies.dat) the first column is the id, the second the name
-    header = form.names or ["id", "name", *map(str, range(2, form.n_columns))]
-    id_column, name_column = map(header.index, _two_columns(header, str(path)))
+    header = form.names or list(map(str, range(form.n_columns)))
     return {
-        row[id_column]: row[name_column] or None
-        for row in rows
-        if len(row) > max(id_column, name_column)
+        name: [row[place] if place < len(row) else "" for row in rows]
+        for place, name in enumerate(header)
     }
 
 

@@ -73,13 +73,11 @@ class _BlockRowGroups:
 
     def compress(self, V: Floats, image: Floats) -> Floats:  # noqa: ARG002
         """Return Y_gᵀ diag(s_g) Y_g with Y = XV."""
-        found: Floats = self.data.total(_block_compress, np.ascontiguousarray(V), each=self._each)
-        return found
+        return self.data.total(_block_compress, np.ascontiguousarray(V), each=self._each)
 
 
 def _total(data: Interactions, each: Any, y: Floats, wanted: GramProduct) -> Block:
-    product: Block = data.total(_block_product, wanted, y, each=each)
-    return product
+    return data.total(_block_product, wanted, y, each=each)
 
 
 def _block_product(block: RowBlock, wanted: GramProduct, y: Floats, S: sp.csc_array) -> Block:

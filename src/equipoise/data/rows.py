@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -63,7 +64,7 @@ class BlockSize(NamedTuple):
     dtype: np.dtype[Any]
 
 
-class Rows(Protocol):
+class Rows(ABC):
     """Blocks of users, and how to run functions on them.
 
     A function gets the block, then `shared`, the same for all blocks, then ``each[i]``,
@@ -71,40 +72,49 @@ class Rows(Protocol):
     """
 
     # Threads within a block during a product; None: all cores
-    threads_per_block: int | None
+    threads_per_block: int | None = None
 
+    @abstractmethod
     def __len__(self) -> int:
         """Return the number of blocks."""
 
+    @abstractmethod
     def sizes(self) -> list[BlockSize]:
         """Return the counts of every block; computed once."""
 
     def whole(self) -> RowBlock | None:
         """Return the block where all rows are one block in this process, otherwise None."""
+        return None
 
+    @abstractmethod
     def handles(self) -> list[Any]:
         """Return a placeholder per block, for `each` of other rows with the same users."""
 
+    @abstractmethod
     def map(
         self, function: Callable[..., Any], *shared: Any, each: Each | None = None
     ) -> list[Any]:
         """Return the result for every block, in the order of the blocks."""
 
+    @abstractmethod
     def total(self, function: Callable[..., Any], *shared: Any, each: Each | None = None) -> Any:
         """Return the sum of the results of all blocks, added in one fixed order."""
 
+    @abstractmethod
     def transform(
         self, function: Callable[..., RowBlock], *shared: Any, each: Each | None = None
     ) -> Rows:
         """Return new blocks."""
 
+    @abstractmethod
     def prepared(self, prepare: Prepare) -> Rows:
         """Return the same rows with a function applied to each matrix, stored nowhere on disk."""
 
     def memory_limit(self) -> int | None:
         """Return how many bytes this process may take for these data; None: whatever is free."""
+        return None
 
-    def check_memory(self, n_items: int, width: int, columns: int) -> None:
+    def check_memory(self, n_items: int, width: int, columns: int) -> None:  # noqa: B027
         """Refuse a fit whose vectors do not fit: `width` per pass, `columns` in the basis."""
 
 

@@ -22,38 +22,6 @@ class Kept(NamedTuple):
     items: NDArray[np.intp]
 
 
-class _Active:
-    """The users, by block, and the items that are still there."""
-
-    def __init__(self, rows: Rows, n_items: int) -> None:
-        self.rows = rows
-        self.users: list[Mask] = [np.ones(size.users, bool) for size in rows.sizes()]
-        self.items: Mask = np.ones(n_items, bool)
-
-    def drop(self, side: str, least: int) -> None:
-        """Drop users (items) with fewer than `least` of the remaining items (users)."""
-        if side == "users":
-            counts = self.items_per_user()
-            self.users = [m & (c >= least) for m, c in zip(self.users, counts, strict=True)]
-        else:
-            self.items = self.items & (self.users_per_item() >= least)
-
-    def count(self) -> tuple[int, int]:
-        return sum(int(mask.sum()) for mask in self.users), int(self.items.sum())
-
-    def items_per_user(self) -> list[NDArray[np.intp]]:
-        return self.rows.map(items_kept_per_user, self.items, each=self._masks())
-
-    def users_per_item(self) -> NDArray[np.intp]:
-        counts: NDArray[np.intp] = self.rows.total(
-            users_kept_per_item, self.items, each=self._masks()
-        )
-        return counts
-
-    def _masks(self) -> list[tuple[Mask]]:
-        return [(mask,) for mask in self.users]
-
-
 def keep_active(
     rows: Rows,
     n_items: int,
@@ -64,19 +32,31 @@ def keep_active(
 ) -> Kept:
     """Return the users and items to keep; thresholds apply once or until nothing changes."""
     check_thresholds(min_items_per_user, min_users_per_item, order)
-    minima = {"users": min_items_per_user, "items": min_users_per_item}
-    sides = ("users", "items") if order == "users_first" else ("items", "users")
-    active = _Active(rows, n_items)
+    users: list[Mask] = [np.ones(size.users, bool) for size in rows.sizes()]
+    items: Mask = np.ones(n_items, bool)
+
+    def items_per_user() -> list[NDArray[np.intp]]:
+        return rows.map(items_kept_per_user, items, each=[(mask,) for mask in users])
+
+    def users_per_item() -> NDArray[np.intp]:
+        each = [(mask,) for mask in users]
+        counts: NDArray[np.intp] = rows.total(users_kept_per_item, items, each=each)
+        return counts
+
     while True:
-        before = active.count()
-        for side in sides:
-            active.drop(side, minima[side])
-        if not until_stable or before == active.count():
+        before = sum(int(mask.sum()) for mask in (*users, items))
+        for side in ("users", "items") if order == "users_first" else ("items", "users"):
+            if side == "users":
+                pairs = zip(users, items_per_user(), strict=True)
+                users = [mask & (count >= min_items_per_user) for mask, count in pairs]
+            else:
+                items = items & (users_per_item() >= min_users_per_item)
+        if not until_stable or before == sum(int(mask.sum()) for mask in (*users, items)):
             break
     # drop users and items without entries; both counts are taken before either is dropped
-    users, items = active.items_per_user(), active.users_per_item()
-    kept = [np.flatnonzero(m & (c > 0)) for m, c in zip(active.users, users, strict=True)]
-    return Kept(kept, np.flatnonzero(active.items & (items > 0)))
+    user_counts, item_counts = items_per_user(), users_per_item()
+    kept = [np.flatnonzero(m & (c > 0)) for m, c in zip(users, user_counts, strict=True)]
+    return Kept(kept, np.flatnonzero(items & (item_counts > 0)))
 
 
 def check_thresholds(min_items_per_user: int, min_users_per_item: int, order: str) -> None:

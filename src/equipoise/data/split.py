@@ -6,19 +6,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, get_args
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.checks import check_whole_number
 from equipoise.data import block_ops
-from equipoise.data.identifiers import Lookup, name_a_few
+from equipoise.data.identifiers import Lookup, as_column, as_id_array, name_a_few, show
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock, Rows
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, OutputError
+from equipoise.files import require_folder, scratch_folder
 
-Method = Literal["per_user_random", "leave_last_n", "temporal", "by_user"]
+Method = Literal["per_user_random", "per_user_last", "leave_last_n", "temporal", "by_user"]
 # The seed of the published experiments
 PAPER_SEED = 1024
 _NUMBER = (int, float, np.integer, np.floating)
@@ -52,6 +56,64 @@ class Split:
             part = getattr(self, name)
             if part is not None:
                 object.__setattr__(self, name, _aligned(part, self.train, name))
+
+    @classmethod
+    def read(
+        cls, train: Any, validation: Any, test: Any, history: Any = None, **options: Any
+    ) -> Self:
+        """Read the parts from files or tables, and match them by id.
+
+        Users and items that only a later part has are kept, as in the parts of a `holdout`: they
+        are empty rows and columns of `train`. A part without any user or any item of `train` is
+        refused, and so are pairs of user and item that occur in two parts.
+
+        Parameters
+        ----------
+        train, test : path, table or anything else that `Interactions.read` takes
+            What to fit on, and what to report on.
+        validation : same, or None
+            What to tune on; None if there is nothing to tune.
+        history : same, optional
+            Of a split ``by_user``; see `Split`.
+        options
+            Passed on to `Interactions.read`.
+        """
+        given = dict(zip(PARTS, (train, validation, test, history), strict=True))
+        parts = {
+            name: Interactions.read(source, **options)
+            for name, source in given.items()
+            if source is not None
+        }
+        whole = [part for part in parts.values() if part.rows.whole() is not None]
+        if len(whole) < len(parts):
+            raise InvalidDataError(
+                "parts in blocks on disk or on a cluster cannot be matched by id. Read them into "
+                "memory, or split the whole table: holdout(interactions)."
+            )
+        users = _all_ids("user", {name: part.user_ids for name, part in parts.items()})
+        items = _all_ids("item", {name: part.item_ids for name, part in parts.items()})
+        parts = {name: _onto(part, users, items) for name, part in parts.items()}
+        _refuse_repeats(parts)
+        if validation is None:
+            nothing = np.zeros(parts["train"].nnz, dtype=bool)
+            parts["validation"] = parts["train"].keep_entries(nothing)
+        return cls(**parts)
+
+    def write(self, folder: str | PathLike[str]) -> list[Path]:
+        """Write each part as Parquet: train.parquet, validation.parquet, test.parquet.
+
+        Columns are user, item, value and, if there are times, timestamp. Parts without any
+        interaction are left out. `Split.read` reads the files.
+        """
+        target = Path(folder)
+        require_folder(target)
+        target.mkdir(parents=True, exist_ok=True)
+        parts = {f"{name}.parquet": getattr(self, name) for name in PARTS}
+        found = {name: part for name, part in parts.items() if part is not None and part.nnz}
+        with scratch_folder(target / "train.parquet") as scratch:
+            for name, part in found.items():  # all of them are complete before one has its name
+                _write_parquet(part, scratch / name)
+            return [(scratch / name).replace(target / name) for name in found]
 
     @cached_property
     def train_validation(self) -> Interactions:
@@ -102,10 +164,85 @@ def _aligned(part: Interactions, train: Interactions, name: str) -> Interactions
     advice = f"{name}.align_items(train.item_ids, unknown='drop')"
     _refuse_new("item", part.item_ids, train.item_ids, name, advice)
     _refuse_new("user", part.user_ids, train.user_ids, name, f"{name}.select_users(...)")
-    positions = Lookup(part.user_ids, "user").find(train.user_ids)
-    rows = part.align_items(train.item_ids).rows
-    rows = rows.transform(block_ops.with_users, positions, train.user_ids)
-    return Interactions.from_rows(rows, train.item_ids, part.item_names)
+    return _onto(part, train.user_ids, train.item_ids)
+
+
+def _onto(part: Interactions, user_ids: NDArray[Any], item_ids: NDArray[Any]) -> Interactions:
+    """Return data in memory with these rows and columns, which contain all of its own."""
+    aligned = part.align_items(item_ids)
+    positions = Lookup(part.user_ids, "user").find(user_ids)
+    rows = aligned.rows.transform(block_ops.with_users, positions, user_ids)
+    return Interactions.from_rows(rows, item_ids, aligned.item_names)
+
+
+def _all_ids(role: str, by_part: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    """Return the ids of all parts, those of train first; refuse a part that has none of these."""
+    # held-out users are known by their history
+    first = [name for name in ("train", "history") if name in by_part and role == "user"]
+    found = by_part["train"]
+    for name in (first or ["train"]) + [name for name in by_part if name not in first]:
+        ids = by_part[name]
+        place = Lookup(found, role).find(ids)
+        if name not in first and (place < 0).all():
+            raise InvalidDataError(
+                f"no {role} id of {name} is in train: {name_a_few(ids)} and "
+                f"{name_a_few(by_part['train'])}. Ids must match in type and spelling. Check the "
+                f"{role} columns of both."
+            )
+        new = ids[place < 0]
+        if ids.dtype.kind == found.dtype.kind:
+            found = np.concatenate([found, new])
+        elif len(new):
+            found = as_id_array([*found.tolist(), *new.tolist()], role)
+    return found
+
+
+def _refuse_repeats(parts: dict[str, Interactions]) -> None:
+    earlier = parts["train"].matrix
+    for name in PARTS[1:]:
+        if name not in parts:
+            continue
+        here = parts[name].matrix
+        both = sp.coo_array(earlier.astype(bool).multiply(here.astype(bool)))
+        if both.nnz:
+            user = parts[name].user_ids[both.row[0]]
+            item = parts[name].item_ids[both.col[0]]
+            raise InvalidDataError(
+                f"{both.nnz:,} pairs of user and item of {name} are in an earlier part as well, "
+                f"e.g. {show(user)} and {show(item)}. Lists leave out what a user already has, so "
+                f"no model could find them. Remove them from {name}."
+            )
+        earlier = earlier + here
+
+
+def _write_parquet(part: Interactions, path: Path) -> None:
+    """Write one file, block by block."""
+    import polars as pl
+
+    folder = path.with_suffix("")
+    folder.mkdir()
+    files = [folder / f"{number:06}.parquet" for number in range(len(part.rows))]
+    part.map(_write_block, part.item_ids, each=[(str(file),) for file in files])
+    if not all(file.exists() for file in files):
+        raise OutputError(
+            f"{path.name} was not written: the workers of the cluster write to another disk. "
+            "Choose a folder that all of them share."
+        )
+    pl.scan_parquet(files, glob=False).sink_parquet(path)
+
+
+def _write_block(block: RowBlock, item_ids: NDArray[Any], path: str) -> None:
+    import polars as pl
+
+    X = block.matrix
+    columns = {
+        "user": as_column(np.repeat(block.user_ids, np.diff(X.indptr))),
+        "item": as_column(item_ids[X.indices]),
+        "value": pl.Series(X.data),
+    }
+    if block.timestamps is not None:
+        columns["timestamp"] = pl.Series(block.timestamps)
+    pl.DataFrame(columns).write_parquet(path)
 
 
 def _refuse_new(role: str, ids: NDArray[Any], known: NDArray[Any], name: str, advice: str) -> None:
@@ -129,12 +266,14 @@ def _with_history(train: RowBlock, validation: RowBlock, history: RowBlock) -> R
 
 
 class _Plan(NamedTuple):
-    """The arguments of every method."""
+    """The arguments of `holdout`, and the times that cut a split by time."""
 
+    method: Method
     test: float
     validation: float
     seed: int
     n: int
+    cuts: TimeCuts | None = None
 
 
 def holdout(
@@ -175,52 +314,98 @@ def holdout(
     test                  2 interactions (20.0%) of 1 users
     """
     check_plan(test, validation, n, seed, method)
-    plan = _Plan(test, validation, seed, n)
-    cuts = _time_cuts(interactions, plan) if method == "temporal" else None
-    rule = _Rule(method, plan, cuts)
+    plan = _Plan(method, test, validation, seed, n)
+    if method == "temporal":
+        plan = plan._replace(cuts=_time_cuts(interactions, plan))
     each: list[tuple[Any, ...]] = [(None,)] * len(interactions.rows)
     if method in _RANDOM:
         indptr = np.append(0, np.cumsum(interactions.items_per_user()))
         drawn = _RANDOM[method](indptr, plan)
         each = [(part,) for part in interactions.entries_by_block(drawn)]
     elif len(each) == 1:  # assign one block once; blocks elsewhere do it again for every part
-        each = [(part,) for part in interactions.map(_assigned, rule, each=each)]
-    counts = interactions.total(_count_parts, rule, each=each)
+        each = [(part,) for part in interactions.map(_assigned, plan, each=each)]
+    counts = interactions.total(_count_parts, plan, each=each)
     _refuse_empty(counts, method)
 
     def part_of(number: int) -> Interactions:
-        return interactions.transform(_only, number, rule, each=each)
+        return interactions.transform(_only, number, plan, each=each)
 
     history = part_of(_HISTORY) if method == "by_user" else None
     return Split(part_of(_TRAIN), part_of(_VALIDATION), part_of(_TEST), history)
 
 
-class _Rule(NamedTuple):
-    """How a block assigns its entries to parts, where they are not drawn."""
+def cut_by_time(interactions: Interactions, cut: str | float, *, validation: float = 0.1) -> Split:
+    """Split by time: test is what came since a date, or the last share of the interactions.
 
-    method: Method
-    plan: _Plan
-    cuts: TimeCuts | None
+    Parameters
+    ----------
+    interactions : Interactions
+        With timestamps: dates, or seconds (or milliseconds) since 1970.
+    cut : str or float
+        An ISO date such as ``"2024-01-31"``, or a share between 0 and 1.
+    validation : float
+        Share of the interactions before the test part, of all interactions.
+
+    Examples
+    --------
+    >>> days = [f"2024-01-{day:02}" for day in range(1, 11)]
+    >>> times = np.array(days, dtype="datetime64[s]")
+    >>> plays = Interactions.from_pairs([1] * 10, range(10), timestamps=times)
+    >>> cut_by_time(plays, "2024-01-08").test.nnz, cut_by_time(plays, 0.2).test.nnz
+    (3, 2)
+    """
+    try:
+        share = float(cut)
+    except ValueError:
+        share = _share_since(interactions, str(cut))
+    return holdout(interactions, method="temporal", test=share, validation=validation)
 
 
-def _assigned(block: RowBlock, rule: _Rule, given: NDArray[np.int8] | None) -> NDArray[np.int8]:
+def _share_since(interactions: Interactions, date: str) -> float:
+    try:
+        when = np.datetime64(date).astype("datetime64[us]")
+    except ValueError:
+        raise InvalidParameterError(
+            f"the cut must be a date such as 2024-01-31, or a share, got {date!r}."
+        ) from None
+    after = int(interactions.total(_count_since, when))
+    if not 0 < after < interactions.nnz:
+        raise InvalidDataError(
+            f"{after:,} of {interactions.nnz:,} interactions are since {date}: there must be some "
+            "before and some after it."
+        )
+    return (after + 0.5) / interactions.nnz  # a half, as the share is rounded down to a count
+
+
+def _count_since(block: RowBlock, when: np.datetime64) -> int:
+    times = required_times(block.timestamps, "temporal")
+    if times.dtype.kind != "M":
+        # numbers above this are milliseconds: as seconds they would be after the year 5000
+        seconds = when.astype("int64") / 1e6
+        limit = seconds * 1000 if len(times) and np.max(times) > 1e11 else seconds
+        return int(np.sum(times >= limit))
+    return int(np.sum(times >= when))
+
+
+def _assigned(block: RowBlock, plan: _Plan, given: NDArray[np.int8] | None) -> NDArray[np.int8]:
     """Return the part of every entry of a block: one of `PARTS` by position."""
     if given is not None:
         return given
     if not block.matrix.nnz and block.timestamps is not None:
         return np.zeros(0, np.int8)
-    times = required_times(block.timestamps, rule.method)
-    if rule.cuts is not None:
-        return parts_by_time(times, rule.cuts)
-    return _leave_last_n(block.matrix.indptr, times, rule.plan)
+    times = required_times(block.timestamps, plan.method)
+    if plan.cuts is not None:
+        return parts_by_time(times, plan.cuts)
+    assign = _per_user_last if plan.method == "per_user_last" else _leave_last_n
+    return assign(block.matrix.indptr, times, plan)
 
 
-def _count_parts(block: RowBlock, rule: _Rule, given: NDArray[np.int8] | None) -> NDArray[np.intp]:
-    return np.bincount(_assigned(block, rule, given), minlength=len(PARTS))
+def _count_parts(block: RowBlock, plan: _Plan, given: NDArray[np.int8] | None) -> NDArray[np.intp]:
+    return np.bincount(_assigned(block, plan, given), minlength=len(PARTS))
 
 
-def _only(block: RowBlock, number: int, rule: _Rule, given: NDArray[np.int8] | None) -> RowBlock:
-    return block_ops.kept(block, _assigned(block, rule, given) == number)
+def _only(block: RowBlock, number: int, plan: _Plan, given: NDArray[np.int8] | None) -> RowBlock:
+    return block_ops.kept(block, _assigned(block, plan, given) == number)
 
 
 def _per_user_random(indptr: NDArray[np.int64], plan: _Plan) -> NDArray[np.int8]:
@@ -238,17 +423,34 @@ def _per_user_random(indptr: NDArray[np.int64], plan: _Plan) -> NDArray[np.int8]
 
 
 def _leave_last_n(indptr: NDArray[Any], times: NDArray[Any], plan: _Plan) -> NDArray[np.int8]:
+    counts = np.diff(indptr)
+    n_test = np.where(counts > plan.n, plan.n, 0)
+    n_validation = np.where((counts > 2 * plan.n) & (plan.validation > 0), plan.n, 0)
+    return _last_entries(indptr, times, n_test, n_validation)
+
+
+def _per_user_last(indptr: NDArray[Any], times: NDArray[Any], plan: _Plan) -> NDArray[np.int8]:
+    counts = np.diff(indptr)
+    shares = (plan.test, plan.validation)
+    return _last_entries(indptr, times, *((share * counts).astype(np.int64) for share in shares))
+
+
+def _last_entries(
+    indptr: NDArray[Any],
+    times: NDArray[Any],
+    n_test: NDArray[np.int64],
+    n_validation: NDArray[np.int64],
+) -> NDArray[np.int8]:
+    """Assign the last entries of each user to test, and those before them to validation."""
     counts, nnz = np.diff(indptr), len(times)
     user = np.repeat(np.arange(len(counts)), counts)
     order = np.lexsort((times, user))
     from_last = np.empty(nnz, dtype=np.int64)
     # entries are grouped by user, so after sorting within users a rank counts down to each end
     from_last[order] = np.repeat(indptr[1:], counts) - 1 - np.arange(nnz)
-    gives_test = (counts > plan.n)[user]
-    gives_validation = (counts > 2 * plan.n)[user] & (plan.validation > 0)
     part = np.zeros(nnz, dtype=np.int8)
-    part[gives_test & (from_last < plan.n)] = _TEST
-    part[gives_validation & (from_last >= plan.n) & (from_last < 2 * plan.n)] = _VALIDATION
+    part[from_last < (n_test + n_validation)[user]] = _VALIDATION
+    part[from_last < n_test[user]] = _TEST
     return part
 
 

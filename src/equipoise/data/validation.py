@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,34 +16,22 @@ from equipoise.data.assembly import (
     sealed,
     value_rule,
 )
-from equipoise.data.identifiers import as_id_array, dates_of, duplicate_at, refuse_unordered, show
-from equipoise.data.sparse_checks import refuse_broken_structure
+from equipoise.data.identifiers import (
+    as_id_array,
+    dates_of,
+    duplicate_at,
+    factorize,
+    refuse_unordered,
+    show,
+)
+from equipoise.data.rows import RowBlock
 from equipoise.exceptions import InvalidDataError
-
-
-class Parts(NamedTuple):
-    """The five fields of `Interactions`, checked and read-only."""
-
-    matrix: sparse.csr_array
-    user_ids: NDArray[Any]
-    item_ids: NDArray[Any]
-    item_names: NDArray[Any] | None
-    timestamps: NDArray[Any] | None
-
-
-class PairColumns(NamedTuple):
-    """Columns of equal length, rows of value 0 left out."""
-
-    users: NDArray[Any]
-    items: NDArray[Any]
-    values: NDArray[np.float64]
-    timestamps: NDArray[Any] | None
 
 
 def checked_parts(
     matrix: Any, user_ids: Any, item_ids: Any, item_names: Any, timestamps: Any
-) -> Parts:
-    """Return the parts as they will be stored, or refuse them."""
+) -> tuple[RowBlock, NDArray[Any], NDArray[Any] | None]:
+    """Return all rows as one block, the item ids and the item names, or refuse them."""
     users = as_id_array(user_ids, "user")
     items = as_id_array(item_ids, "item")
     sparse_shape(matrix)
@@ -64,13 +52,13 @@ def checked_parts(
     _check_length(times, matrix.nnz, "timestamps", "interactions")
     if times is not None:
         _refuse_missing_time(times)
-    return Parts(
+    block = RowBlock(
         _frozen_matrix(matrix),
         frozen(users),
-        frozen(items),
-        None if names is None else frozen(names),
+        np.arange(len(users)),
         None if times is None else frozen(times),
     )
+    return block, frozen(items), None if names is None else frozen(names)
 
 
 def canonical_copy(
@@ -120,42 +108,37 @@ def as_names(names: Any) -> NDArray[Any]:
     return np.array([str(name) for name in names], dtype=object)
 
 
-def checked_columns(users: Any, items: Any, values: Any, timestamps: Any) -> PairColumns:
-    """Return columns of equal length with positive values, or refuse them."""
-    user_column = as_id_array(users, "user")
-    item_column = as_id_array(items, "item")
-    value_column = _as_values(values, len(user_column))
-    time_column = None if timestamps is None else _as_times(timestamps)
-    lengths = {
-        name: len(column)
-        for name, column in (
-            ("users", user_column),
-            ("items", item_column),
-            ("values", value_column),
-            ("timestamps", time_column),
-        )
-        if column is not None
-    }
+def coded_columns(users: Any, items: Any, values: Any, timestamps: Any) -> CodedPairs:
+    """Return the rows of a value above 0, with codes for ids; refuse bad columns."""
+    columns = {"users": as_id_array(users, "user"), "items": as_id_array(items, "item")}
+    columns["values"] = amounts = _as_values(values, len(columns["users"]))
+    if timestamps is not None:
+        columns["timestamps"] = _as_times(timestamps)
+    lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidDataError(f"columns must be equally long; got {lengths}.")
-    bad = invalid_at(value_column)
+    bad = invalid_at(amounts)
     if bad is not None:
-        _refuse_value(value_column[bad], user_column[bad], item_column[bad])
-    if time_column is not None:
-        _refuse_missing_time(time_column)
-    positive = value_column > 0
+        _refuse_value(amounts[bad], columns["users"][bad], columns["items"][bad])
+    if timestamps is not None:
+        _refuse_missing_time(columns["timestamps"])
+    positive = amounts > 0
     if not positive.any():
         raise InvalidDataError(
-            f"the {len(value_column)} rows contain no interaction: no value above 0. "
+            f"the {len(amounts)} rows contain no interaction: no value above 0. "
             "Check the input and the value column."
         )
-    if positive.all():
-        return PairColumns(user_column, item_column, value_column, time_column)
-    return PairColumns(
-        user_column[positive],
-        item_column[positive],
-        value_column[positive],
-        None if time_column is None else time_column[positive],
+    if not positive.all():
+        columns = {name: column[positive] for name, column in columns.items()}
+    coded_users = factorize(columns["users"], "user")
+    coded_items = factorize(columns["items"], "item")
+    return CodedPairs(
+        users=coded_users.codes,
+        items=coded_items.codes,
+        values=columns["values"],
+        timestamps=columns.get("timestamps"),
+        user_ids=coded_users.ids,
+        item_ids=coded_items.ids,
     )
 
 
@@ -281,3 +264,50 @@ def _frozen_matrix(matrix: sparse.csr_array) -> sparse.csr_array:
     kept.indptr = frozen(matrix.indptr)
     kept.has_canonical_format = True
     return kept
+
+
+# SciPy's loops, and ours, do not check the indices of a matrix: an index out of bounds reads or
+# writes other memory. SciPy's own check misses some of these matrices.
+def refuse_broken_structure(X: Any, source: str = "the sparse matrix") -> None:
+    """Refuse a sparse matrix with indices out of bounds; the error calls it `source`."""
+    if not is_sound(X):
+        raise InvalidDataError(
+            f"{source} is broken: its indices are out of the bounds of {X.shape}. Build it "
+            "again, for example from coordinates with scipy.sparse.coo_array."
+        )
+
+
+def is_sound(X: Any) -> bool:
+    """Whether all row starts and indices of a CSR, CSC or BSR matrix are in bounds.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> X = sp.csr_array(([1.0, 1.0], [0, 1], [0, 1, 2]))
+    >>> X.indptr[1] = 5
+    >>> is_sound(X)
+    False
+    """
+    if X.format not in ("csr", "csc", "bsr"):
+        return True
+    n_lines, n_places = _extent(X)
+    starts, places = X.indptr, X.indices
+    if starts.dtype.kind != "i" or places.dtype.kind != "i" or starts.shape != (n_lines + 1,):
+        return False
+    if starts[0] != 0 or (starts[1:] < starts[:-1]).any():
+        return False
+    n_stored = int(starts[-1])
+    if n_stored > min(len(places), len(X.data)):
+        return False
+    used = places[:n_stored]
+    return n_stored == 0 or bool(used.min() >= 0 and used.max() < n_places)
+
+
+def _extent(X: Any) -> tuple[int, int]:
+    """How many compressed lines there are, and how many places in each."""
+    rows, columns = (1, *X.shape)[-2:]
+    if X.format == "csc":
+        return columns, rows
+    if X.format == "bsr":
+        return rows // X.blocksize[0], columns // X.blocksize[1]
+    return rows, columns

@@ -1,5 +1,6 @@
 """Evaluation and tuning: split × models × settings → one table, one choice."""
 
+from equipoise.evaluation.closeness import Closeness, Shift, validation_shift
 from equipoise.evaluation.cost import Cost
 from equipoise.evaluation.plan import default_models
 from equipoise.evaluation.runner import DEFAULT_METRICS, evaluate
@@ -9,11 +10,13 @@ from equipoise.metrics.results import Result, Results
 
 __all__ = [
     "DEFAULT_METRICS",
+    "Closeness",
     "Comparison",
     "Cost",
     "Interval",
     "Result",
     "Results",
+    "Shift",
     "Trial",
     "Tuning",
     "bootstrap_mean",
@@ -21,4 +24,5 @@ __all__ = [
     "default_models",
     "evaluate",
     "tune",
+    "validation_shift",
 ]

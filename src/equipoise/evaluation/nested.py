@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.metrics._ties import row_norms, user_limits
-from equipoise.models.low_rank import LowRank
+from equipoise.metrics.ties import row_norms, user_limits
+from equipoise.models.item_vectors import LowRank
 from equipoise.models.ranking import Scored, best_of_rows, rank_items
 from equipoise.parallel import map_in_threads, thread_count
 

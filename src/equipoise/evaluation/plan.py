@@ -78,6 +78,10 @@ def _plain(value: Any) -> Any:
         return hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, Recommender):  # the model that another one contains
+        own = {k: _plain(v) for k, v in value.get_params(deep=False).items()}
+        unsafe = any(each is _UNSAFE for each in own.values())
+        return _UNSAFE if unsafe else {"model": type(value).__name__, "parameters": own}
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
@@ -110,6 +114,8 @@ def named_models(models: Models | None) -> dict[str, Model]:
     else:
         named = _listed([models] if isinstance(models, Recommender | str) else list(models))
     for name, model in named.items():
+        if isinstance(model, list):
+            named[name] = model = np.array(model)
         if not isinstance(model, Recommender | np.ndarray):
             raise InvalidParameterError(
                 f"model {name!r} must be an equipoise model, or an array of recommended lists "
@@ -140,19 +146,35 @@ def expand(grid: Grid) -> list[Settings]:
     --------
     >>> expand({"a": [1, 2], "b": [3]})
     [{'a': 1, 'b': 3}, {'a': 2, 'b': 3}]
-    >>> expand([{"a": [1]}, {"b": [2]}])
+    >>> expand([{"a": [1]}, {"b": 2}])
     [{'a': 1}, {'b': 2}]
     """
     grids = [grid] if isinstance(grid, Mapping) else list(grid)
     settings: list[Settings] = []
     for one in grids:
         for name, values in one.items():
-            if isinstance(values, str) or not isinstance(values, Iterable) or not len(values):
+            if isinstance(values, Iterable) and not isinstance(values, str) and not len(values):
                 raise InvalidParameterError(
-                    f"the grid needs a list of at least one value of {name}, got {values!r}."
+                    f"the grid needs at least one value of {name}, got {values!r}."
                 )
-        settings += [dict(zip(one, values, strict=True)) for values in product(*one.values())]
+        lists = [_as_list(values) for values in one.values()]
+        settings += [dict(zip(one, values, strict=True)) for values in product(*lists)]
     return _unique(settings)
+
+
+def _as_list(values: Any) -> Iterable[Any]:
+    """Return one value as a list of it."""
+    return [values] if isinstance(values, str) or not isinstance(values, Iterable) else values
+
+
+def with_sizes(grid: Grid | None, sizes: Any, models: Iterable[Model]) -> Grid | None:
+    """Return the grid with these sizes of all models that have a size; None leaves it unchanged."""
+    if sizes is None:
+        return grid
+    each = [model for model in models if isinstance(model, Recommender)]
+    own = {model.size_parameter: sizes for model in each if model.size_parameter is not None}
+    grids = [grid or {}] if grid is None or isinstance(grid, Mapping) else grid
+    return [{**one, **own} for one in grids]
 
 
 def _unique(settings: Iterable[Settings]) -> list[Settings]:
@@ -179,7 +201,7 @@ def _refuse_unknown(settings: Sequence[Settings], models: Mapping[str, Model]) -
         name
         for model in models.values()
         if isinstance(model, Recommender)
-        for name in model.get_params(deep=False)
+        for name in model.get_params()
     }
     for name in dict.fromkeys(name for one in settings for name in one):
         if name not in known:
@@ -196,7 +218,7 @@ def _settings_of(model: Model, settings: list[Settings] | None, n_items: int) ->
     if settings is None:
         size = model.size_parameter
         return [{}] if size is None else [{size: each} for each in possible_sizes(n_items)]
-    known = model.get_params(deep=False)
+    known = model.get_params()
     own = [{name: value for name, value in one.items() if name in known} for one in settings]
     return _unique(own)
 
@@ -218,15 +240,14 @@ def _fits(name: str, model: Model, settings: list[Settings], n_items: int) -> It
 
 
 def _size(model: Recommender) -> int:
-    size: int = model.get_params(deep=False).get(model.size_parameter, 0)
-    return size
+    return model.get_params().get(model.size_parameter, 0)
 
 
 def _check_size(model: Recommender, n_items: int) -> None:
     name = model.size_parameter
     if name is None:
         return
-    size = model.get_params(deep=False)[name]
+    size = model.get_params()[name]
     whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
     if not whole or not 1 <= size <= n_items:
         raise InvalidParameterError(

@@ -13,20 +13,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise import __version__
+from equipoise.data.groups import Groups
+from equipoise.data.identifiers import Lookup, is_missing
 from equipoise.data.interactions import Interactions
 from equipoise.data.split import Split
 from equipoise.evaluation.cache import FORMAT, Cache, Scored, from_json, to_json
 from equipoise.evaluation.cost import Cost, Effort, Measured
 from equipoise.evaluation.nested import NestedLists
-from equipoise.evaluation.plan import Fit, Grid, Models, Settings, batches, named_models, plan
+from equipoise.evaluation.plan import (
+    Fit,
+    Grid,
+    Model,
+    Models,
+    Settings,
+    batches,
+    named_models,
+    plan,
+    with_sizes,
+)
 from equipoise.evaluation.scoring import GivenLists, ModelLists, measure_items, measure_lists
 from equipoise.evaluation.task import Part, Task, as_split
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.exceptions import (
+    InfeasibleError,
+    InvalidDataError,
+    InvalidParameterError,
+    UnknownIdError,
+)
 from equipoise.metrics import Context, ItemGroups, Metric, Request, Result, Results
 from equipoise.metrics.ranking import check_zero_division
 from equipoise.metrics.registry import available, parse_metrics
 from equipoise.models import Recommender
-from equipoise.models.low_rank import LowRank
+from equipoise.models.item_vectors import LowRank
 from equipoise.progress import NoProgress, Progress
 from equipoise.progress import task as progress_task
 
@@ -48,9 +65,11 @@ def evaluate(
     models: Models | None = None,
     *,
     grid: Grid | None = None,
+    ranks: int | Sequence[int] | None = None,
     metrics: Sequence[str | Metric] = DEFAULT_METRICS,
     k: int | Sequence[int] = 20,
     groups: str | ItemGroups = "interactions",
+    user_groups: Groups | None = None,
     zero_division: float = np.nan,
     part: Part = "test",
     item_sample: int | None = None,
@@ -71,20 +90,26 @@ def evaluate(
     data : Split or Interactions
         Interactions are split like in the paper: see `equipoise.data.holdout`.
     models : mapping of name to model, list of models, or model; optional
-        Unfitted models, or arrays of lists (users × k columns of items, best first) that another
-        model recommended; in a list also names as in ``equipoise models``, or ``"all"``. PCA,
-        Normalized PCA and Item-Weighted PCA by default.
+        Unfitted models, or arrays of lists (users × k, best first) that another model
+        recommended: column numbers of items, or ids that are not whole numbers. A list may also
+        contain names as in ``equipoise models``, or ``"all"``. PCA, Normalized PCA and
+        Item-Weighted PCA by default.
     grid : mapping of str to sequence, or list of such mappings; optional
         Values of parameters, of which every combination is evaluated. Each model takes the
         parameters that it has, and keeps its own value of the others. By default 4, 8, …, 128
         components, for models that have components.
+    ranks : int or sequence of int, optional
+        Values of the number of components, for models that have one; short for a grid of it.
     metrics : sequence of str or Metric
         ``name[@k][:convention]``, e.g. ``"ndcg"``, ``"mrr@20:lightgcn"``; see
         `equipoise.metrics.available`.
     k : int or sequence of int
         Cut-offs of the metrics without their own.
-    groups : {"interactions", "items", "head80"} or ItemGroups
-        Items of similar popularity, for the metrics that are reported by group.
+    groups : {"interactions", "items", "head80"} or Groups
+        Groups of items, for the metrics that are reported by group: by popularity, or your own.
+    user_groups : Groups, optional
+        Groups of users. Every metric that is a mean over users has a row for each of them, whose
+        group is ``"users: name"``.
     zero_division : {nan, 0}
         Value for users without held-out items: nan leaves them out of a mean; the paper counts 0.
     part : {"test", "validation"}
@@ -119,9 +144,11 @@ def evaluate(
     [('PCA', 1.0), ('Normalized PCA', 1.0), ('Item-Weighted PCA', 1.0)]
     """
     check_zero_division(zero_division)
-    task = Task.of(as_split(data), part, groups)
+    task = Task.of(as_split(data), part, groups, user_groups)
     requests = parse_metrics(metrics, [k] if isinstance(k, int) else list(k))
-    fits = plan(named_models(models), grid, task.n_items)
+    chosen = named_models(models)
+    chosen = {name: columns_of(name, one, task) for name, one in chosen.items()}
+    fits = plan(chosen, with_sizes(grid, ranks, chosen.values()), task.n_items)
     with progress_task(progress, "Evaluating", len(fits)) as evaluating:
         run = Run(
             task,
@@ -142,6 +169,22 @@ def evaluate(
         except KeyboardInterrupt:
             complete = False
     return _results([fit.name for fit in fits], done, complete)
+
+
+def columns_of(name: str, model: Model, task: Task) -> Model:
+    """Return lists of item ids as columns; models and lists of columns unchanged."""
+    if isinstance(model, Recommender) or model.dtype.kind in "iu":
+        return model
+    flat = model.ravel()
+    missing = np.array([is_missing(each) for each in flat], dtype=bool)  # short lists
+    columns = np.full(flat.size, -1)
+    try:
+        columns[~missing] = Lookup(task.fitted.item_ids, "item").require(flat[~missing])
+    except UnknownIdError as error:
+        raise InvalidDataError(
+            f"the lists of {name!r} contain items that are not in the data. {error}"
+        ) from error
+    return columns.reshape(model.shape)
 
 
 def _results(
@@ -169,6 +212,8 @@ class Run:
         As in `evaluate`.
     single_precision : bool
         Compute the lists of projections in float32.
+    skip_infeasible : bool
+        Yield no scores for settings that cannot be met, instead of the error.
     cache : Cache or None
         Where scores are stored.
     progress : Progress
@@ -181,6 +226,7 @@ class Run:
     items: NDArray[np.intp] | None = None
     per_user: bool = False
     single_precision: bool = False
+    skip_infeasible: bool = False
     cache: Cache | None = None
     progress: Progress = field(default_factory=NoProgress)
 
@@ -201,7 +247,15 @@ class Run:
                 yield fit, stored
         for batch in batches(pending):
             self.progress.note(f"{batch[0].name}: fitting")
-            for fit, (model, effort) in zip(batch, self._fitted(batch), strict=True):
+            try:
+                fitted = list(self._fitted(batch))
+            except InfeasibleError as error:
+                if not self.skip_infeasible:
+                    raise
+                self.progress.note(f"{batch[0].name}: {error}")
+                yield from ((fit, []) for fit in batch)
+                continue
+            for fit, (model, effort) in zip(batch, fitted, strict=True):
                 self.progress.note(f"{fit.name}: scoring")
                 scored = self._score(fit, model, effort)
                 self._store(fit, scored)
@@ -228,9 +282,20 @@ class Run:
             return [Scored(self._score_lists(fit.name, model))]
         low_rank = model.low_rank()
         if low_rank is None:
-            (rows,) = self._measure(ModelLists(model))
-            return [Scored(rows, effort, model.stored_numbers())]
+            return [self._score_variant(model, one, effort) for one in fit.settings]
         return self._score_nested(fit, model, low_rank, effort)
+
+    def _score_variant(
+        self, model: Recommender, settings: Settings, effort: Effort | None
+    ) -> Scored:
+        """Score one size and one free setting of a fitted model that is not a projection."""
+        size = settings.get(model.nested_parameter or "")
+        fitted = model.get_params(deep=False).get(model.nested_parameter or "")
+        smaller = size is not None and size < fitted
+        variant = model.truncate(size) if smaller else copy.copy(model)
+        free = {k: v for k, v in settings.items() if k in model.free_parameters}
+        (rows,) = self._measure(ModelLists(variant.set_params(**free)))
+        return Scored(rows, effort, variant.stored_numbers())
 
     def _score_nested(
         self, fit: Fit, model: Recommender, low_rank: LowRank, effort: Effort | None

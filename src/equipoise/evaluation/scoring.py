@@ -26,9 +26,10 @@ from equipoise.metrics import (
     UserBlock,
     mean_by_group,
 )
+from equipoise.metrics.groups import nan_mean
 from equipoise.metrics.results import ALL, FloatArray
 from equipoise.models import Recommender
-from equipoise.models.low_rank import LowRank
+from equipoise.models.item_vectors import LowRank
 
 
 class Lister(Protocol):
@@ -107,16 +108,22 @@ def measure_lists(
     if not wanted:
         return [[] for _ in range(lister.n_variants)]
     longest = max(request.k or 1 for request in wanted)
-    work = _Work(lister, wanted, context, task.everyone, longest, per_user)
+    users = task.user_groups
+    work = _Work(lister, wanted, context, task.everyone, longest, per_user or users is not None)
     each = None if given is None else _rows_by_block(task.seen, given)
     blocks = task.seen.map(_measure_block, work, beside=(task.held_out,), each=each)
-    order = np.argsort(np.concatenate([ranks for ranks, _ in blocks]), kind="stable")
+    ranks = np.concatenate([ranks for ranks, _ in blocks])
+    order = np.argsort(ranks, kind="stable")
+    groups = None if users is None else users.take(ranks[order])
     results = []
     for variant in range(lister.n_variants):
         rows: list[Result] = []
         for number, request in enumerate(wanted):
             partials = [found[variant][number] for _, found in blocks]
-            rows += _rows(request, partials, context, order if per_user else None)
+            found = _rows(request, partials, context, order if work.per_user else None)
+            if groups is not None and found[0].per_user is not None:
+                found += _user_group_rows(found[0], groups)
+            rows += found if per_user else [replace(row, per_user=None) for row in found]
         results.append(rows)
     return results
 
@@ -164,6 +171,18 @@ def _rows(
     if order is not None and partials[0].per_user is not None:
         values = np.concatenate([np.asarray(p.per_user) for p in partials])[order]
     return [replace(found, metric=request.metric.name, k=request.k, per_user=values)]
+
+
+def _user_group_rows(row: Result, groups: ItemGroups) -> list[Result]:
+    """Return the mean of a metric over each group of users."""
+    values = np.asarray(row.per_user)
+    rows = []
+    for name in groups.names:
+        known = values[groups.items(name)]
+        n = int(np.count_nonzero(~np.isnan(known)))
+        mean = nan_mean(known)
+        rows.append(replace(row, value=mean, group=f"users: {name}", n=n, per_user=known))
+    return rows
 
 
 def _group_rows(
@@ -215,7 +234,7 @@ def measure_items(
         np.minimum(sizes, len(model.components)),
         sample,
     )
-    sampled = ItemGroups(task.groups.names, task.groups.codes[sample], task.groups.rule)
+    sampled = task.groups.take(sample)
     for request in wanted:
         values = np.asarray(request.metric.measure(view, context, request.k, request.convention))
         for rows, each in zip(by_size, values, strict=True):

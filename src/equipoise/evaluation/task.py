@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.checks import check_whole_number
+from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
 from equipoise.data.split import Split, holdout
@@ -31,7 +34,9 @@ class Task:
         What users are scored from, which is left out of their lists, and what is to be found.
         Both have the same users in the same blocks.
     groups : ItemGroups
-        The groups of the report.
+        The groups of items of the report.
+    user_groups : Groups or None
+        The groups of the users of `seen`, in their order.
     everyone : bool
         Whether users without held-out items get lists too. They do not if whole users are held
         out: then these users belong to train.
@@ -42,9 +47,16 @@ class Task:
     held_out: Interactions
     groups: ItemGroups
     everyone: bool = True
+    user_groups: Groups | None = None
 
     @classmethod
-    def of(cls, split: Split, part: Part, groups: str | ItemGroups) -> Self:
+    def of(
+        cls,
+        split: Split,
+        part: Part,
+        groups: str | ItemGroups,
+        user_groups: Groups | None = None,
+    ) -> Self:
         """Return one part of a split as a task."""
         if part not in ("test", "validation"):
             raise InvalidParameterError(f"part must be 'test' or 'validation', got {part!r}.")
@@ -58,7 +70,20 @@ class Task:
                 f"Hold out a larger share: holdout(interactions, {part}=0.2)."
             )
         grouped = group_items(fitted, groups)
-        return cls(fitted, seen, held_out, grouped, everyone=split.history is None)
+        users = None if user_groups is None else group_users(seen, user_groups)
+        return cls(fitted, seen, held_out, grouped, split.history is None, users)
+
+    def sample(self, n_users: int, seed: int = 0) -> Self:
+        """Return the task with at most so many of the users with held-out items."""
+        check_whole_number("users", n_users, 1)
+        users = np.flatnonzero(self.held_out.items_per_user())
+        if len(users) <= n_users:
+            return self
+        drawn = np.random.default_rng(seed).choice(users, n_users, replace=False)
+        ids = self.seen.user_ids[np.sort(drawn)]
+        seen, held_out = self.seen.select_users(ids), self.held_out.select_users(ids)
+        groups = None if self.user_groups is None else self.user_groups.align(seen)
+        return replace(self, seen=seen, held_out=held_out, user_groups=groups)
 
     @property
     def n_items(self) -> int:
@@ -90,8 +115,14 @@ class Task:
             "fitted": self.fitted.fingerprint(),
             "seen": self.seen.fingerprint(),
             "held_out": self.held_out.fingerprint(),
-            "groups": [self.groups.rule, list(self.groups.names), self.groups.codes.tolist()],
+            "groups": [_fingerprint(each) for each in (self.groups, self.user_groups) if each],
         }
+
+
+def _fingerprint(groups: ItemGroups) -> list[Any]:
+    S = groups.membership
+    content = sha256(b"".join(part.tobytes() for part in (S.indptr, S.indices, S.data)))
+    return [groups.rule, list(groups.names), content.hexdigest()]
 
 
 def scored_rows(held_out: RowBlock, everyone: bool) -> NDArray[np.intp] | slice:
@@ -110,16 +141,21 @@ def as_split(data: Interactions | Split) -> Split:
     """Return the split, or the paper's hold-out of interactions."""
     if isinstance(data, Split):
         return data
+    data = Interactions.accept(data)
     if isinstance(data, Interactions):
         return holdout(data)
     raise InvalidDataError(
         f"expected Interactions or a Split, got {type(data).__name__}. Build them with "
-        "Interactions.from_sparse(matrix), then holdout(interactions)."
+        "Interactions.read(path or table) or Interactions.from_sparse(matrix)."
     )
 
 
 def group_items(fitted: Interactions, groups: str | ItemGroups) -> ItemGroups:
     """Return the groups of a popularity rule, or the given ones if they match the items."""
+    if isinstance(groups, Groups):
+        if groups.of != "items":
+            raise InvalidParameterError("groups must be groups of items; see user_groups.")
+        return groups.align(fitted)
     if isinstance(groups, ItemGroups):
         if len(groups) != fitted.n_items:
             raise InvalidDataError(
@@ -128,7 +164,16 @@ def group_items(fitted: Interactions, groups: str | ItemGroups) -> ItemGroups:
         return groups
     if groups not in POPULARITY_RULES:
         raise InvalidParameterError(
-            f"groups must be one of {list(POPULARITY_RULES)} or ItemGroups, got {groups!r}."
+            f"groups must be one of {list(POPULARITY_RULES)} or Groups, got {groups!r}."
         )
     kind: Any = POPULARITY_OF_RULE[groups]
     return popularity_groups(fitted.popularity(kind), groups)
+
+
+def group_users(seen: Interactions, groups: Groups) -> Groups:
+    """Return the given groups of users in the order of the data."""
+    if not isinstance(groups, Groups) or groups.of != "users":
+        raise InvalidParameterError(
+            "user_groups must be Groups of users, e.g. Groups.read('users.csv:age', of='users')."
+        )
+    return groups.align(seen)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
 
 from equipoise.data.interactions import Interactions
 from equipoise.data.split import Split
+from equipoise.display import Displayed, Shown
 from equipoise.evaluation.cache import Cache
+from equipoise.evaluation.closeness import Shift, validation_shift
 from equipoise.evaluation.goal import BestSoFar, Goal, Limits
 from equipoise.evaluation.plan import Grid, expand, plan
 from equipoise.evaluation.runner import Run, evaluate
@@ -24,12 +26,24 @@ from equipoise.metrics import RANKING_METRICS, ItemGroups, Metric, Results
 from equipoise.metrics.ranking import check_zero_division
 from equipoise.metrics.results import write_table
 from equipoise.models import Recommender
+from equipoise.models.projection import ProjectionModel
 from equipoise.models.registry import find_model
 from equipoise.progress import Progress
 from equipoise.progress import task as progress_task
 
+if TYPE_CHECKING:
+    import polars as pl
+
 # Values in this range have scores that neither overflow nor vanish in float32.
 _SMALL, _LARGE = 1e-15, 1e15
+
+# Scores per setting of a search: about as many as a fit takes time for. Where all users need more,
+# a sample of them is scored, but at least of the second size.
+_SCORES, _FEWEST_USERS = 10**8, 2_000
+
+# Settings that are compared on more users after a search on a sample, and how many times as many.
+# On Gowalla, the best settings differ by about their standard errors on 3,000 users.
+_FINALISTS, _FINAL_USERS = 3, 5
 
 
 @dataclass(frozen=True)
@@ -52,8 +66,7 @@ class Trial:
 
     def model(self) -> Recommender:
         """Return the unfitted model."""
-        made: Recommender = clone(self.base).set_params(**self.settings)
-        return made
+        return clone(self.base).set_params(**self.settings)
 
     def row(self) -> dict[str, Any]:
         """Return one row of a table: settings, then scores; nan becomes None."""
@@ -61,8 +74,8 @@ class Trial:
         return {**self.settings, **scores}
 
 
-@dataclass(frozen=True)
-class Tuning:
+@dataclass(frozen=True, repr=False)
+class Tuning(Displayed):
     """What `tune` returns.
 
     Attributes
@@ -80,6 +93,9 @@ class Tuning:
         and after an interruption.
     complete : bool
         False after an interruption: the choice is the best of the trials until then.
+    shift : Shift or None
+        How close validation and test items are to the training items: where they differ, the
+        choice may not suit the test part. See `validation_shift`.
     """
 
     trials: tuple[Trial, ...]
@@ -88,6 +104,31 @@ class Tuning:
     goal: Goal
     test: Results | None
     complete: bool = True
+    shift: Shift | None = None
+
+    def __repr__(self) -> str:
+        label = self.goal.target.label
+        return (
+            f"Tuning({self.constructor()}: {label} {self.choice.scores[label]:.4f} on validation, "
+            f"best of {len(self.trials):,} settings)"
+        )
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return every trial as a row of a polars data frame: settings, then scores."""
+        import polars as pl
+
+        return pl.DataFrame([trial.row() for trial in self.trials], strict=False)
+
+    def _shown(self) -> Shown:
+        rows = [trial.row() for trial in (self.choice, *self.frontier)]
+        return Shown(
+            repr(self),
+            ["", *rows[0]],
+            [
+                ("choice" if not place else "frontier", *row.values())
+                for place, row in enumerate(rows)
+            ],
+        )
 
     def model(self) -> Recommender:
         """Return the chosen model, unfitted: ``tuning.model().fit(interactions)``."""
@@ -105,6 +146,19 @@ class Tuning:
         ]
         return f"{type(model).__name__}({', '.join(given)})"
 
+    def edges(self) -> dict[str, float]:
+        """Return the chosen numbers that are the smallest or largest tried, by parameter.
+
+        A better value may be beyond them. A value of 0, which switches its parameter off, is left
+        out.
+        """
+        return {name: v for name, v in self.choice.settings.items() if v and self._is_edge(name, v)}
+
+    def _is_edge(self, name: str, value: Any) -> bool:
+        tried = {trial.settings.get(name) for trial in self.trials}
+        numbers = [v for v in tried if isinstance(v, int | float) and not isinstance(v, bool)]
+        return len(numbers) > 1 and value in (min(numbers), max(numbers))
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the trials that are not on the frontier, for JSON."""
         return {
@@ -116,6 +170,7 @@ class Tuning:
             "choice": self.choice.row(),
             "frontier": [trial.row() for trial in self.frontier],
             "test": None if self.test is None else self.test.to_dicts(),
+            "shift": None if self.shift is None else _shift_to_dict(self.shift),
         }
 
     def to_json(self) -> str:
@@ -126,6 +181,11 @@ class Tuning:
         """Write every trial with a header; nan is empty."""
         rows = [trial.row() for trial in self.trials]
         write_table(path, list(dict.fromkeys(name for row in rows for name in row)), rows)
+
+
+def _shift_to_dict(shift: Shift) -> dict[str, Any]:
+    parts = {name: one._asdict() for name, one in shift._asdict().items()}
+    return {**parts, "differs": shift.differs}
 
 
 def tune(
@@ -140,6 +200,7 @@ def tune(
     test_metrics: Sequence[str | Metric] = (),
     groups: str | ItemGroups = "interactions",
     zero_division: float = np.nan,
+    users: int | None = None,
     cache: str | PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Tuning:
@@ -148,7 +209,8 @@ def tune(
     Models are fitted on train and look for the validation items. The test items are used once, by
     the choice, refitted on train + validation. Everything in the grid is tried. One fit of a PCA
     gives every smaller number of components and every spectral filter, and fits of Item-Weighted
-    PCA along γ share XᵀX. The data may be in memory, on disk or on a cluster.
+    PCA along γ share XᵀX. Floors that cannot be met are left out. The data may be in memory, on
+    disk or on a cluster.
 
     Parameters
     ----------
@@ -159,7 +221,7 @@ def tune(
         parameters that are not in the grid.
     grid : mapping of str to sequence, or list of such mappings; optional
         Values of the model's parameters, of which every combination is tried. By default the
-        model's own search space (`search_space`).
+        model's own search space, which may have several steps (`search_steps`).
     maximize : str
         ``name[@k][:convention][/group]``, e.g. ``"recall@10"`` or ``"group_recall/niche"``; a
         leading minus minimizes.
@@ -171,6 +233,11 @@ def tune(
         Cut-off of the metrics without their own.
     test_metrics : sequence of str or Metric
         What to measure on test, in addition to the ranking metrics and the targets of the search.
+    users : int, optional
+        Score at most this many users on validation, drawn at random. The three best settings are
+        then scored on five times as many, and the best of these is chosen. By default all users
+        up to 10⁸ scores (users × items) or if there are limits, otherwise as many as that gives,
+        at least 2,000. All users count on test.
     groups, zero_division, cache, progress
         As in `evaluate`.
 
@@ -192,11 +259,21 @@ def tune(
     goal = Goal.parse(maximize, subject_to, trade_off, k)
     task = Task.of(split, "validation", groups)
     base = find_model(model).make() if isinstance(model, str) else model
-    space = base.search_space(task.fitted) if grid is None else grid
     stored = None if cache is None else Cache(cache)
-    trials, complete = search(task, base, space, goal, zero_division, stored, progress)
+    steps = base.search_steps(task.fitted) if grid is None else _only(grid)
+    if users is None and not goal.limits:
+        users = max(_FEWEST_USERS, _SCORES // task.n_items)
+    few = task if users is None else task.sample(users)
+    options = (zero_division, stored, progress)
+    trials, complete = _search_steps(few, base, steps, goal, *options)
     table = [trial.scores for trial in trials]
     choice = trials[goal.best(table)]
+    if users is not None and few is not task and complete:
+        order = sorted(range(len(trials)), key=lambda i: -goal.objective(table[i]))
+        best = [_alone(trials[i].settings) for i in order[:_FINALISTS]]
+        more = task.sample(_FINAL_USERS * users)
+        finalists, complete = search(more, base, best, goal, *options)
+        choice = finalists[goal.best([trial.scores for trial in finalists])]
     frontier = tuple(trials[i] for i in goal.frontier(table))
     test = None
     if complete and split.test.nnz:
@@ -204,7 +281,7 @@ def tune(
         test = evaluate(
             split,
             {"tuned": choice.model()},
-            grid={name: [value] for name, value in choice.settings.items()},
+            grid=_alone(choice.settings),
             metrics=[*dict.fromkeys([*RANKING_METRICS, *targets, *test_metrics])],
             k=k,
             groups=groups,
@@ -213,7 +290,51 @@ def tune(
             cache=cache,
             progress=progress,
         )
-    return Tuning(tuple(trials), choice, frontier, goal, test, complete)
+    shift = validation_shift(split) if split.test.nnz else None
+    return Tuning(tuple(trials), choice, frontier, goal, test, complete, shift)
+
+
+def _alone(settings: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the grid of one setting."""
+    return {name: [value] for name, value in settings.items()}
+
+
+def _only(grid: Grid) -> Generator[Grid, dict[str, Any], None]:
+    yield grid
+
+
+def _search_steps(
+    task: Task,
+    base: Recommender,
+    steps: Generator[Grid, dict[str, Any], None],
+    goal: Goal,
+    *options: Any,
+) -> tuple[list[Trial], bool]:
+    """Search one grid after the other; each may depend on the best settings before it."""
+    trials: list[Trial] = []
+    grid = next(steps)
+    best_so_far = BestSoFar(goal)
+    while True:
+        tried = [trial.settings for trial in trials]
+        new = [_alone(one) for one in expand(grid) if one not in tried]
+        name = f"Tuning, {best_so_far}" if trials else "Tuning"
+        try:
+            found, complete = (
+                search(task, base, new, goal, *options, name=name) if new else ([], True)
+            )
+        except KeyboardInterrupt:
+            if not trials:
+                raise
+            return trials, False
+        trials += found
+        best_so_far.add(trial.scores for trial in found)
+        if not complete:
+            return trials, False
+        best = max(trials, key=lambda trial: goal.objective(trial.scores))
+        try:
+            grid = steps.send(dict(best.settings))
+        except StopIteration:
+            return trials, True
 
 
 def search(
@@ -224,8 +345,10 @@ def search(
     zero_division: float = np.nan,
     cache: Cache | None = None,
     progress: Progress | None = None,
+    *,
+    name: str = "Tuning",
 ) -> tuple[list[Trial], bool]:
-    """Try every setting of a grid on a task.
+    """Try every setting of a grid on a task; `name` is shown with the progress.
 
     Returns
     -------
@@ -241,13 +364,14 @@ def search(
     found: dict[int, Mapping[str, float]] = {}
     best = BestSoFar(goal)
     complete = True
-    with progress_task(progress, "Tuning", len(fits)) as tuning:
+    with progress_task(progress, name, len(fits)) as tuning:
         requests = tuple({target.request.label: target.request for target in goal.targets}.values())
         run = Run(
             task,
             requests,
             zero_division,
             single_precision=_SMALL <= task.seen.largest_value() <= _LARGE,
+            skip_infeasible=True,
             cache=cache,
             progress=tuning,
         )
@@ -257,21 +381,27 @@ def search(
                     {target.label: target.read(one.rows) for target in goal.targets}
                     for one in scored
                 ]
-                found |= zip(fit.positions, table, strict=True)
-                best.add(table)
-                tuning.note(str(best))
+                if table:  # empty for settings that cannot be met
+                    found |= zip(fit.positions, table, strict=True)
+                    best.add(table)
+                    tuning.note(str(best))
                 tuning.advance()
         except KeyboardInterrupt:
             if not found:
                 raise
             complete = False
+    if not found:
+        raise InvalidParameterError(
+            "no setting of the grid can be met: lower the floors, or raise n_components."
+        )
     return [Trial(settings[place], found[place], base) for place in sorted(found)], complete
 
 
 def _refuse_item_metrics(base: Recommender, goal: Goal) -> None:
     """Refuse a goal that needs components where the model has none."""
     for target in goal.targets:
-        if target.request.metric.is_item_side and base.nested_parameter is None:
+        nested = isinstance(base, ProjectionModel) and base.nested_parameter is not None
+        if target.request.metric.is_item_side and not nested:
             raise InvalidParameterError(
                 f"{target.label} needs a projection (one of the PCAs), which "
                 f"{type(base).__name__} is not. Choose a metric of its lists, e.g. ndcg@20 or "

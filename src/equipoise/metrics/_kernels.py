@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.metrics._ties import settle as _settle
+from equipoise.metrics.ties import settle as _settle
 from equipoise.parallel import compile_loop, in_threads, thread_count
 
 # Bins in which scores are counted: many per positive, so few scores share a bin with it, and no
-# more than fit into the first-level cache.
-_BINS_PER_POSITIVE, _MOST_BINS = 16, 4096
+# more than fit into the second-level cache.
+_BINS_PER_POSITIVE, _MOST_BINS = 32, 2**14
+
+# Positives in one bin up to which they are sorted by their bins, by insertion within a bin. A
+# general sort takes longer than everything else; it is used if a bin has more.
+_MOST_IN_BIN = 16
 
 # Compiled by a call, not by a decorator: the loops themselves stay plain Python that can be read,
 # typed and stepped through.
@@ -72,19 +76,6 @@ def _top_users(scores: Any, k: int) -> Any:
 top_users = compile_loop(_top_users)
 
 
-def _run_ends(ascending: Any) -> Any:
-    """Return for each sorted entry where the run of entries equal to it ends."""
-    n = ascending.shape[0]
-    ends = np.empty(n, np.int64)
-    ends[n - 1] = n
-    for a in range(n - 2, -1, -1):
-        ends[a] = ends[a + 1] if ascending[a] == ascending[a + 1] else a + 1
-    return ends
-
-
-run_ends = compile_loop(_run_ends)
-
-
 def _fill_bins(scores: Any, lowest: float, highest: float, n_bins: int, bins: Any) -> None:
     """Cut [lowest, highest] into bins 1 … n_bins; 0 is below, n_bins + 1 above (or NaN).
 
@@ -105,47 +96,78 @@ def _fill_bins(scores: Any, lowest: float, highest: float, n_bins: int, bins: An
 fill_bins = compile_loop(_fill_bins)
 
 
-def _starts_of_bins(bins: Any, n_bins: int) -> Any:
-    """Return, for sorted entries, how many are in lower bins than each."""
-    starts = np.zeros(n_bins + 3, np.int64)
+def _mark_bins(bins: Any, n_bins: int, marks: Any) -> Any:
+    """Mark each bin with how many entries are in lower ones, and whether some are in it.
+
+    Both are in one number, 2 · lower + some, for one access per score. Returns how many entries
+    the fullest bin has.
+    """
+    marks[: n_bins + 3] = 0
+    fullest = 0
     for p in range(bins.shape[0]):
-        starts[bins[p] + 1] += 1
-    for b in range(1, n_bins + 3):
-        starts[b] += starts[b - 1]
-    return starts
+        marks[bins[p] + 1] += 1
+        fullest = max(fullest, marks[bins[p] + 1])
+    lower = 0
+    for b in range(n_bins + 2):
+        lower += marks[b]
+        marks[b] = 2 * lower + (marks[b + 1] > 0)
+    marks[n_bins + 2] = 2 * (lower + marks[n_bins + 2])
+    return fullest
 
 
-starts_of_bins = compile_loop(_starts_of_bins)
+mark_bins = compile_loop(_mark_bins)
 
 
-def _auc_of(scores: Any, positives: Any, bins: Any, close: Any) -> Any:
-    """Return the AUC of one item from the sorted scores of its positives.
+def _sort_by_bins(values: Any, bins: Any, marks: Any) -> Any:
+    """Return the values sorted; each starts at the first place of its bin. NaN is a free place."""
+    ordered = np.full(values.shape[0], np.nan, values.dtype)
+    for p in range(values.shape[0]):
+        value, place = values[p], marks[bins[p]] >> 1
+        while ordered[place] < value:
+            place += 1
+        while ordered[place] == ordered[place]:
+            ordered[place], value = value, ordered[place]
+            place += 1
+        ordered[place] = value
+    return ordered
+
+
+sort_by_bins = compile_loop(_sort_by_bins)
+
+
+def _auc_of(scores: Any, unsorted: Any, bins: Any, close: Any, marks: Any) -> Any:
+    """Return the AUC of one item from all scores and those of its positives.
 
     The bin of a score settles its place among the positives, unless some are in the same bin:
-    those scores alone are searched for. `bins` and `close` are room for one entry a user.
+    those scores alone are searched for. `bins` and `close` have one entry per user, `marks` one per
+    bin and three more.
     """
-    n_users, n_positive = scores.shape[0], positives.shape[0]
+    n_users, n_positive = scores.shape[0], unsorted.shape[0]
     n_negative = n_users - n_positive
     if n_positive == 0 or n_negative == 0:
         return np.nan
     n_bins = min(_BINS_PER_POSITIVE * n_positive, _MOST_BINS)
-    fill_bins(positives, positives[0], positives[n_positive - 1], n_bins, bins)
-    starts = starts_of_bins(bins[:n_positive], n_bins)
-    fill_bins(scores, positives[0], positives[n_positive - 1], n_bins, bins)
-    not_below = 0
+    lowest, highest = unsorted.min(), unsorted.max()
+    fill_bins(unsorted, lowest, highest, n_bins, bins)
+    fullest = mark_bins(bins[:n_positive], n_bins, marks)
+    few = fullest <= _MOST_IN_BIN
+    positives = sort_by_bins(unsorted, bins, marks) if few else np.sort(unsorted)
+    fill_bins(scores, lowest, highest, n_bins, bins)
+    lower = 0
     n_close = 0
     for user in range(n_users):
-        b = bins[user]
-        not_below += n_positive - starts[b]
+        mark = marks[bins[user]]
+        lower += mark >> 1
         close[n_close] = user
-        n_close += starts[b + 1] > starts[b]
-    twice = 2 * not_below
-    ends = run_ends(positives)
+        n_close += mark & 1
+    twice = 2 * (n_users * n_positive - lower)
     for c in range(n_close):
         score, b = scores[close[c]], bins[close[c]]
-        below = count_below(positives, starts[b], starts[b + 1], score)
-        tied = below < n_positive and positives[below] == score
-        twice -= below + (ends[below] if tied else below) - 2 * starts[b]
+        start, stop = marks[b] >> 1, marks[b + 1] >> 1
+        below = count_below(positives, start, stop, score)
+        tied = below < stop and positives[below] == score
+        end = count_below(positives, below, stop, np.nextafter(score, np.inf)) if tied else below
+        twice -= below + end - 2 * start
     # every positive was counted against the positives too: n_positive² / 2 pairs in all
     return (twice - n_positive * n_positive) / (2.0 * n_positive * n_negative)
 
@@ -176,15 +198,17 @@ def _score_items(
     n_users = scores.shape[1]
     row = np.empty(n_users, scores.dtype)
     bins, close = np.empty(n_users, np.int32), np.empty(n_users, np.int32)
+    marks = np.empty(_MOST_BINS + 3, np.int32)
     for b in range(items.shape[0]):
         j = items[b]
-        row[:] = scores[b]
-        for p in range(input_ptr[j], input_ptr[j + 1]):
-            row[input_users[p]] -= diagonal[b] * input_values[p]
         for user in range(n_users):
-            row[user] = settle(row[user], limits[b] * sizes[user], factor)
+            row[user] = settle(scores[b, user], limits[b] * sizes[user], factor)
+        for p in range(input_ptr[j], input_ptr[j + 1]):
+            user = input_users[p]
+            score = scores[b, user] - diagonal[b] * input_values[p]
+            row[user] = settle(score, limits[b] * sizes[user], factor)
         users = label_users[label_ptr[j] : label_ptr[j + 1]]
-        auc[b] = auc_of(row, np.sort(row[users]), bins, close)
+        auc[b] = auc_of(row, row[users], bins, close, marks)
         precision[b] = np.nan
         if k > 0 and users.shape[0] > 0:
             hits = 0

@@ -1,4 +1,4 @@
-"""Which items and groups are recommended and found: exposure, recall by group, and their spread."""
+"""How unequally items are recommended and found: Gini, entropy, parity of head and tail."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from equipoise.metrics._checks import check_choice, check_item_vector, check_top_items
+from equipoise.checks import check_choice, check_item_vector, check_top_items
+from equipoise.metrics.exposure import exposure_by_user, hits_by_user, ratio
 from equipoise.metrics.groups import ItemGroups
 from equipoise.metrics.metric import Context, Metric, Pairs, Partial, Totals, UserBlock, required
-from equipoise.metrics.popularity import average_ranks, groups_of, tail_of
-from equipoise.metrics.results import FloatArray, GroupResult, IntArray, Result
+from equipoise.metrics.popularity import average_ranks, tail_of
+from equipoise.metrics.results import FloatArray, IntArray, Result
 
 #: convention of `gini` -> what it computes
 GINI_CONVENTIONS: Mapping[str, str] = {
@@ -31,18 +32,6 @@ ENTROPY_CONVENTIONS: Mapping[str, str] = {
     "bits": "logarithm to base 2",
     "nats": "natural logarithm",
     "recbole": "nats over the number of distinct items recommended",
-}
-
-#: convention of `recall_by_group` -> what it computes
-GROUP_RECALL_CONVENTIONS: Mapping[str, str] = {
-    "pooled": "hits of the group over its held-out items, all users together",
-    "user_mean": "that for each user who has held-out items of the group, then the mean",
-}
-
-#: convention of `exposure_by_group` -> what it computes
-GROUP_EXPOSURE_CONVENTIONS: Mapping[str, str] = {
-    "share": "share of all recommended places",
-    "relative": "share of places over share of items: at 1 they are equal",
 }
 
 #: convention of `popularity_opportunity_bias` -> what it computes
@@ -99,7 +88,7 @@ def gini(counts: ArrayLike, *, convention: str = "standard") -> Result:
     >>> gini([3, 1]).value
     0.25
     """
-    check_choice(convention, GINI_CONVENTIONS, "convention of gini")
+    check_choice("convention of gini", convention, GINI_CONVENTIONS)
     c = np.sort(check_item_vector(counts, None, "counts"))
     n_items = len(c)
     if convention == "recbole":
@@ -135,7 +124,7 @@ def entropy(counts: ArrayLike, *, convention: str = "bits") -> Result:
     >>> entropy([2, 2, 0, 4]).value
     1.5
     """
-    check_choice(convention, ENTROPY_CONVENTIONS, "convention of entropy")
+    check_choice("convention of entropy", convention, ENTROPY_CONVENTIONS)
     c = check_item_vector(counts, None, "counts")
     q = c[c > 0] / c.sum() if c.any() else np.array([np.nan])
     value = -float(q @ (np.log2(q) if convention == "bits" else np.log(q)))
@@ -154,129 +143,6 @@ def catalog_coverage(counts: ArrayLike) -> Result:
     c = check_item_vector(counts, None, "counts")
     value = float(np.count_nonzero(c) / len(c)) if len(c) else float("nan")
     return Result("coverage", value, "share of the items", n=len(c))
-
-
-def recall_by_group(
-    top_items: ArrayLike, test: Any, groups: ItemGroups, *, convention: str = "pooled"
-) -> GroupResult[float]:
-    """Recall of each group of items: the chance that a held-out item is recommended.
-
-        Recall(g) = Σ_u |L_u ∩ R_u ∩ g| / Σ_u |R_u ∩ g|
-
-    where L_u is the list and R_u the held-out items of user u.
-
-    Parameters
-    ----------
-    top_items : array-like of int, shape (n, k)
-        Recommended items of each user, -1 where a list is shorter.
-    test : sparse matrix (n, m)
-        Held-out positives.
-    groups : ItemGroups
-        Usually from `popularity_groups`.
-    convention : str
-        A key of ``GROUP_RECALL_CONVENTIONS``.
-
-    Returns
-    -------
-    GroupResult
-        nan for a group without held-out items.
-
-    Examples
-    --------
-    >>> groups = ItemGroups(("head", "tail"), [0, 1, 1])
-    >>> result = recall_by_group([[0, 1]], [[1, 1, 1]], groups)
-    >>> dict(result.by_group), result.difference
-    ({'head': 1.0, 'tail': 0.5}, 0.5)
-    """
-    block = UserBlock.of_arrays(top_items, groups, test=test)
-    context = Context(len(groups), groups=groups)
-    recall: GroupResult[float] = _BY_NAME["group_recall"].of_users(block, context, convention)
-    return recall
-
-
-def _hits_by_user_and_group(
-    block: UserBlock, groups: ItemGroups, k: int
-) -> tuple[FloatArray, FloatArray]:
-    """Return users × groups: hits, and held-out items."""
-    users, places = np.nonzero(block.hits[:, :k])
-    holders = np.repeat(np.arange(len(block.lists)), block.relevant)
-    shape = (len(block.lists), len(groups.names))
-
-    def table(rows: Any, items: Any) -> FloatArray:
-        cells = np.bincount(rows * shape[1] + groups.codes[items], minlength=shape[0] * shape[1])
-        return cells.reshape(shape).astype(np.float64)
-
-    return table(users, block.lists[users, places]), table(holders, block.held_out.indices)
-
-
-def _measure_group_recall(block: UserBlock, context: Context, k: int, convention: str) -> Partial:
-    found, held_out = _hits_by_user_and_group(block, groups_of(context), k)
-    if convention == "pooled":
-        hits, items = found.sum(axis=0), held_out.sum(axis=0)
-        return Partial((hits, items, hits.sum(), items.sum()))
-    by_group, overall = _ratio(found, held_out), _ratio(found.sum(axis=1), held_out.sum(axis=1))
-    sums = [np.nansum(by_group, axis=0), np.sum(~np.isnan(by_group), axis=0)]
-    return Partial((*sums, np.nansum(overall), np.sum(~np.isnan(overall))))
-
-
-def _finish_group_recall(
-    totals: Totals, context: Context, _: int | None, convention: str
-) -> GroupResult[float]:
-    by_group = _ratio(totals[0], totals[1])
-    overall = float(_ratio(totals[2], totals[3]))
-    return _grouped(overall, by_group, groups_of(context), "group_recall", convention)
-
-
-def exposure_by_group(
-    top_items: ArrayLike, groups: ItemGroups, *, convention: str = "share"
-) -> GroupResult[float]:
-    """Share of the recommended places that each group gets; overall it is 1.
-
-    Parameters
-    ----------
-    top_items : array-like of int, shape (n, k)
-        Recommended items of each user, -1 where a list is shorter.
-    groups : ItemGroups
-        Usually from `popularity_groups`.
-    convention : str
-        A key of ``GROUP_EXPOSURE_CONVENTIONS``.
-
-    Examples
-    --------
-    Three of four places for a third of the items.
-
-    >>> groups = ItemGroups(("head", "tail"), [0, 1, 1])
-    >>> dict(exposure_by_group([[0, 1], [0, -1], [0, -1]], groups).by_group)
-    {'head': 0.75, 'tail': 0.25}
-    >>> lists = [[0, 1], [0, -1], [0, -1]]
-    >>> exposure_by_group(lists, groups, convention="relative").by_group["head"]
-    2.25
-    """
-    block = UserBlock.of_arrays(top_items, groups)
-    context = Context(len(groups), groups=groups)
-    exposure: GroupResult[float] = _BY_NAME["group_exposure"].of_users(block, context, convention)
-    return exposure
-
-
-def _measure_exposure(block: UserBlock, context: Context, k: int, _: str) -> Partial:
-    return Partial((_places_by_group(block, groups_of(context), k),))
-
-
-def _places_by_group(block: UserBlock, groups: ItemGroups, k: int) -> FloatArray:
-    codes = groups.codes[block.pairs(k).items]
-    return np.bincount(codes, minlength=len(groups.names)).astype(np.float64)
-
-
-def _finish_exposure(
-    totals: Totals, context: Context, _: int | None, convention: str
-) -> GroupResult[float]:
-    (counts,), groups = totals, groups_of(context)
-    share = _ratio(counts, np.full(len(counts), counts.sum()))
-    if convention == "relative":
-        sizes = np.array(list(groups.sizes.values()), dtype=np.float64)
-        share = _ratio(share * len(groups), sizes)
-    overall = 1.0 if counts.any() else float("nan")
-    return _grouped(overall, share, groups, "group_exposure", convention)
 
 
 def popreo(top_items: ArrayLike, test: Any, groups: ItemGroups) -> Result:
@@ -301,7 +167,7 @@ def popreo(top_items: ArrayLike, test: Any, groups: ItemGroups) -> Result:
 
 
 def _measure_popreo(block: UserBlock, context: Context, k: int, _: str) -> Partial:
-    found, held_out = _hits_by_user_and_group(block, tail_of(context), k)
+    found, held_out = hits_by_user(block, tail_of(context), k)
     return Partial((found.sum(axis=0), held_out.sum(axis=0)))
 
 
@@ -332,12 +198,12 @@ def _measure_poprsp(block: UserBlock, context: Context, k: int, _: str) -> Parti
     groups = tail_of(context)
     possible = len(block.lists) * np.array(list(groups.sizes.values()), dtype=np.float64)
     possible -= np.bincount(groups.codes[block.seen.indices], minlength=len(groups.names))
-    return Partial((_places_by_group(block, groups, k), possible))
+    return Partial((exposure_by_user(block, groups, k, None).sum(axis=0), possible))
 
 
 def _deviation(totals: Totals, context: Context, k: int | None, _: str, *, metric: str) -> Result:
     """Return std / mean of the ratios of the groups; nan groups are left out."""
-    ratios = _ratio(*totals)
+    ratios = ratio(*totals)
     values = ratios[~np.isnan(ratios)]
     mean = values.mean() if len(values) else 0.0
     value = float(values.std() / mean) if mean else float("nan")
@@ -400,29 +266,17 @@ def _finish_opportunity(totals: Totals, context: Context, k: int | None, convent
         total = len(ordered) * ordered.sum()
         value = _signed_sum(ordered) / float(total) if total else float("nan")
     elif convention == "spearman":
-        value = _correlation(average_ranks(phi), average_ranks(rate))
+        value = correlation(average_ranks(phi), average_ranks(rate))
     else:
-        value = _correlation(phi, rate)
+        value = correlation(phi, rate)
     return Result("popularity_opportunity_bias", value, convention, k, n=context.n_items)
 
 
-def _correlation(a: FloatArray, b: FloatArray) -> float:
+def correlation(a: FloatArray, b: FloatArray) -> float:
+    """Return Pearson's correlation; nan where one of them is constant."""
     a, b = a - a.mean() if len(a) else a, b - b.mean() if len(b) else b
     scale = np.sqrt((a @ a) * (b @ b))
     return float(a @ b / scale) if scale > 0 else float("nan")
-
-
-def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
-    ratio = np.full(np.shape(part), np.nan)
-    np.divide(part, whole, out=ratio, where=whole > 0)
-    return ratio
-
-
-def _grouped(
-    overall: float, by_group: FloatArray, groups: ItemGroups, metric: str, convention: str
-) -> GroupResult[float]:
-    values = dict(zip(groups.names, by_group.tolist(), strict=True))
-    return GroupResult(overall, values, metric, f"{convention}, groups: {groups.rule}")
 
 
 def _measure_counts(block: UserBlock, context: Context, k: int, _: str) -> Partial:
@@ -493,25 +347,6 @@ METRICS = (
         _finish_opportunity,
         needs=("lists", "held_out", "popularity"),
         conventions=OPPORTUNITY_CONVENTIONS,
-    ),
-    Metric(
-        "group_recall",
-        "Recall by group",
-        "hits of the group / held-out items of the group",
-        _measure_group_recall,
-        _finish_group_recall,
-        needs=("lists", "held_out", "groups"),
-        conventions=GROUP_RECALL_CONVENTIONS,
-        direction="higher",
-    ),
-    Metric(
-        "group_exposure",
-        "Exposure by group",
-        "share of the recommended places that the group gets",
-        _measure_exposure,
-        _finish_exposure,
-        needs=("lists", "groups"),
-        conventions=GROUP_EXPOSURE_CONVENTIONS,
     ),
 )
 _BY_NAME = {metric.name: metric for metric in METRICS}

@@ -9,13 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.metrics._checks import (
+from equipoise.checks import (
     check_choice,
     check_item_vector,
     check_share,
     check_user_items,
 )
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics.results import FloatArray, GroupResult, IntArray
 from equipoise.spectral.norms import column_norms
 
@@ -32,14 +32,15 @@ POPULARITY_OF_RULE = {"interactions": "sum", "items": "norm", "head80": "count"}
 
 @dataclass(frozen=True, eq=False)
 class ItemGroups:
-    """A partition of the items, by popularity or by anything else.
+    """Which items belong to which group: a partition, or several groups per item, or none.
 
     Attributes
     ----------
     names : tuple of str
-        Group names, in the order of the codes.
-    codes : ndarray of shape (m,)
-        For each item the index of its group in ``names``.
+        Group names.
+    membership : csr_array of shape (m, groups)
+        How much each item counts in each group: 0 or 1, or shares of 1. It may be given as one
+        group index per item instead.
     rule : str
         How the groups were made.
 
@@ -48,40 +49,83 @@ class ItemGroups:
     >>> groups = ItemGroups(("rock", "jazz"), [0, 1, 0])
     >>> groups.sizes, groups.items("rock").tolist()
     ({'rock': 2, 'jazz': 1}, [0, 2])
+    >>> ItemGroups(("rock", "jazz"), [[1, 0], [1, 1], [0, 0]]).sizes
+    {'rock': 2, 'jazz': 1}
     """
 
     names: tuple[str, ...]
-    codes: IntArray
+    membership: Any
     rule: str = "given"
 
     def __post_init__(self) -> None:
-        codes = np.asarray(self.codes)
-        if codes.ndim != 1 or codes.dtype.kind not in "iu":
+        names = tuple(map(str, self.names))
+        if len(set(names)) < len(names) or not names:
+            raise InvalidDataError(f"group names must differ, at least one, got {names}.")
+        S = self.membership
+        if not (sp.issparse(S) or np.ndim(S) == 2):
+            S = _from_codes(np.asarray(S), len(names))
+        S = sp.csr_array(S, dtype=np.float64)
+        S.sum_duplicates()
+        S.eliminate_zeros()
+        if S.shape[1] != len(names):
             raise InvalidDataError(
-                f"codes must be one group index per item, got shape {codes.shape} "
-                f"of dtype {codes.dtype}."
+                f"membership must have one column for each of the {len(names)} group names, "
+                f"got shape {S.shape}."
             )
-        if len(codes) and (codes.min() < 0 or codes.max() >= len(self.names)):
-            raise InvalidDataError(
-                f"codes must lie between 0 and {len(self.names) - 1} "
-                f"({len(self.names)} names), got {codes.min()} to {codes.max()}."
-            )
-        object.__setattr__(self, "names", tuple(self.names))
-        object.__setattr__(self, "codes", codes.astype(np.intp))
+        if S.nnz and not (np.all(np.isfinite(S.data)) and S.data.min() > 0):
+            raise InvalidDataError("membership must be finite and at least 0.")
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "membership", S)
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return int(self.membership.shape[0])
+
+    @property
+    def codes(self) -> IntArray:
+        """Index of each item's group; refused unless every item is in exactly one."""
+        S = self.membership
+        if not np.all(np.diff(S.indptr) == 1):
+            raise InvalidDataError("each item must be in exactly one group for this.")
+        return S.indices.astype(np.intp)
 
     @property
     def sizes(self) -> dict[str, int]:
         """Number of items in each group."""
-        counts = np.bincount(self.codes, minlength=len(self.names))
+        counts = np.bincount(self.membership.indices, minlength=len(self.names))
         return dict(zip(self.names, counts.tolist(), strict=True))
 
     def items(self, name: str) -> IntArray:
         """Item indices of one group, ascending."""
-        check_choice(name, self.names, "group")
-        return np.flatnonzero(self.codes == self.names.index(name))
+        check_choice("group", name, self.names)
+        inside = self.membership.indices == self.names.index(name)
+        return np.repeat(np.arange(len(self)), np.diff(self.membership.indptr))[inside]
+
+    def take(self, items: IntArray) -> ItemGroups:
+        """Return the groups of some items, in their order."""
+        return ItemGroups(self.names, self.membership[items], self.rule)
+
+    def sums(
+        self, users: Any, items: Any, n_users: int, weights: FloatArray | None = None
+    ) -> FloatArray:
+        """Sum the weights of pairs of users and items, users × groups; weights are 1 by default."""
+        values = np.ones(len(items)) if weights is None else weights
+        pairs = sp.csr_array((values, (users, items)), shape=(n_users, len(self)))
+        return np.asarray((pairs @ self.membership).toarray())
+
+
+def _from_codes(codes: Any, n_groups: int) -> sp.csr_array:
+    if codes.ndim != 1 or (codes.size and codes.dtype.kind not in "iu"):
+        raise InvalidDataError(
+            f"codes must be one group index per item, got shape {codes.shape} "
+            f"of dtype {codes.dtype}."
+        )
+    if len(codes) and (codes.min() < 0 or codes.max() >= n_groups):
+        raise InvalidDataError(
+            f"codes must lie between 0 and {n_groups - 1} "
+            f"({n_groups} names), got {codes.min()} to {codes.max()}."
+        )
+    entries = (np.ones(len(codes)), codes.astype(np.intp), np.arange(len(codes) + 1))
+    return sp.csr_array(entries, shape=(len(codes), n_groups))
 
 
 def popularity_groups(
@@ -122,7 +166,7 @@ def popularity_groups(
     >>> popularity_groups([50, 20, 10, 5, 3, 2], rule="head80").items("head").tolist()
     [0, 1, 2]
     """
-    check_choice(rule, POPULARITY_RULES, "rule")
+    check_choice("rule", rule, POPULARITY_RULES)
     measure = _measure(popularity, rule)
     order = np.argsort(-measure, kind="stable")
     upper, lower = _thresholds(rule, top, bottom)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
@@ -157,6 +160,58 @@ def compare(
     as_far = int(np.sum(np.abs(means - interval.mean) >= distance))
     p_value = (1 + as_far) / (1 + resamples)
     return Comparison(float(a.mean()), float(b.mean()), interval, p_value)
+
+
+def bootstrap_sums(
+    table: Any,
+    statistic: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> list[Interval]:
+    """Confidence intervals of functions of column sums, e.g. ratios of them.
+
+    Parameters
+    ----------
+    table : sparse or dense array of shape (n, columns)
+        One row per user or item, which are drawn n at a time with replacement.
+    statistic : callable
+        From sums of shape (draws, columns) to values of shape (draws, values).
+    confidence, resamples, seed
+        As in `bootstrap_mean`.
+
+    Examples
+    --------
+    Hits over held-out items, the same for every user:
+
+    >>> (recall,) = bootstrap_sums([[1, 2], [2, 4]], lambda sums: sums[:, :1] / sums[:, 1:])
+    >>> recall.mean, recall.low
+    (0.5, 0.5)
+    """
+    _check(confidence, resamples)
+    rows = sp.csr_array(table, dtype=np.float64)
+    n = rows.shape[0]
+    found = statistic(np.asarray(rows.sum(axis=0))[None])[0]
+    if n < 2:
+        return [Interval(float(v), float("nan"), float("nan"), confidence, n) for v in found]
+    rng = np.random.default_rng(seed)
+    step = max(1, min(resamples, _DRAWS_AT_ONCE // n))
+    drawn = []
+    for start in range(0, resamples, step):
+        draws = min(step, resamples - start)
+        cells = rng.integers(n, size=(draws, n)) + n * np.arange(draws)[:, None]
+        times = np.bincount(cells.ravel(), minlength=draws * n).reshape(draws, n)
+        drawn.append(statistic(np.asarray((rows.T @ times.T.astype(np.float64)).T)))
+    levels = [(1 - confidence) / 2, (1 + confidence) / 2]
+    values = np.concatenate(drawn)
+    limits = np.full((2, len(found)), np.nan)
+    known = ~np.isnan(values).all(axis=0)
+    limits[:, known] = np.nanquantile(values[:, known], levels, axis=0)
+    return [
+        Interval(float(v), float(low), float(high), confidence, n)
+        for v, low, high in zip(found, *limits, strict=True)
+    ]
 
 
 def _resampled_means(values: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.float64]:

@@ -11,18 +11,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.metrics._checks import (
-    NDArrayInt,
+from equipoise.checks import (
     check_choice,
     check_same_shape,
     check_top_items,
     check_user_items,
 )
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics.groups import ItemGroups
 from equipoise.metrics.results import FloatArray, GroupResult, IntArray, Result
 
 BoolArray = NDArray[np.bool_]
+# Lists come as int32 from some libraries and as int64 from others.
+ListArray = NDArray[np.integer[Any]]
 Need = Literal["lists", "held_out", "seen", "factors", "popularity", "groups"]
 
 _Given = TypeVar("_Given")
@@ -62,7 +63,7 @@ class Pairs(NamedTuple):
     n_users: int
 
     @classmethod
-    def of_lists(cls, lists: NDArrayInt) -> Pairs:
+    def of_lists(cls, lists: ListArray) -> Pairs:
         """Return the pairs of recommended lists; padding is left out."""
         users, places = np.nonzero(lists >= 0)
         return cls(users, lists[users, places].astype(np.intp), places, len(lists))
@@ -99,7 +100,7 @@ class UserBlock:
 
     def __init__(
         self,
-        lists: NDArrayInt,
+        lists: ListArray,
         seen: sp.csr_array | None = None,
         held_out: sp.csr_array | None = None,
     ) -> None:
@@ -140,15 +141,14 @@ class UserBlock:
     @cached_property
     def relevant(self) -> IntArray:
         """Number of held-out items of each user."""
-        counts: IntArray = np.diff(self.held_out.indptr).astype(np.intp)
-        return counts
+        return np.diff(self.held_out.indptr).astype(np.intp)
 
     @cached_property
     def history(self) -> Pairs:
         """Users and their seen items."""
         return Pairs.of_matrix(self.seen)
 
-    def with_lists(self, lists: NDArrayInt) -> UserBlock:
+    def with_lists(self, lists: ListArray) -> UserBlock:
         """Return the same users with other lists."""
         other = UserBlock(lists, self._seen, self._held_out)
         other.__dict__ |= {k: v for k, v in self.__dict__.items() if k in ("relevant", "history")}
@@ -266,7 +266,7 @@ class Metric:
     def of_users(self, block: UserBlock, context: Context, convention: str | None = None) -> Any:
         """Return the metric of all users in one block, at the full length of their lists."""
         chosen = self.default_convention if convention is None else convention
-        check_choice(chosen, self.conventions, f"convention of {self.name}")
+        check_choice(f"convention of {self.name}", chosen, self.conventions)
         return Request(self, None, chosen).of_block(block, context)
 
 
@@ -319,7 +319,7 @@ def user_mean(metric: str, per_user: FloatArray, convention: str) -> Result:
     return replace(mean_of(partial.totals, metric, convention), per_user=partial.per_user)
 
 
-def find_hits(lists: NDArrayInt, held_out: sp.csr_array) -> BoolArray:
+def find_hits(lists: ListArray, held_out: sp.csr_array) -> BoolArray:
     """Mark the places of each list that contain one of the user's held-out items.
 
     A block of users shares one map of their held-out items. Only what was set is cleared for
@@ -348,7 +348,7 @@ def find_hits(lists: NDArrayInt, held_out: sp.csr_array) -> BoolArray:
     return hits
 
 
-def _refuse_double_hit(lists: NDArrayInt, rows: slice, found: BoolArray) -> None:
+def _refuse_double_hit(lists: ListArray, rows: slice, found: BoolArray) -> None:
     """Name the first list that contains a hit twice: it would count as two."""
     for user, (row, hit) in enumerate(zip(lists[rows], found, strict=True), start=rows.start):
         items, counts = np.unique(row[hit], return_counts=True)

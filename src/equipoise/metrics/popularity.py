@@ -10,13 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.metrics._checks import (
+from equipoise.checks import (
     check_choice,
     check_item_vector,
     check_top_items,
     check_user_items,
 )
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics.groups import ItemGroups
 from equipoise.metrics.metric import (
     Context,
@@ -79,7 +79,7 @@ def average_popularity(
     >>> average_popularity([[0, 1], [0, 2]], [50, 20, 10]).value
     32.5
     """
-    check_choice(convention, ARP_CONVENTIONS, "convention of average_popularity")
+    check_choice("convention of average_popularity", convention, ARP_CONVENTIONS)
     phi = check_item_vector(popularity, None, "popularity")
     pairs = _listed(top_items, len(phi))
     return user_mean("arp", _mean_popularity(pairs, phi, convention), convention)
@@ -105,7 +105,7 @@ def average_tail_share(top_items: ArrayLike, groups: ItemGroups, group: str = "t
     >>> average_tail_share([[0, 1], [0, -1]], groups).value
     0.25
     """
-    check_choice(group, groups.names, "group")
+    check_choice("group", group, groups.names)
     pairs = _listed(top_items, len(groups))
     per_user = pairs.mean_by_user(_in_group(pairs, groups, group))
     return user_mean("aplt", per_user, f"share of {group}, {groups.rule}")
@@ -122,13 +122,15 @@ def average_tail_count(top_items: ArrayLike, groups: ItemGroups, group: str = "t
     >>> average_tail_count([[0, 1], [2, 1]], groups).value
     1.5
     """
-    check_choice(group, groups.names, "group")
+    check_choice("group", group, groups.names)
     per_user = _count_in_group(_listed(top_items, len(groups)), groups, group)
     return user_mean("aclt", per_user, f"number of {group}, {groups.rule}")
 
 
 def _in_group(pairs: Pairs, groups: ItemGroups, group: str) -> FloatArray:
-    return np.asarray(groups.codes[pairs.items] == groups.names.index(group), dtype=np.float64)
+    inside = np.zeros(len(groups))
+    inside[groups.items(group)] = 1.0
+    return inside[pairs.items]
 
 
 def _count_in_group(pairs: Pairs, groups: ItemGroups, group: str) -> FloatArray:
@@ -158,7 +160,7 @@ def mean_popularity_rank(items: Any, popularity: ArrayLike, *, convention: str =
     >>> mean_popularity_rank([[0, 1], [0, 2]], [50, 20, 10]).value
     1.75
     """
-    check_choice(convention, POPULARITY_RANK_CONVENTIONS, "convention of mean_popularity_rank")
+    check_choice("convention of mean_popularity_rank", convention, POPULARITY_RANK_CONVENTIONS)
     phi = check_item_vector(popularity, None, "popularity")
     is_matrix = sp.issparse(items)
     pairs = Pairs.of_matrix(check_user_items(items)) if is_matrix else _listed(items, len(phi))
@@ -262,19 +264,23 @@ def _measure_miscalibration(
     block: UserBlock, context: Context, k: int | None, _: str
 ) -> FloatArray:
     groups = groups_of(context)
-    h, listed = (_group_shares(pairs, groups) for pairs in (block.history, block.pairs(k)))
-    middle = (h + listed) / 2
-    return (_kl_bits(h, middle) + _kl_bits(listed, middle)) / 2
+    h, listed = (group_shares(pairs, groups) for pairs in (block.history, block.pairs(k)))
+    return js_bits(h, listed)
 
 
-def _group_shares(pairs: Pairs, groups: ItemGroups) -> FloatArray:
-    cell = pairs.users * len(groups.names) + groups.codes[pairs.items]
-    counts = np.bincount(cell, minlength=pairs.n_users * len(groups.names))
-    counts = counts.reshape(pairs.n_users, len(groups.names))
+def group_shares(pairs: Pairs, groups: ItemGroups) -> FloatArray:
+    """Return the share of each group in the items of each user; nan for users without any."""
+    counts = groups.sums(pairs.users, pairs.items, pairs.n_users)
     total = counts.sum(axis=1, keepdims=True)
     shares = np.full(counts.shape, np.nan)
     np.divide(counts, total, out=shares, where=total > 0)
     return shares
+
+
+def js_bits(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Jensen–Shannon divergence of each row, base 2."""
+    middle = (one + other) / 2
+    return (_kl_bits(one, middle) + _kl_bits(other, middle)) / 2
 
 
 def _kl_bits(share: FloatArray, reference: FloatArray) -> FloatArray:

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.checks import check_matrix, check_ranks, check_share, check_user_items
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.metrics._checks import check_matrix, check_ranks, check_share, check_user_items
 from equipoise.metrics.metric import Metric
 from equipoise.metrics.results import FloatArray, IntArray
 from equipoise.spectral.norms import squared_column_norms

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from equipoise.checks import check_choice, check_k
 from equipoise.exceptions import InvalidParameterError
-from equipoise.metrics._checks import check_choice, check_k
 from equipoise.metrics.metric import BoolArray, Context, Metric, Partial, Request, Totals, UserBlock
 from equipoise.metrics.results import FloatArray, IntArray, Result, Results
 
@@ -48,16 +48,17 @@ def _ndcg_with(discount: FloatArray, hits: BoolArray, ideal_length: IntArray) ->
     return np.asarray(gain / np.cumsum(discount)[ideal_length - 1])
 
 
-def _log2_discount(k: int) -> FloatArray:
+def log2_discount(k: int) -> FloatArray:
+    """Return 1 / log2(rank + 1) of the first k places."""
     return 1 / np.log2(np.arange(2, k + 2))
 
 
 def _ndcg(hits: BoolArray, relevant: IntArray, k: int) -> FloatArray:
-    return _ndcg_with(_log2_discount(k), hits, np.minimum(relevant, k))
+    return _ndcg_with(log2_discount(k), hits, np.minimum(relevant, k))
 
 
 def _ndcg_rectools(hits: BoolArray, relevant: IntArray, k: int) -> FloatArray:
-    return _ndcg_with(_log2_discount(k), hits, np.full_like(relevant, k))
+    return _ndcg_with(log2_discount(k), hits, np.full_like(relevant, k))
 
 
 def _ndcg_lenskit(hits: BoolArray, relevant: IntArray, k: int) -> FloatArray:
@@ -246,14 +247,13 @@ def _choose(metrics: Sequence[str], conventions: Mapping[str, str]) -> dict[str,
     if isinstance(metrics, str):
         raise InvalidParameterError(f"metrics must be a list of names, got the text {metrics!r}.")
     for metric in conventions:
-        check_choice(metric, metrics, "conventions: metric")
+        check_choice("conventions: metric", metric, metrics)
     chosen = {}
     for metric in metrics:
-        check_choice(metric, RANKING_METRICS, "metric")
+        check_choice("metric", metric, RANKING_METRICS)
         known = RANKING_CONVENTIONS[metric]
-        chosen[metric] = check_choice(
-            conventions.get(metric, next(iter(known))), known, f"convention of {metric}"
-        )
+        chosen[metric] = conventions.get(metric, next(iter(known)))
+        check_choice(f"convention of {metric}", chosen[metric], known)
     return chosen
 
 

@@ -13,12 +13,20 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from equipoise.exceptions import InvalidParameterError
-from equipoise.metrics import collaboration, fairness, popularity, projection, ranking
+from equipoise.metrics import (
+    collaboration,
+    exposure,
+    fairness,
+    lists,
+    popularity,
+    projection,
+    ranking,
+)
 from equipoise.metrics.metric import Metric, Request
 
 ENTRY_POINTS = "equipoise.metrics"
 
-_MODULES = (ranking, popularity, fairness, projection, collaboration)
+_MODULES = (ranking, popularity, fairness, exposure, lists, projection, collaboration)
 _BUILT_IN: Mapping[str, Metric] = {
     metric.name: metric for module in _MODULES for metric in module.METRICS
 }

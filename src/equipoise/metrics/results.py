@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.display import Displayed
 from equipoise.exceptions import InvalidParameterError
 from equipoise.files import write_whole
 from equipoise.metrics.intervals import (
@@ -26,7 +27,6 @@ from equipoise.metrics.intervals import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
     import polars as pl
 
 FloatArray = NDArray[np.float64]
@@ -98,8 +98,8 @@ class Result:
 COLUMNS = ("model", "group", "metric", "k", "convention", "value", "n")
 
 
-@dataclass(frozen=True)
-class Results:
+@dataclass(frozen=True, repr=False)
+class Results(Displayed):
     """A tidy table: one number per row.
 
     Attributes
@@ -125,6 +125,15 @@ class Results:
     rows: tuple[Result, ...]
     complete: bool = True
     costs: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        counts = {
+            "models": {row.model for row in self.rows},
+            "metrics": {row.name for row in self.rows},
+        }
+        facts = [f"{len(found)} {what}" for what, found in counts.items()]
+        facts += [] if self.complete else ["interrupted"]
+        return f"Results({len(self.rows):,} numbers: {', '.join(facts)})"
 
     def __iter__(self) -> Iterator[Result]:
         return iter(self.rows)
@@ -267,12 +276,6 @@ class Results:
             strict=False,
         )
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the rows as a pandas data frame."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_dicts())
-
 
 def write_table(
     path: str | PathLike[str], columns: Sequence[str], rows: Iterable[Mapping[str, Any]]
@@ -348,6 +351,14 @@ class GroupResult(Generic[Value]):
         ratio = np.divide(lowest, highest, out=np.full_like(highest, np.nan), where=highest != 0)
         object.__setattr__(self, "difference", _plain(highest - lowest))
         object.__setattr__(self, "ratio", _plain(ratio))
+
+    @property
+    def impact_ratios(self) -> dict[str, Value]:
+        """Each group's value over the largest; by the four-fifths rule, below 0.8 is adverse."""
+        values = np.stack([np.asarray(value, dtype=float) for value in self.by_group.values()])
+        best = np.fmax.reduce(values)
+        ratios = np.divide(values, best, out=np.full_like(values, np.nan), where=best > 0)
+        return dict(zip(self.by_group, map(_plain, ratios), strict=True))  # type: ignore[arg-type]  # floats stay floats
 
 
 def _plain(value: FloatArray) -> float | FloatArray:

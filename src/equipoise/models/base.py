@@ -6,54 +6,46 @@ column numbers. Rows are users everywhere.
 
 from __future__ import annotations
 
+import re
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, _fit_context, clone
+from numpy.typing import NDArray
+from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils._tags import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from equipoise.checks import check_whole_number, is_whole_number
-from equipoise.data.identifiers import Lookup
 from equipoise.data.interactions import Interactions
-from equipoise.data.sparse_checks import refuse_broken_structure
+from equipoise.display import Shown
 from equipoise.exceptions import (
     InvalidDataError,
     InvalidParameterError,
     PreparationWarning,
-    UnknownIdError,
 )
 from equipoise.memory import require
-from equipoise.models.item_vectors import Factors, ItemItem
-from equipoise.models.low_rank import LowRank
+from equipoise.models.item_vectors import Factors, ItemItem, LowRank, itself_first
 from equipoise.models.persistence import (
     SavedModel,
-    check_contents,
     class_name,
     read_model,
     refuse_damaged_model,
     write_model,
 )
-from equipoise.models.ranking import Ranking, Scored, rank_items, top_items
+from equipoise.models.ranking import FallbackRanking, Ranking, Scored, rank_items, top_items
 from equipoise.models.registry import RANKS, entry_of
+from equipoise.models.user_rows import RowReader, UserItems, prepare_matrix
 from equipoise.models.value_transforms import (
     VALUE_TRANSFORMS,
-    Preparation,
-    first_unprepared,
     has_different_values,
-    preparation_of,
-    prepared_row,
 )
 from equipoise.progress import NoProgress, Progress, task
 from equipoise.spectral.solve import SOLVERS
@@ -68,6 +60,9 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "iterations": [Interval(Integral, 1, None, closed="left")],
     "random_state": ["random_state"],
 }
+
+
+_LEARNED_NAME = re.compile(r"[a-zA-Z]\w*_")
 
 
 class Explanation(NamedTuple):
@@ -92,7 +87,7 @@ class Explanation(NamedTuple):
     rest: float
 
 
-class Recommender(BaseEstimator, ABC):
+class Recommender(RowReader, ABC):
     """Base class of models that learn from users × items and score items for users.
 
     The public methods are `fit`, `score_items`, `rank`, `recommend`, `similar_items`, `explain`,
@@ -101,7 +96,8 @@ class Recommender(BaseEstimator, ABC):
     A subclass must provide
 
     - ``__init__``, which only stores its arguments, as in scikit-learn;
-    - `_fit`, which learns from checked data;
+    - `_fit`, which learns from checked data. `save` writes what it learned: the attributes whose
+      names end in an underscore, which are numbers, text, arrays or CSR matrices;
     - `_scores`, which scores all items for some users.
 
     A subclass may provide
@@ -109,9 +105,6 @@ class Recommender(BaseEstimator, ABC):
     - `_similarities` (default: no item is similar to another);
     - `_contributions` (default: `explain` reports the whole score as `rest`);
     - `factors` or `item_item`, if scores are inner products of vectors, or X B;
-    - ``_arrays`` and ``_scalars``, which declare the learned attributes that `save` writes. One
-      letter per axis declares an array (m items, r components; equal letters, equal lengths), and
-      after a colon the NumPy kinds of its type (default: f). A number is declared by its type;
     - ``_parameter_constraints``, scikit-learn's declaration of valid parameters;
     - ``about``, the fields of `equipoise.models.registry.ModelEntry` for ``equipoise models``.
 
@@ -120,7 +113,6 @@ class Recommender(BaseEstimator, ABC):
     Examples
     --------
     >>> class MostPlayed(Recommender):
-    ...     _arrays = {**Recommender._arrays, "plays_": "m"}
     ...     def _fit(self, data):
     ...         self.plays_ = data.popularity("sum")
     ...     def _scores(self, user_items):
@@ -132,16 +124,9 @@ class Recommender(BaseEstimator, ABC):
     about: ClassVar[Mapping[str, Any]] = {}
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
-    _arrays: ClassVar[dict[str, str]] = {"feature_names_in_": "m:OU"}
-    _scalars: ClassVar[dict[str, type]] = {"n_features_in_": int}
 
-    item_ids_: NDArray[Any] | None
-    n_features_in_: int
+    item_norms_: NDArray[np.float64]  # of models that keep them
     _progress: Progress = NoProgress()
-
-    # How the rows of the fit were prepared; None if unknown, and after a warning about it.
-    # It is not saved: a loaded model gives no such warning.
-    _preparation: Preparation | None = None
 
     # ---------------------------------------------------------------- what a subclass provides
 
@@ -173,6 +158,10 @@ class Recommender(BaseEstimator, ABC):
         """Return what each stored entry of a one-row matrix adds to the score of `item`."""
         return np.zeros(user_items.nnz)
 
+    def _contributions_to(self, user_items: sp.csr_array, items: NDArray[np.intp]) -> NDArray[Any]:
+        """Return `_contributions` to several items, one row each."""
+        return np.array([self._contributions(user_items, int(item)) for item in items])
+
     def factors(self) -> Factors | None:
         """Return vectors whose inner products are the scores; None if there are none."""
         return None
@@ -183,8 +172,10 @@ class Recommender(BaseEstimator, ABC):
 
     # -------------------------------------------------------------- what evaluation uses
 
-    #: parameters that may be changed after the fit, without refitting
-    free_parameters: ClassVar[frozenset[str]] = frozenset()
+    @property
+    def free_parameters(self) -> frozenset[str]:
+        """Parameters that may be changed after the fit, without refitting."""
+        return frozenset()
 
     @property
     def size_parameter(self) -> str | None:
@@ -219,18 +210,28 @@ class Recommender(BaseEstimator, ABC):
         if self.size_parameter in space:
             space[self.size_parameter] = possible_sizes(train.n_items, space[self.size_parameter])
         if "value_transform" in self.get_params(deep=False) and has_different_values(train):
-            space["value_transform"] = (None, *VALUE_TRANSFORMS)
+            # shares of the row: tune doubles its time for little beyond user_scaling
+            searched = (one for one in VALUE_TRANSFORMS if one != "shares")
+            space["value_transform"] = (None, *searched)
         return [space]
+
+    def search_steps(
+        self, train: Interactions
+    ) -> Generator[list[dict[str, tuple[Any, ...]]], dict[str, Any], None]:
+        """Yield the grids that `tune` searches by default, one step after the other.
+
+        After each step, `tune` sends the best settings so far. By default `search_space` is the
+        only step. Settings that occur in several steps are tried once.
+        """
+        yield self.search_space(train)
 
     def for_search(self) -> Self:
         """Return an unfitted copy for a search, less accurate where that is faster."""
-        copied: Self = clone(self)
-        return copied
+        return clone(self)
 
     def for_evaluation(self) -> Self:
         """Return an unfitted copy that is accurate at all sizes up to its own."""
-        copied: Self = clone(self)
-        return copied
+        return clone(self)
 
     def low_rank(self) -> LowRank | None:
         """Return the fitted model as a projection; None for all other models."""
@@ -238,8 +239,7 @@ class Recommender(BaseEstimator, ABC):
 
     def stored_numbers(self) -> int:
         """Return how many learned numbers a saved model contains; of sparse arrays the entries."""
-        arrays = [getattr(self, name) for name in self._arrays if hasattr(self, name)]
-        return sum(map(_count_numbers, arrays))
+        return sum(_count_numbers(v) for k, v in self._learned().items() if k != "item_ids_")
 
     # ------------------------------------------------------------------------------------- fit
 
@@ -286,31 +286,6 @@ class Recommender(BaseEstimator, ABC):
                 f"got {rank!r}."
             )
 
-    def _accept(self, X: Any) -> Interactions:
-        """Check the training data; a matrix becomes `Interactions` of one block."""
-        self.__dict__.pop("_item_lookup", None)
-        self.__dict__.pop("feature_names_in_", None)
-        if isinstance(X, Interactions):
-            data = X
-            self.item_ids_ = X.item_ids
-            self.n_features_in_ = X.n_items
-        else:
-            self.item_ids_ = None
-            data = Interactions.wrap(self._checked(X, reset=True))
-        if data.nnz == 0:
-            raise InvalidDataError(
-                f"the {data.n_users} × {data.n_items} matrix passed to {type(self).__name__} "
-                "contains no interaction: every entry is 0. Check which column contains the values."
-            )
-        rank = self.get_params(deep=False).get("n_components", 1)
-        if rank > data.n_items:
-            raise InvalidParameterError(
-                f"n_components={rank} must be at most the number of items, "
-                f"{data.n_items} (n_features={data.n_items}). Pass a smaller n_components (--rank)."
-            )
-        self._preparation = preparation_of(data)
-        return data
-
     def _generator(self) -> np.random.Generator:
         """Return a new generator; None means a fixed seed, so equal fits give equal results."""
         seed = self.get_params(deep=False).get("random_state")
@@ -318,81 +293,9 @@ class Recommender(BaseEstimator, ABC):
             return np.random.default_rng(seed.randint(2**31))
         return np.random.default_rng(0 if seed is None else seed)
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        return tags
-
-    # --------------------------------------------------------------------------- rows to serve
-
-    def read_rows(self, user_items: Interactions | ArrayLike | sp.csr_array) -> sp.csr_array:
-        """Return users' rows as the model reads them: checked CSR with the model's columns.
-
-        Parameters
-        ----------
-        user_items : Interactions, sparse or dense matrix, or one dense row
-            `Interactions` are aligned by item id; a matrix must have the model's columns.
-        """
-        check_is_fitted(self)
-        return self._read(_as_rows(user_items))
-
-    def _read(self, user_items: Any) -> sp.csr_array:
-        if isinstance(user_items, Interactions):
-            if self.item_ids_ is not None:
-                user_items = user_items.align_items(self.item_ids_)
-            advice = "Select some users, or write all lists with equipoise.serving.write_lists."
-            user_items = user_items.require_matrix(type(self).__name__, advice)
-        return self._checked(user_items, reset=False)
-
-    def _checked(self, matrix: Any, *, reset: bool) -> sp.csr_array:
-        """Return canonical CSR, finite and non-negative."""
-        if sp.issparse(matrix):
-            refuse_broken_structure(matrix)
-        checked = validate_data(
-            self, matrix, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset
-        )
-        X = sp.csr_array(checked)
-        if not X.has_canonical_format or (X.nnz and X.data.min() <= 0):
-            X = X.copy()
-            X.sum_duplicates()
-            X.eliminate_zeros()
-        if X.nnz and X.data.min() < 0:
-            user = int(np.searchsorted(X.indptr, X.data.argmin(), side="right")) - 1
-            raise InvalidDataError(
-                f"Negative values in data passed to {type(self).__name__}: values must be "
-                f"at least 0, got {X.data.min()} in row {user}. "
-                "Shift or clip the values, or leave disliked items out."
-            )
-        return X
-
-    def _warn_of_unprepared(self, rows: sp.csr_array) -> None:
-        """Warn once if rows are not prepared like those of the fit, and that changes scores."""
-        preparation = self._preparation
-        if preparation is None:
-            return
-        first = first_unprepared(rows, preparation)
-        if first is None:
-            return
-        row = rows[[first]]
-        given, expected = self._scores(row), self._scores(prepared_row(row, preparation))
-        if not expected.any():  # items without scores: another row will show it
-            return
-        self._preparation = None
-        if np.allclose(given, expected, rtol=1e-4, atol=1e-6 * float(np.abs(expected).max())):
-            return
-        state = "values of 1" if preparation == "binarize" else "rows that sum to 1"
-        warnings.warn(
-            f"this {type(self).__name__} was fitted on {state}, and row {first} given here is not "
-            "like that: scores differ from those of prepared rows, and lists may. Prepare the rows "
-            f"as for the fit, e.g. model.recommend(interactions.{preparation}()).",
-            PreparationWarning,
-            stacklevel=3,
-        )
-
     # ----------------------------------------------------------------------------------- serve
 
-    def score_items(self, user_items: Interactions | ArrayLike | sp.csr_array) -> NDArray[Any]:
+    def score_items(self, user_items: UserItems) -> NDArray[Any]:
         """Return the scores of all items for each row, as a dense array.
 
         Parameters
@@ -413,11 +316,11 @@ class Recommender(BaseEstimator, ABC):
         )
         self._warn_of_unprepared(rows)
         scores = self._scores(rows)
-        return scores[0] if _is_row(user_items) else scores
+        return scores[0] if self.is_one_user(user_items) else scores
 
     def rank(
         self,
-        user_items: Interactions | ArrayLike | sp.csr_array,
+        user_items: UserItems,
         k: int = 10,
         *,
         seen: sp.csr_array | None = None,
@@ -450,20 +353,23 @@ class Recommender(BaseEstimator, ABC):
 
     def recommend(
         self,
-        user_items: Interactions | ArrayLike | sp.csr_array,
+        user_items: UserItems,
         k: int = 10,
         *,
         filter_already_liked_items: bool = True,
         filter_items: Iterable[Any] | None = None,
         items: Iterable[Any] | None = None,
+        unknown: Literal["error", "drop"] = "error",
+        fallback: Literal["popularity"] | Iterable[Any] | None = "popularity",
     ) -> Ranking:
         """Recommend the k best items for each row, for known and for new users.
 
         Parameters
         ----------
-        user_items : Interactions, sparse or dense matrix, or one dense row
-            The users' interactions. `Interactions` are aligned by item id; a matrix must
-            have the model's columns in the model's order.
+        user_items : Interactions, matrix, one dense row, or the ids of one user
+            The users' interactions. ``["a", "b"]`` and ``{"a": 3}`` are one user.
+            `Interactions` are aligned by item id; a matrix must have the model's columns in the
+            model's order.
         k : int
             Number of items per user: at most the number of items, or 10,000 if that is larger.
         filter_already_liked_items : bool
@@ -472,21 +378,45 @@ class Recommender(BaseEstimator, ABC):
             Items never to recommend.
         items : iterable, optional
             The only items to choose from.
+        unknown : {"error", "drop"}
+            What to do with items that the model lacks; see `prepare`.
+        fallback : "popularity", iterable of items, or None
+            The list of a user without any known item: the items of the largest norms p_j in the
+            training data, among all items or among these (a group). Such lists are marked, see
+            `Ranking.fallback`. With None, and with models that keep no norms (EASE, the
+            baselines …), all items have the score 0, or the model's own.
 
         Returns
         -------
         Ranking
-            `(ids, scores)`, best first, 1-D for one dense row and 2-D otherwise. Equal scores
-            are ranked by position in the catalog; the PCAs treat scores that differ by
-            rounding alone as equal. Where fewer than k items are left, ids are
-            −1 (None where an id cannot be negative: text, dates) and scores NaN.
+            `(ids, scores)`, best first, 1-D for one user and 2-D otherwise. Equal scores are
+            ranked by position in the catalog; the PCAs treat scores that differ by rounding alone
+            as equal. Where fewer than k items are left, ids are −1 (None where an id cannot be
+            negative: text, dates) and scores NaN.
         """
-        rows = self.read_rows(user_items)
+        rows = self.read_rows(user_items, unknown=unknown)
         self._warn_of_unprepared(rows)
         seen = rows if filter_already_liked_items else None
-        ranking = self._rank(rows, k, seen, self._excluded(filter_items, items))
+        excluded = self._excluded(filter_items, items)
+        ranking = self._rank(rows, k, seen, excluded)
+        cold = np.diff(rows.indptr) == 0
+        marked = fallback is not None and hasattr(self, "item_norms_") and bool(cold.any())
+        if marked:
+            among = None if isinstance(fallback, str) else fallback
+            popular = self._most_popular(k, excluded, among)
+            ranking.ids[cold], ranking.scores[cold] = popular
         ids, scores = self._named(ranking.ids), ranking.scores
-        return Ranking(ids[0], scores[0]) if _is_row(user_items) else Ranking(ids, scores)
+        one = self.is_one_user(user_items)
+        found = Ranking(ids[0], scores[0]) if one else Ranking(ids, scores)
+        return FallbackRanking.of(found, cold[0] if one else cold) if marked else found
+
+    def _most_popular(
+        self, k: int, excluded: NDArray[np.bool_] | None, among: Iterable[Any] | None
+    ) -> Ranking:
+        left_out = self._excluded(None, among)
+        if excluded is not None:
+            left_out = excluded if left_out is None else excluded | left_out
+        return top_items(np.asarray(self.item_norms_), k, excluded=left_out)
 
     def similar_items(
         self,
@@ -511,6 +441,10 @@ class Recommender(BaseEstimator, ABC):
             As in `recommend`.
         """
         check_is_fitted(self)
+        if isinstance(item, list | set | np.ndarray):
+            raise InvalidParameterError(
+                f"similar_items takes one item, got {len(item)}. Call it for each of them."
+            )
         column = self._column(item)
         similarities = self._similarities(column)
         left_out = np.isneginf(similarities)
@@ -519,11 +453,18 @@ class Recommender(BaseEstimator, ABC):
             left_out |= excluded
         if not include_itself:
             left_out[column] = True
+        elif not left_out[column]:
+            similarities = itself_first(similarities, column)
         ranking = top_items(similarities, k, excluded=left_out)
         return Ranking(self._named(ranking.ids), ranking.scores)
 
     def explain(
-        self, user_items: Interactions | ArrayLike | sp.csr_array, item: Any, k: int | None = 10
+        self,
+        user_items: UserItems,
+        item: Any,
+        k: int | None = 10,
+        *,
+        unknown: Literal["error", "drop"] = "error",
     ) -> Explanation:
         """Split one user's score for an item into the contributions of the user's items.
 
@@ -535,23 +476,56 @@ class Recommender(BaseEstimator, ABC):
             The item whose score is explained.
         k : int, optional
             Number of contributions to list; None lists all.
+        unknown : {"error", "drop"}
+            What to do with items of the user that the model lacks; see `prepare`.
         """
-        row = self.read_rows(user_items)
+        row = self.read_rows(user_items, unknown=unknown)
         if row.shape[0] != 1:
             raise InvalidDataError(
                 f"explain takes the items of one user, got {row.shape[0]} rows. "
                 "Pass a single row, e.g. interactions.select_users([user])."
             )
+        self._warn_of_unprepared(row)
+        columns = self._columns([item])
+        return self._explained(row, columns, self._scores(row)[0, columns], k)[0]
+
+    def explain_lists(
+        self, user_items: UserItems, lists: Ranking, k: int | None = 10
+    ) -> list[list[Explanation]]:
+        """Explain every score of the lists that `recommend` returned, one list per user.
+
+        Parameters
+        ----------
+        user_items : Interactions, matrix, one dense row, or the ids of one user
+            The users, as passed to `recommend`.
+        lists : Ranking
+            Their lists.
+        k : int, optional
+            As in `explain`.
+        """
+        rows = self.read_rows(user_items)
+        ids, scores = np.atleast_2d(lists.ids), np.atleast_2d(lists.scores)
+        listed = ~np.isnan(scores)
+        ends = np.cumsum(listed.sum(axis=1))[:-1]
+        columns = np.split(self._columns(ids[listed]), ends)
+        return [
+            self._explained(rows[user : user + 1], of_user, values, k)
+            for user, (of_user, values) in enumerate(
+                zip(columns, np.split(scores[listed], ends), strict=True)
+            )
+        ]
+
+    def _explained(
+        self, row: sp.csr_array, columns: NDArray[np.intp], scores: NDArray[Any], k: int | None
+    ) -> list[Explanation]:
         if k is not None:
             check_whole_number("k", k, least=1)
-        self._warn_of_unprepared(row)
-        column = self._column(item)
-        parts = self._contributions(row, column)
-        order = np.argsort(-np.abs(parts), kind="stable")[:k]
-        listed = parts[order]
-        score = float(self._scores(row)[0, column])
-        return Explanation(
-            score, self._named(row.indices[order]), listed, score - float(listed.sum())
+        parts = self._contributions_to(row, columns).reshape(len(columns), row.nnz)
+        order = np.argsort(-np.abs(parts), axis=1, kind="stable")[:, :k]
+        listed = np.take_along_axis(parts, order, axis=1)
+        rests = (scores - listed.sum(axis=1)).tolist()
+        return list(
+            map(Explanation, scores.tolist(), self._named(row.indices[order]), listed, rests)
         )
 
     def _rank(
@@ -567,27 +541,61 @@ class Recommender(BaseEstimator, ABC):
         _refuse_overflow(ranking.scores)
         return ranking
 
+    def _warn_of_unprepared(self, rows: sp.csr_array) -> None:
+        """Warn once if rows are not prepared like those of the fit, and that changes scores."""
+        if self._preparation is None:
+            return
+        expected = prepare_matrix(rows, [self._preparation])
+        changed = np.flatnonzero(expected.data != rows.data)
+        if not len(changed):
+            return
+        first = int(np.searchsorted(rows.indptr, changed[0], side="right")) - 1
+        given, prepared = self._scores(rows[[first]]), self._scores(expected[[first]])
+        if not prepared.any():  # items without scores: another row will show it
+            return
+        step, self._preparation = self._preparation.name, None
+        if np.allclose(given, prepared, rtol=1e-4, atol=1e-6 * float(np.abs(prepared).max())):
+            return
+        state = "values of 1" if step == "binarize" else "rows that sum to 1"
+        warnings.warn(
+            f"this {type(self).__name__} was fitted on {state}, and row {first} given here is not "
+            "like that: scores differ from those of prepared rows, and lists may. Prepare the rows "
+            f"as for the fit, e.g. model.recommend(interactions.{step}()).",
+            PreparationWarning,
+            stacklevel=3,
+        )
+
     # ------------------------------------------------------------------------------- save, load
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Save the fitted model to one file, without pickle. An old file is replaced at the end."""
         check_is_fitted(self)
-        parameters, arrays = self._saved_parameters()
-        arrays |= {name: getattr(self, name) for name in self._arrays if hasattr(self, name)}
-        if self.item_ids_ is not None:
-            arrays["item_ids_"] = self.item_ids_
+        parameters, learned = self._saved_parameters(), self._learned()
+        arrays = {k: v for k, v in (parameters | learned).items() if _is_array(v)}
         return write_model(
             path,
             model=class_name(type(self)),
-            parameters=parameters,
-            scalars=self._learned_scalars(),
+            parameters={k: v for k, v in parameters.items() if k not in arrays},
+            scalars={k: v for k, v in learned.items() if k not in arrays},
             arrays=arrays,
+            preparation=self.preparation_,
         )
 
+    def _learned(self) -> dict[str, Any]:
+        """Return what `fit` learned: the attributes whose names end in an underscore."""
+        found = {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
+        return {k: v for k, v in found.items() if k != "preparation_"}  # saved on its own
+
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a model that `save` wrote; refuse a model of another class."""
-        saved = read_model(path)
+    def load(cls, path: str | PathLike[str], *, mmap: bool = False, verify: bool = True) -> Self:
+        """Read a model that `save` wrote; refuse a model of another class.
+
+        Parameters
+        ----------
+        path, mmap, verify
+            As in `equipoise.load`.
+        """
+        saved = read_model(path, mmap=mmap, verify=verify)
         if saved.model != class_name(cls):
             raise InvalidParameterError(
                 f"{path} contains a {saved.model}, not a {class_name(cls)}. "
@@ -596,93 +604,66 @@ class Recommender(BaseEstimator, ABC):
         with refuse_damaged_model(path):
             return cls._deserialize(saved)
 
-    def _learned_scalars(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._scalars}
+    def _repr_html_(self) -> str:
+        facts: dict[str, Any] = {"items": getattr(self, "n_features_in_", "not fitted")}
+        certificate = getattr(self, "certificate_", None)
+        if hasattr(self, "n_components_"):
+            facts["rank"] = self.n_components_
+        if certificate is not None:
+            facts["relative gap to the optimum"] = certificate.gap
+        return Shown(str(self), ["", ""], list(facts.items())).html()
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     @classmethod
     def _deserialize(cls, saved: SavedModel) -> Self:
-        """Return the model of a file, after checking its contents."""
-        check_contents(saved, cls._get_param_names(), cls._scalars, cls._arrays)
-        arrays = dict(saved.arrays)
-        parameters = dict(saved.parameters)
-        for name in list(arrays):
-            if name in cls._get_param_names():
-                parameters[name] = arrays.pop(name)
-        model = cls(**parameters)
+        """Return the model of a file."""
+        learned = {"item_ids_": None, **saved.scalars, **saved.arrays}
+        names = cls._get_param_names()
+        model = cls(**saved.parameters, **{k: learned.pop(k) for k in names if k in learned})
         model._validate_params()
-        model.item_ids_ = arrays.pop("item_ids_", None)
-        for name, value in {**saved.scalars, **arrays}.items():
+        model.preparation_ = saved.preparation
+        for name, value in learned.items():
+            if not _LEARNED_NAME.fullmatch(name) or hasattr(cls, name):
+                raise ValueError(f"{name!r} is not a learned attribute of its class")
             setattr(model, name, value)
+        if saved.verified:
+            model._check_loaded()
         return model
 
-    def _saved_parameters(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the constructor parameters that are JSON values, and those that are arrays."""
-        parameters = self.get_params(deep=False)
-        arrays = {k: np.asarray(v) for k, v in parameters.items() if isinstance(v, np.ndarray)}
-        plain = {k: v for k, v in parameters.items() if k not in arrays}
-        if isinstance(plain.get("random_state"), np.random.RandomState):
-            plain["random_state"] = None  # the state of a generator is not part of a model
-        return plain, arrays
+    def _check_loaded(self) -> None:
+        """Score one row: arrays that do not fit each other are found before compiled loops run."""
+        m = self.n_features_in_
+        scores = self._scores(sp.csr_array(([1.0], ([0], [m - 1])), shape=(1, m)))
+        if scores.shape != (1, m) or (self.item_ids_ is not None and len(self.item_ids_) != m):
+            raise ValueError(f"its arrays do not fit its {m} items")
+        if self.item_ids_ is not None and self._item_lookup.has_duplicates:
+            raise ValueError("item_ids_ contains an id twice")
 
-    # ------------------------------------------------------------------------------------- ids
-
-    @cached_property
-    def _item_lookup(self) -> Lookup:
-        return Lookup(np.asarray(self.item_ids_), "item")
-
-    def _column(self, item: Any) -> int:
-        return int(self._columns([item])[0])
-
-    def _columns(self, items: Iterable[Any]) -> NDArray[np.intp]:
-        """Return the column numbers of items given by id, or by number without ids."""
-        try:
-            wanted = list(items)
-        except TypeError:
-            raise InvalidParameterError(
-                f"items must be a list, got {items!r}. Pass [{items!r}]."
-            ) from None
-        if self.item_ids_ is not None:
-            return self._item_lookup.require(wanted)
-        for item in wanted:
-            if not (is_whole_number(item) and 0 <= item < self.n_features_in_):
-                raise UnknownIdError(
-                    f"unknown item {item!r}: a model fitted on a matrix identifies items by their "
-                    f"column numbers, 0 to {self.n_features_in_ - 1}. "
-                    "Fit on Interactions to use ids."
-                )
-        return np.asarray(wanted, dtype=np.intp)
-
-    def _excluded(
-        self, filter_items: Iterable[Any] | None, items: Iterable[Any] | None
-    ) -> NDArray[np.bool_] | None:
-        if filter_items is None and items is None:
-            return None
-        excluded = np.full(self.n_features_in_, items is not None)
-        if items is not None:
-            excluded[self._columns(items)] = False
-        if filter_items is not None:
-            excluded[self._columns(filter_items)] = True
-        return excluded
-
-    def _named(self, columns: NDArray[Any]) -> NDArray[Any]:
-        return columns if self.item_ids_ is None else ids_of(columns, self.item_ids_)
+    def _saved_parameters(self) -> dict[str, Any]:
+        """Return the constructor parameters to save: JSON values and arrays."""
+        parameters: dict[str, Any] = self.get_params(deep=False)
+        for name, value in parameters.items():
+            given = callable(value) or isinstance(value, list | np.ndarray)
+            if given and hasattr(self, f"{name}_"):  # e.g. item_weights: keep what fit made of it
+                parameters[name] = getattr(self, f"{name}_")
+        if isinstance(parameters.get("random_state"), np.random.RandomState):
+            parameters["random_state"] = None  # the state of a generator is not part of a model
+        return parameters
 
 
-def ids_of(columns: NDArray[Any], item_ids: NDArray[Any]) -> NDArray[Any]:
-    """Replace column numbers by ids; −1 stays −1, or becomes None if ids cannot be negative.
+def grid_around(
+    settings: Mapping[str, Any], **values: tuple[Any, ...]
+) -> dict[str, tuple[Any, ...]]:
+    """Return the grid of one setting, with several values of some of its parameters.
 
     Examples
     --------
-    >>> ids_of(np.array([1, -1]), np.array([10, 20])).tolist()
-    [20, -1]
-    >>> ids_of(np.array([1, -1]), np.array(["a", "b"])).tolist()
-    ['b', None]
+    >>> grid_around({"gamma": -1.0, "n_components": 8}, n_components=(8, 16))
+    {'gamma': (-1.0,), 'n_components': (8, 16)}
     """
-    signed = item_ids.dtype.kind in "if"
-    ids: NDArray[Any] = item_ids[columns]
-    ids = ids if signed else ids.astype(object)
-    ids[columns < 0] = -1 if signed else None
-    return ids
+    return {name: values.get(name, (value,)) for name, value in settings.items()}
 
 
 def possible_sizes(n_items: int, sizes: Sequence[int] = RANKS) -> tuple[int, ...]:
@@ -696,9 +677,14 @@ def possible_sizes(n_items: int, sizes: Sequence[int] = RANKS) -> tuple[int, ...
     return tuple(size for size in sizes if size <= n_items) or (n_items,)
 
 
-def _count_numbers(array: Any) -> int:
-    values = array.data if sp.issparse(array) else np.asarray(array)
-    return int(values.size) if np.issubdtype(values.dtype, np.number) else 0
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or sp.issparse(value)
+
+
+def _count_numbers(value: Any) -> int:
+    values = value.data if sp.issparse(value) else value
+    numeric = isinstance(values, np.ndarray) and np.issubdtype(values.dtype, np.number)
+    return int(values.size) if numeric else 0
 
 
 def _refuse_overflow(scores: NDArray[Any]) -> None:
@@ -709,13 +695,3 @@ def _refuse_overflow(scores: NDArray[Any]) -> None:
             f"the scores of user row {int(beyond.argmax())} are beyond {scores.dtype}, so its "
             "items have no order. Divide the data by a constant, or pass them as float64."
         )
-
-
-def _as_rows(user_items: Any) -> Any:
-    if not _is_row(user_items):
-        return user_items
-    return user_items.reshape(1, -1) if sp.issparse(user_items) else np.atleast_2d(user_items)
-
-
-def _is_row(user_items: Any) -> bool:
-    return not isinstance(user_items, Interactions) and np.ndim(user_items) == 1

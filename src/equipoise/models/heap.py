@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.metrics._ties import settle as _settle
+from equipoise.metrics.ties import settle as _settle
 from equipoise.parallel import compile_loop
 
 # Scores compared at a time: enough for SIMD, few enough to check one by one afterwards.
@@ -72,6 +72,7 @@ def _keep_best(
 ) -> Any:
     """Pass over the row once, keeping its best in the heap; return where NaN is, or -1."""
     m, kept = row.shape[0], ids.shape[0]
+    spots = np.empty(_STRETCH, np.int64)
     lowest = lowest_tie(scores[0], limit, margin)
     for start in range(0, m, _STRETCH):
         stop = min(start + _STRETCH, m)
@@ -79,7 +80,12 @@ def _keep_best(
         # heap that is not yet full, or against a guess.
         if not any_candidate(row[start:stop], scores[0], lowest, ids[0] > start):
             continue
-        for item in range(start, stop):
+        count = 0
+        for item in range(start, stop):  # no branch either: most of the scores are below
+            spots[count] = item
+            count += not (row[item] < lowest)
+        for place in range(count):
+            item = spots[place]
             score = row[item]
             if score != score:
                 return item

@@ -1,4 +1,4 @@
-"""Norms of the items' columns, and cosines between the items' vectors."""
+"""A fitted model as arrays: vectors of items, an item × item matrix, norms and cosines."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
+from equipoise.data.rows import Prepare
 from equipoise.exceptions import InvalidDataError
-from equipoise.metrics._ties import smallest_share
+from equipoise.metrics.ties import smallest_share
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -19,6 +20,9 @@ Floats = NDArray[np.float64]
 
 # Smaller float64 numbers have fewer significant digits, down to none.
 _TINY = float(np.finfo(np.float64).tiny)
+
+# Cosines of float32 vectors of some hundred entries differ by less through rounding.
+_TIE = 1e-5
 
 
 class Factors(NamedTuple):
@@ -34,6 +38,34 @@ class Factors(NamedTuple):
 
     items: NDArray[Any]
     users: Callable[[csr_array], NDArray[Any]]
+
+
+class LowRank(NamedTuple):
+    """The score of item j for user u is Σ_i E_ui f_i U_ij, with coordinates E = prepare(X) Uᵀ.
+
+    Attributes
+    ----------
+    components : ndarray of shape (R, n_items)
+        U: orthonormal rows, the most important component first.
+    component_weights : ndarray of shape (R,)
+        f, which does not depend on R: the first r components score with the first r weights.
+    prepare : callable
+        From rows of data to the rows that are projected; can be sent to other processes.
+    """
+
+    components: NDArray[Any]
+    component_weights: NDArray[Any]
+    prepare: Prepare
+
+    def coordinates(self, user_items: csr_array) -> NDArray[Any]:
+        """Return E, one row per user."""
+        prepared = self.prepare(user_items).astype(self.components.dtype, copy=False)
+        return np.asarray(prepared @ self.components.T)
+
+
+def unchanged(user_items: csr_array) -> csr_array:
+    """Return the rows unchanged."""
+    return user_items
 
 
 class ItemItem(NamedTuple):
@@ -93,8 +125,21 @@ def cosines_to(item: int, vectors: NDArray[Any]) -> NDArray[Any]:
     present = is_present(norms)
     known = present & present[item]
     divisors = np.where(known, norms * norms[item], 1.0)
-    cosines: NDArray[Any] = np.where(known, vectors @ vectors[item] / divisors, -np.inf)
-    return cosines
+    return np.where(known, vectors @ vectors[item] / divisors, -np.inf)
+
+
+def itself_first(similarities: NDArray[Any], own: int) -> NDArray[Any]:
+    """Let an item come before others that tie with it, up to rounding, in its own list.
+
+    Examples
+    --------
+    >>> itself_first(np.array([1.0, 0.5, 1.0]), 2).argmax()
+    np.int64(2)
+    """
+    largest = similarities.max()
+    if similarities[own] >= largest - _TIE * abs(largest):
+        similarities[own] = np.nextafter(largest, np.inf, dtype=similarities.dtype)
+    return similarities
 
 
 def is_present(norms: NDArray[Any]) -> NDArray[np.bool_]:

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import _fit_context, clone
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from equipoise.data.interactions import Interactions
-from equipoise.data.rows import Prepare
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.models.base import grid_around
 from equipoise.models.item_vectors import Floats
-from equipoise.models.projection import Passes, ProjectionModel
-from equipoise.models.value_transforms import ValueTransform, transform_rows
+from equipoise.models.projection import FilteredProjection, SpectralFilter
 from equipoise.progress import Progress, task
 from equipoise.spectral.certificate import Certificate
 from equipoise.spectral.gram import DenseGram, Gram
-from equipoise.spectral.solve import Components, Solver, certify_rigorously, solve
-
-SpectralFilter = Literal["hard", "power", "ridge"]
-SPECTRAL_FILTERS: tuple[SpectralFilter, ...] = get_args(SpectralFilter)
-
+from equipoise.spectral.solve import Components, certify_rigorously, solve
 
 # Values of filter_strength that `tune` tries, around the paper's hard filter.
 _SEARCHED_FILTERS: dict[SpectralFilter, tuple[float, ...]] = {
@@ -37,7 +32,8 @@ _SEARCHED_FILTERS: dict[SpectralFilter, tuple[float, ...]] = {
 }
 
 
-class ItemWeightedPCA(ProjectionModel):
+@dataclass(eq=False, repr=False)
+class ItemWeightedPCA(FilteredProjection):
     """Low-rank model of users × items in which every item has its own weight.
 
     PCA reconstructs popular items best. This model maximizes `Σ_j w_j ⟨X_·j, X̂_·j⟩` over all
@@ -65,7 +61,7 @@ class ItemWeightedPCA(ProjectionModel):
         s or ρ.
     user_scaling : float, default=0.0
         a: each row is divided by (number of the user's items)^a, in `fit` and when serving.
-    value_transform : {"binary", "log1p", "one_plus"}, optional
+    value_transform : {"binary", "log1p", "one_plus", "shares"}, optional
         Transform of the stored values, in `fit` and when serving.
     solver : {"auto", "matrix_free", "gram", "dense"}, default="auto"
         Block Lanczos on the sparse matrix, block Lanczos on XᵀX, or LAPACK on XᵀX; "auto" takes
@@ -133,53 +129,15 @@ class ItemWeightedPCA(ProjectionModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ProjectionModel._parameter_constraints,
+        **FilteredProjection._parameter_constraints,
         "gamma": [Interval(Real, None, None, closed="neither")],
         "item_weights": ["array-like", callable, None],
         "error_budget": [Interval(Real, 0, None, closed="left"), None],
-        "spectral_filter": [StrOptions(set(SPECTRAL_FILTERS))],
-        "filter_strength": [Interval(Real, 0, None, closed="left")],
-        "user_scaling": [Interval(Real, None, None, closed="neither")],
     }
-    _arrays: ClassVar[dict[str, str]] = {**ProjectionModel._arrays, "item_weights_": "m"}
-    _scalars: ClassVar[dict[str, type]] = {
-        **ProjectionModel._scalars,
-        "error_budget_multiplier_": float,
-    }
-
-    item_weights_: Floats
-    error_budget_multiplier_: float
-
-    def __init__(
-        self,
-        n_components: int = 32,
-        *,
-        gamma: float = -1.0,
-        item_weights: NDArray[Any] | Callable[[Floats], NDArray[Any]] | None = None,
-        error_budget: float | None = None,
-        spectral_filter: SpectralFilter = "hard",
-        filter_strength: float = 0.0,
-        user_scaling: float = 0.0,
-        value_transform: ValueTransform | None = None,
-        solver: Solver = "auto",
-        tol: float = 1e-6,
-        passes: Passes = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.gamma = gamma
-        self.item_weights = item_weights
-        self.error_budget = error_budget
-        self.spectral_filter = spectral_filter
-        self.filter_strength = filter_strength
-        self.user_scaling = user_scaling
-        self.value_transform = value_transform
-        self.solver = solver
-        self.tol = tol
-        self.passes = passes
-        self.random_state = random_state
-
-    free_parameters: ClassVar[frozenset[str]] = frozenset({"spectral_filter", "filter_strength"})
+    _: KW_ONLY
+    gamma: float = -1.0
+    item_weights: NDArray[Any] | Callable[[Floats], NDArray[Any]] | None = None
+    error_budget: float | None = None
 
     @property
     def nested_parameter(self) -> str | None:
@@ -200,8 +158,7 @@ class ItemWeightedPCA(ProjectionModel):
             return super().fit_many(X, settings, progress=progress)
         base = clone(self).set_params(**others[0])
         gammas = [one.get("gamma", self.gamma) for one in settings]
-        models: list[Self] = base.fit_path(X, gammas, progress=progress)
-        return models
+        return base.fit_path(X, gammas, progress=progress)
 
     def search_space(self, train: Interactions) -> list[dict[str, tuple[Any, ...]]]:
         """Return the grids that `tune` searches by default: three kinds of spectral filters."""
@@ -210,6 +167,49 @@ class ItemWeightedPCA(ProjectionModel):
             {**space, "spectral_filter": (kind,), "filter_strength": strengths}
             for kind, strengths in _SEARCHED_FILTERS.items()
         ]
+
+    def search_steps(
+        self, train: Interactions
+    ) -> Generator[list[dict[str, tuple[Any, ...]]], dict[str, Any], None]:
+        """Yield the grids that `tune` searches by default: one parameter after the other.
+
+        The full grid of `search_space` needs 32 fits, or 128 if values differ; the steps need
+        about 10. First the rank and, if values differ, their transform. Then γ and the scaling of
+        users, in the direction that is better, at ranks around the best; γ in finer steps; the
+        filters of the best fit. Last, ranks are doubled as long as that is better.
+        """
+        space = self.search_space(train)[0]
+        ranks, transforms = space["n_components"], space.get("value_transform", ())
+        start: dict[str, Any] = {name: values[0] for name, values in space.items()}
+        start |= {"gamma": -1.0, "user_scaling": 0.25}
+        grids = [grid_around(start, n_components=ranks)]
+        if transforms:
+            others = {"value_transform": transforms[1:]}
+            grids.append(grid_around(start, n_components=ranks[-2:], **others))
+        best = yield grids
+
+        def near() -> tuple[int, ...]:
+            at = ranks.index(best["n_components"])
+            return tuple(ranks[max(0, at - 1) : at + 2])
+
+        for name, steps in (("gamma", (-0.5, 0.5)), ("user_scaling", (-0.25, 0.25))):
+            first = best[name]
+            values = tuple(first + step for step in steps)
+            best = yield [grid_around(best, n_components=near(), **{name: values})]
+            beyond = 2 * best[name] - first
+            if best[name] != first and (name == "gamma" or beyond >= 0):
+                best = yield [grid_around(best, n_components=near(), **{name: (beyond,)})]
+        finer = (best["gamma"] - 0.25, best["gamma"] + 0.25)
+        best = yield [grid_around(best, n_components=near(), gamma=finer)]
+        filters = [
+            {"spectral_filter": (kind,), "filter_strength": strengths}
+            for kind, strengths in _SEARCHED_FILTERS.items()
+        ]
+        best = yield [grid_around(best, n_components=near()[-2:], **one) for one in filters]
+        for rank in (2 * ranks[-1], 4 * ranks[-1]):
+            if best["n_components"] < rank // 2 or rank > train.n_items:
+                return
+            best = yield [grid_around(best, n_components=(rank,), **one) for one in filters]
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_path(
@@ -285,15 +285,8 @@ class ItemWeightedPCA(ProjectionModel):
             )
         return super().truncate(n_components)
 
-    def _row_transform(self) -> Prepare | None:
-        if self.value_transform is None and self.user_scaling == 0:
-            return None
-        return partial(
-            transform_rows, value_transform=self.value_transform, user_scaling=self.user_scaling
-        )
-
     def _solve(self, gram: Gram) -> Components:
-        self.item_weights_ = self._weights()
+        self.item_weights_ = item_weights_of(self.item_norms_, self.gamma, self.item_weights)
         found = solve(
             gram,
             self.item_weights_,
@@ -309,76 +302,66 @@ class ItemWeightedPCA(ProjectionModel):
         self.error_budget_multiplier_ = found.multiplier
         return found
 
-    def _weights(self) -> Floats:
-        norms = self.item_norms_
-        if self.item_weights is None:
-            return popularity_weights(norms, self.gamma)
-        given = self.item_weights(norms) if callable(self.item_weights) else self.item_weights
-        weights = np.array(given, dtype=np.float64)
-        if weights.shape != norms.shape:
-            raise InvalidDataError(
-                f"item_weights must contain one number for each of the {len(norms)} items, "
-                f"got shape {weights.shape}."
-            )
-        if not np.all(np.isfinite(weights)) or np.any(weights < 0):
-            worst = int(np.argmax(~np.isfinite(weights) | (weights < 0)))
-            raise InvalidDataError(
-                f"item_weights must be finite and at least 0, got {weights[worst]} for column "
-                f"{worst}. Clip them, or use gamma."
-            )
-        weights[norms == 0] = 0.0
-        with np.errstate(over="ignore"):
-            too_large = not np.all(np.isfinite(weights * norms**2))
-        if too_large:
-            raise InvalidDataError(
-                f"item_weights as large as {weights.max():.3g} lead beyond floating point. "
-                "Divide them by a constant: the components do not depend on it."
-            )
-        if not weights.any():
-            raise InvalidDataError(
-                "item_weights are 0 for every item that has users, so no component "
-                "is better than another. Give at least one a positive weight."
-            )
-        return weights
-
-    def filter_factors(self) -> NDArray[Any]:
-        """Return f(λ_i), the weight of component i in a score."""
-        relative: Floats = self.eigenvalues_ / self.eigenvalues_[0]
-        if self.spectral_filter == "power":
-            relative = relative**self.filter_strength
-        elif self.spectral_filter == "ridge":
-            relative = relative / (relative + self.filter_strength)
-        else:
-            relative = np.ones_like(relative)
-        filter_factors: NDArray[Any] = relative.astype(self.components_.dtype)
-        return filter_factors
-
-    def _saved_parameters(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        parameters, arrays = super()._saved_parameters()
-        if parameters.get("item_weights") is not None:  # a callable or a list: keep its result
-            parameters.pop("item_weights")
-            arrays["item_weights"] = self.item_weights_
-        return parameters, arrays
+    def _weights_of(self, norms: Floats) -> Floats:
+        if self.item_weights is not None or self.error_budget is not None:
+            return super()._weights_of(norms)
+        return popularity_weights(norms, self.gamma)
 
 
-def popularity_weights(popularity: Floats, gamma: float) -> Floats:
-    """Return w_j = p_j^γ, and 0 for an item without users.
+def item_weights_of(
+    norms: Floats,
+    gamma: float,
+    given: NDArray[Any] | Callable[[Floats], NDArray[Any]] | None = None,
+) -> Floats:
+    """Return p^γ, or the weights that an array or a function of the norms gives, checked."""
+    if given is None:
+        return popularity_weights(norms, gamma)
+    weights = np.array(given(norms) if callable(given) else given, dtype=np.float64)
+    if weights.shape != norms.shape:
+        raise InvalidDataError(
+            f"item_weights must contain one number for each of the {len(norms)} items, "
+            f"got shape {weights.shape}."
+        )
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        worst = int(np.argmax(~np.isfinite(weights) | (weights < 0)))
+        raise InvalidDataError(
+            f"item_weights must be finite and at least 0, got {weights[worst]} for column "
+            f"{worst}. Clip them, or use gamma."
+        )
+    weights[norms == 0] = 0.0
+    with np.errstate(over="ignore"):
+        too_large = not np.all(np.isfinite(weights * norms**2))
+    if too_large:
+        raise InvalidDataError(
+            f"item_weights as large as {weights.max():.3g} lead beyond floating point. "
+            "Divide them by a constant: the components do not depend on it."
+        )
+    if not weights.any():
+        raise InvalidDataError(
+            "item_weights are 0 for every item that has users, so no component "
+            "is better than another. Give at least one a positive weight."
+        )
+    return weights
+
+
+def popularity_weights(norms: Floats, gamma: float) -> Floats:
+    """Return w_j = p_j^γ for column norms p_j, and 0 for an item without users.
 
     Examples
     --------
     >>> popularity_weights(np.array([4.0, 0.0, 1.0]), -0.5).tolist()
     [0.5, 0.0, 1.0]
     """
-    touched = popularity > 0
-    weights = np.zeros_like(popularity)
+    touched = norms > 0
+    weights = np.zeros_like(norms)
     with np.errstate(all="ignore"):  # what overflows is refused below
-        weights[touched] = popularity[touched] ** gamma
-        objective = weights * popularity**2  # w_j C_jj, the largest that any sum can be made of
+        weights[touched] = norms[touched] ** gamma
+        objective = weights * norms**2  # w_j C_jj, the largest that any sum can be made of
     sound = np.all(np.isfinite(objective)) and np.all(weights[touched] > 0)
     if not sound or float(objective.max()) < np.finfo(np.float64).tiny:
         raise InvalidParameterError(
-            f"gamma={gamma} gives weights beyond floating point: popularities range from "
-            f"{popularity[touched].min():.3g} to {popularity.max():.3g}. "
+            f"gamma={gamma} gives weights beyond floating point: norms range from "
+            f"{norms[touched].min():.3g} to {norms.max():.3g}. "
             "Use a gamma closer to 0, or rescale the data."
         )
     return weights

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +13,6 @@ from equipoise.data.interactions import Interactions
 from equipoise.data.rows import Prepare, RowBlock
 from equipoise.models.item_vectors import Floats, item_norms
 from equipoise.models.projection import ProjectionModel
-from equipoise.spectral.gram import Gram
 from equipoise.spectral.solve import Components
 
 
@@ -24,6 +23,8 @@ class VanillaPCA(ProjectionModel):
     ----------
     n_components : int, default=32
         r, the rank; at most the number of items.
+    user_scaling, value_transform
+        How rows are prepared; see `ItemWeightedPCA`.
     solver : {"auto", "matrix_free", "gram", "dense"}, default="auto"
         See `ItemWeightedPCA`.
     tol : float, default=1e-6
@@ -54,35 +55,26 @@ class VanillaPCA(ProjectionModel):
     [5.0, 1.0]
     """
 
-    _arrays: ClassVar[dict[str, str]] = {
-        **ProjectionModel._arrays,
-        "explained_variance_": "r",
-        "explained_variance_ratio_": "r",
-    }
-
-    explained_variance_: Floats
-    explained_variance_ratio_: Floats
-
     @property
     def singular_values_(self) -> Floats:
         """Singular values of X."""
-        values: Floats = np.sqrt(self.eigenvalues_)
-        return values
+        return np.sqrt(self.eigenvalues_)
 
     def _signal(self, data: Interactions) -> Interactions:
         self._item_means = data.total(_part_of_means, data.n_users)
         self._n_users = data.n_users
         return super()._signal(data)
 
-    def _solve(self, gram: Gram) -> Components:
-        found = super()._solve(gram)
+    def _weights_of(self, norms: Floats) -> Floats:
+        return np.ones_like(norms)
+
+    def _learn_more(self, found: Components) -> None:
         mean_squares = found.eigenvalues / self._n_users
         self.explained_variance_ = mean_squares - (self._item_means @ found.vectors) ** 2
-        mean_square = float(gram.squared_norms.sum()) / self._n_users
+        mean_square = float(np.square(self.item_norms_).sum()) / self._n_users
         total = mean_square - float(self._item_means @ self._item_means)
         # equal users have no variance to explain
         self.explained_variance_ratio_ = self.explained_variance_ / (total if total > 0 else np.nan)
-        return found
 
     def truncate(self, n_components: int) -> Self:
         """Return the model at a smaller rank, without refitting: solutions are nested.
@@ -106,8 +98,8 @@ class NormalizedPCA(ProjectionModel):
 
     Parameters
     ----------
-    n_components, solver, tol, passes, random_state
-        As in `VanillaPCA`.
+    n_components, user_scaling, value_transform, solver, tol, passes, random_state
+        As in `VanillaPCA`; columns are scaled after the rows are prepared.
 
     Attributes
     ----------
@@ -137,11 +129,11 @@ class NormalizedPCA(ProjectionModel):
         return approximation
 
     def _signal(self, data: Interactions) -> Interactions:
-        self.item_norms_ = item_norms(data)
+        self.item_norms_ = item_norms(data.prepared(super()._row_transform()))
         return data.prepared(self._row_transform())
 
     def _row_transform(self) -> Prepare:
-        return partial(columns_divided, norms=self.item_norms_)
+        return partial(columns_divided, norms=self.item_norms_, before=super()._row_transform())
 
 
 def _part_of_means(block: RowBlock, n_users: int) -> Floats:
@@ -150,8 +142,12 @@ def _part_of_means(block: RowBlock, n_users: int) -> Floats:
     return np.asarray(means, dtype=np.float64).ravel()
 
 
-def columns_divided(user_items: sp.csr_array, norms: Floats) -> sp.csr_array:
-    """Return X·diag(1/p), with 0 for an item without users."""
+def columns_divided(
+    user_items: sp.csr_array, norms: Floats, before: Prepare | None = None
+) -> sp.csr_array:
+    """Return X·diag(1/p), with 0 for an item without users; `before` prepares the rows of X."""
+    if before is not None:
+        user_items = before(user_items)
     divisors = np.where(norms > 0, norms, np.inf)
     values = (user_items.data / divisors[user_items.indices]).astype(user_items.dtype)
     return sp.csr_array((values, user_items.indices, user_items.indptr), shape=user_items.shape)

@@ -1,20 +1,21 @@
 """Save and load fitted models: one zip of .npy arrays and a JSON manifest, without pickle.
 
-``manifest.json`` contains the class, parameters and learned numbers, and the sha256 of every other
-entry. ``arrays/NAME.npy`` contains an array, ``arrays/NAME.json`` ids of mixed types. A sparse
-matrix is four arrays, ``NAME.data`` to ``NAME.shape``. Entries are sorted and have a fixed date:
-equal models are equal bytes.
+``manifest.json`` contains the class, parameters and learned numbers, and the preparation of the
+training data. ``arrays/NAME.npy`` contains an array, ``arrays/NAME.json`` ids of mixed types. A
+sparse matrix is four arrays, ``NAME.data`` to ``NAME.shape``. The checksums of the zip reveal
+damage. Entries are sorted and have a fixed date: equal models are equal bytes.
 """
 
 from __future__ import annotations
 
-import hashlib
+import importlib
 import json
 import os
+import struct
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -24,32 +25,24 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from equipoise import __version__
-from equipoise.array_files import ArrayArchive, refuse_damage
-from equipoise.data.identifiers import as_id_array, duplicate_at
-from equipoise.data.sparse_checks import is_sound
+from equipoise.array_files import MAPPED_FROM, ArrayArchive, refuse_damage
+from equipoise.data.preparation import Step, steps_from_json
+from equipoise.data.validation import is_sound
 from equipoise.exceptions import ArtifactError
 from equipoise.files import write_whole
-from equipoise.models.registry import BY_CLASS, ENTRY_POINTS
+from equipoise.models.registry import BY_CLASS, ENTRY_POINTS, WRAPPERS
 
 if TYPE_CHECKING:
     from equipoise.models.base import Recommender
 
-FORMAT, FORMAT_VERSION = "equipoise-model", 2
+FORMAT, FORMAT_VERSION = "equipoise-model", 4
+# Version 2 has no preparation: its models serve rows as they are passed.
+_READABLE = (2, 3, 4)
 
 _MANIFEST, _FOLDER = "manifest.json", "arrays/"
+# The id of padding in a zip's extra field that Android's zipalign uses
+_ALIGNMENT, _PADDING = 64, 0xD935
 _CSR_PARTS = ("data", "indices", "indptr", "shape")
-_FIELDS = {
-    "format": str,
-    "format_version": int,
-    "equipoise_version": str,
-    "model": str,
-    "parameters": dict,
-    "scalars": dict,
-    "sha256": dict,
-}
-_ITEM_IDS, _NAMES = "item_ids_", "feature_names_in_"
-# The learned numbers that give the lengths of axes m and r
-_LENGTHS = {"m": "n_features_in_", "r": "n_components_"}
 
 
 @dataclass(frozen=True)
@@ -66,6 +59,12 @@ class SavedModel:
         Learned arrays and ids; sparse matrices as ``csr_array``.
     version : str
         The version of equipoise that wrote the file.
+    preparation : tuple of Step
+        What was done to the training data before the fit.
+    verified : bool
+        Whether hashes were compared; the ids are then compared with each other, too.
+    digest : str
+        Equal for equal files.
     """
 
     model: str
@@ -73,11 +72,20 @@ class SavedModel:
     scalars: dict[str, Any]
     arrays: dict[str, Any]
     version: str
+    preparation: tuple[Step, ...] = ()
+    verified: bool = True
+    digest: str = ""
+
+    def restore(self, path: str | os.PathLike[str]) -> Recommender:
+        """Return the fitted model; `path` is named in errors."""
+        with refuse_damaged_model(path):
+            return find_class(self.model)._deserialize(self)
 
 
 def class_name(model_class: type[Recommender]) -> str:
     """Return a class's name in a model file: "EASE", or "package.module:Class" if not ours."""
-    if model_class.__name__ in BY_CLASS and model_class.__module__.startswith("equipoise."):
+    own = model_class.__name__ in {*BY_CLASS, *WRAPPERS}
+    if own and model_class.__module__.startswith("equipoise."):
         return model_class.__name__
     return f"{model_class.__module__}:{model_class.__qualname__}"
 
@@ -90,6 +98,8 @@ def find_class(name: str) -> type[Recommender]:
     """
     if name in BY_CLASS:
         return BY_CLASS[name].load_class()
+    if name in WRAPPERS:
+        return getattr(importlib.import_module(WRAPPERS[name]), name)
     registered = entry_points(group=ENTRY_POINTS)
     package = name.partition(":")[0].partition(".")[0]
     for entry in registered:
@@ -111,6 +121,7 @@ def write_model(
     parameters: Mapping[str, Any],
     scalars: Mapping[str, Any],
     arrays: Mapping[str, Any],
+    preparation: Sequence[Step] = (),
 ) -> Path:
     """Save a model to one file. The file is complete or not there; an old one is replaced.
 
@@ -125,6 +136,8 @@ def write_model(
     arrays : mapping
         Arrays of numbers, bool, dates or text; 1-D object arrays of text, numbers and None;
         SciPy CSR matrices.
+    preparation : sequence of Step
+        What was done to the training data before the fit.
 
     Raises
     ------
@@ -153,6 +166,7 @@ def write_model(
         "model": model,
         "parameters": {name: _plain(value, name) for name, value in parameters.items()},
         "scalars": {name: _plain(value, name) for name, value in scalars.items()},
+        "preparation": _plain([list(step) for step in preparation], "preparation"),
     }
     entries = dict(_entry(name, array) for name, array in _flat(arrays).items())
     write_whole(path, lambda file: _write_zip(file, entries, manifest))
@@ -172,6 +186,8 @@ def _plain(value: Any, name: str) -> Any:
 def _python_scalar(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
+    if is_dataclass(value) and not isinstance(value, type):  # a certificate
+        return asdict(value)
     raise TypeError(f"a value of type {type(value).__name__} cannot be stored in a model file")
 
 
@@ -209,45 +225,45 @@ def _is_storable(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "U" or (dtype.kind in "biufmM" and dtype.itemsize <= 8)
 
 
-class _HashingWriter:
-    """Pass writes on to a file and hash them."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.digest = hashlib.sha256()
-
-    def write(self, data: bytes) -> int:
-        self.digest.update(data)
-        return self._file.write(data)
-
-
 def _write_zip(
     file: IO[bytes], entries: Mapping[str, bytes | NDArray[Any]], manifest: Mapping[str, Any]
 ) -> None:
-    hashes = {}
+    text = json.dumps(manifest, sort_keys=True, indent=2)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for name in sorted(entries):
-            hashes[name] = _write_entry(archive, name, entries[name])
-        text = json.dumps({**manifest, "sha256": hashes}, sort_keys=True, indent=2)
-        _write_entry(archive, _MANIFEST, text.encode("ascii"))
+        for name, content in sorted({**entries, _MANIFEST: text.encode("ascii")}.items()):
+            _write_entry(archive, name, content)
 
 
-def _write_entry(archive: zipfile.ZipFile, name: str, content: bytes | NDArray[Any]) -> str:
-    """Write one entry and return its hash."""
+def _write_entry(archive: zipfile.ZipFile, name: str, content: bytes | NDArray[Any]) -> None:
     info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
     info.create_system, info.external_attr = 3, 0o644 << 16
-    large = not isinstance(content, bytes) and content.nbytes > zipfile.ZIP64_LIMIT // 2
+    n_bytes = 0 if isinstance(content, bytes) else content.nbytes
+    large = n_bytes > zipfile.ZIP64_LIMIT // 2
+    if n_bytes >= MAPPED_FROM:  # at a multiple of 64 bytes, so arrays in mapped pages are aligned
+        header = archive.start_dir + 30 + len(name) + (20 if large else 0)
+        padding = (-header - 4) % _ALIGNMENT
+        info.extra = struct.pack("<HH", _PADDING, padding) + bytes(padding)
     with archive.open(info, "w", force_zip64=large) as entry:
-        writer = _HashingWriter(entry)
         if isinstance(content, bytes):
-            writer.write(content)
+            entry.write(content)
         else:
-            npy.write_array(writer, content, allow_pickle=False)
-    return writer.digest.hexdigest()
+            npy.write_array(entry, content, allow_pickle=False)
 
 
-def read_model(path: str | os.PathLike[str]) -> SavedModel:
-    """Read a model file; every entry is compared with its hash before it is used.
+def read_model(
+    path: str | os.PathLike[str], *, mmap: bool = False, verify: bool = True
+) -> SavedModel:
+    """Read a model file.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    mmap : bool
+        Keep large arrays in the pages of the file, which processes share.
+    verify : bool
+        Compare every entry with its checksum. Without, with `mmap`, a file of any size is loaded at
+        once, and damage goes unnoticed.
 
     Raises
     ------
@@ -260,16 +276,20 @@ def read_model(path: str | os.PathLike[str]) -> SavedModel:
         raise ArtifactError(f"{path} {kind}. A saved model is one file; check the path.")
     with refuse_damaged_model(path), ArrayArchive(path) as archive:
         manifest = _read_manifest(path, archive)
-        for entry, expected in manifest["sha256"].items():
-            if archive.sha256(entry) != expected:
-                raise ValueError(f"{entry} has changed since it was saved (sha256)")
-        flat = {entry: _read_entry(archive, entry) for entry in manifest["sha256"]}
+        entries = [entry for entry in archive.entries if entry != _MANIFEST]
+        if mmap and verify:  # what is read at once is checked while it is read
+            for entry in entries:
+                archive.check(entry)
+        flat = {_array_name(entry): _read_entry(archive, entry, mmap) for entry in entries}
         return SavedModel(
             manifest["model"],
             manifest["parameters"],
             manifest["scalars"],
-            _join_sparse({_array_name(entry): array for entry, array in flat.items()}),
+            _join_sparse(flat),
             manifest["equipoise_version"],
+            steps_from_json(manifest.get("preparation", [])),
+            verify,
+            archive.digest,
         )
 
 
@@ -288,16 +308,11 @@ def _read_manifest(path: Path, archive: ArrayArchive) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ValueError(f"its {_MANIFEST} is of another program")
     version = manifest.get("format_version")
-    if version != FORMAT_VERSION:
+    if version not in _READABLE:
         raise ArtifactError(
             f"{path} has format version {version}, and this equipoise reads version "
             f"{FORMAT_VERSION}. Upgrade equipoise, or save the model again with this version."
         )
-    for field, kind in _FIELDS.items():
-        if not isinstance(manifest.get(field), kind):
-            raise ValueError(f"{field!r} is missing from its {_MANIFEST} or of a wrong type")
-    if set(manifest["sha256"]) | {_MANIFEST} != set(archive.entries):
-        raise ValueError(f"its entries are not those listed in its {_MANIFEST}")
     return manifest
 
 
@@ -305,11 +320,12 @@ def _array_name(entry: str) -> str:
     return entry.removeprefix(_FOLDER).rpartition(".")[0]
 
 
-def _read_entry(archive: ArrayArchive, entry: str) -> NDArray[Any]:
+def _read_entry(archive: ArrayArchive, entry: str, mmap: bool) -> NDArray[Any]:
     if entry.endswith(".npy"):
-        return archive.array(entry.removesuffix(".npy"))
+        name = entry.removesuffix(".npy")
+        return archive.mapped(name) if mmap else archive.array(name)
     values = json.loads(archive.read(entry))
-    if not isinstance(values, list) or any(isinstance(value, list | dict) for value in values):
+    if not isinstance(values, list) or {list, dict} & set(map(type, values)):
         raise ValueError(f"{entry} is not a list of plain values")
     array = np.empty(len(values), dtype=object)
     array[:] = values
@@ -330,83 +346,3 @@ def _join_sparse(flat: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
             raise ValueError(f"the indices of {name!r} are out of bounds")
         arrays[name] = matrix
     return arrays
-
-
-def check_contents(
-    saved: SavedModel,
-    parameters: Collection[str],
-    scalars: Mapping[str, type],
-    arrays: Mapping[str, str],
-) -> None:
-    """Refuse a file whose names, types or shapes are not those of its class.
-
-    A file with correct hashes may still contain anything: an extra name could replace a method, and
-    shapes that disagree would fail in the middle of a request.
-
-    Parameters
-    ----------
-    saved : SavedModel
-        The content of the file.
-    parameters : collection of str
-        Names of the constructor's arguments.
-    scalars : mapping
-        The type of each learned number.
-    arrays : mapping
-        The axes of each learned array, as `Recommender._arrays` declares them.
-
-    Raises
-    ------
-    ValueError
-        With what is wrong.
-    """
-    check_names("parameter", saved.parameters, parameters)
-    check_scalars(saved.scalars, scalars)
-    known = {*arrays, *parameters, _ITEM_IDS}
-    check_names("array", saved.arrays, known, required=set(arrays) - {_NAMES})
-    lengths = {axis: saved.scalars[name] for axis, name in _LENGTHS.items() if name in scalars}
-    if lengths["m"] < 1:
-        raise ValueError("it has no items")
-    for name, declared in arrays.items():
-        if name in saved.arrays:
-            _check_array(name, saved.arrays[name], declared, lengths)
-    ids = saved.arrays.get(_ITEM_IDS)
-    if ids is not None:
-        _check_array(_ITEM_IDS, ids, "m:biufMmO", lengths)
-        as_id_array(ids, "item")
-        if duplicate_at(ids, "item") is not None:
-            raise ValueError(f"{_ITEM_IDS} contains an id twice")
-
-
-def check_names(
-    kind: str, found: Collection[str], known: Collection[str], required: Collection[str] = ()
-) -> None:
-    """Refuse unknown and missing names."""
-    if unknown := sorted(set(found) - set(known)):
-        raise ValueError(f"its class has no {kind} {unknown[0]!r}")
-    if missing := sorted(set(required) - set(found)):
-        raise ValueError(f"the {kind} {missing[0]!r} is missing")
-
-
-def check_scalars(found: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
-    """Refuse learned numbers of other names or types. Counts are from 0 to 2⁶³ − 1."""
-    check_names("number", found, kinds, required=kinds)
-    for name, kind in kinds.items():
-        value = found[name]
-        accepted = (int, float) if kind is float else kind
-        sound = isinstance(value, accepted) and not isinstance(value, bool)
-        if not sound or (kind is int and not 0 <= value < 2**63):
-            raise ValueError(f"{name} is {value!r:.40}, expected {kind.__name__}")
-
-
-def _check_array(name: str, array: Any, declared: str, lengths: dict[str, int]) -> None:
-    axes, _, kinds = declared.partition(":")
-    half = array.dtype.kind == "f" and array.dtype.itemsize < 4  # models compute in 32 or 64 bits
-    if array.dtype.kind not in (kinds or "f") or half:
-        raise ValueError(f"{name} has the type {array.dtype}")
-    # a length that no learned number gives is taken from the first array, and is at least 1
-    fits = len(array.shape) == len(axes) and all(
-        length == (int(axis) if axis.isdecimal() else lengths.setdefault(axis, max(1, length)))
-        for axis, length in zip(axes, array.shape, strict=True)
-    )
-    if not fits:
-        raise ValueError(f"{name} has the shape {array.shape}, which does not fit the other arrays")

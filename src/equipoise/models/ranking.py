@@ -2,7 +2,7 @@
 
 A higher score ranks first; among equal scores, the lower item index. -0.0 equals 0.0.
 Where a model states how far its scores are rounded, scores that differ by rounding are equal too
-(`equipoise.metrics._ties`).
+(`equipoise.metrics.ties`).
 Small problems are selected by NumPy, large ones by a compiled kernel in as many threads as there
 are cores, each with its own block of scores; the result is the same.
 """
@@ -16,13 +16,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from equipoise.checks import check_whole_number
+from equipoise.display import Displayed, Shown
 from equipoise.exceptions import InvalidDataError
-from equipoise.metrics._ties import settled, significant_bits, splitter
+from equipoise.metrics.ties import settled, significant_bits, splitter
 from equipoise.parallel import map_in_threads, thread_count
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
+
+# Longer lists are not printed in full.
+_MOST_SHOWN = 50
 
 # Below this many scores NumPy needs well under a second, less than importing numba and compiling
 # the kernel. The result does not depend on the choice.
@@ -38,6 +44,9 @@ _WORTH_A_THREAD = 2**18
 # A list may be longer than a small catalog, to give every model lists of one length. Beyond this,
 # it would be padding only, and soon exceed memory.
 _LONGEST_PADDED_LIST = 10_000
+
+# Items per group when one user's candidates are searched: few maxima to sort, few candidates.
+_GROUP = 64
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -55,6 +64,59 @@ class Ranking(NamedTuple):
 
     ids: NDArray[Any]
     scores: NDArray[Any]
+
+    def __repr__(self) -> str:
+        if self.ids.size <= _MOST_SHOWN:
+            return f"Ranking(ids={self.ids!r}, scores={self.scores!r})"
+        return f"Ranking(ids and scores of shape {self.ids.shape})"
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return one row per item of a list: row (of several users), rank from 1, item, score."""
+        import polars as pl
+
+        rows, ranks = np.indices(np.atleast_2d(self.ids).shape)
+        columns = {"row": rows.ravel(), "rank": ranks.ravel() + 1}
+        columns |= {"item": self.ids.ravel(), "score": self.scores.ravel()}
+        if self.ids.ndim == 1:
+            del columns["row"]
+        frame = pl.DataFrame({name: column.tolist() for name, column in columns.items()})
+        return frame.filter(pl.col("score").is_not_nan())
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return `to_polars` as a pandas data frame."""
+        return Displayed.to_pandas(self)  # type: ignore[arg-type]  # a tuple has no other base
+
+    def _repr_html_(self) -> str:
+        n_users = 1 if self.ids.ndim == 1 else len(self.ids)
+        frame = self.to_polars()
+        title = f"Ranking of {n_users:,} user(s), up to {self.ids.shape[-1]} items each"
+        return Shown(title, frame.columns, frame.rows()).html()
+
+    @property
+    def fallback(self) -> Any:
+        """Whether a list is a fallback for a user without known items; one flag per user.
+
+        The scores of such a list are popularities. False if no list is one.
+        """
+        return False
+
+
+class FallbackRanking(Ranking):
+    """A `Ranking` with fallback lists."""
+
+    _fallback: Any
+
+    @classmethod
+    def of(cls, ranking: Ranking, fallback: Any) -> FallbackRanking:
+        """Mark the lists of a ranking."""
+        marked = cls(*ranking)
+        marked._fallback = fallback
+        return marked
+
+    @property
+    def fallback(self) -> Any:
+        """One flag per user; a single one for one user."""
+        return self._fallback
 
 
 class Scored(NamedTuple):
@@ -135,8 +197,8 @@ def rank_items(
     _check_length(k, n_items)
     check_whole_number("block_bytes", block_bytes, least=1)
     mask = _mask(seen, excluded, n_users, n_items)
-    compiled = n_users * n_items >= _SMALL_PROBLEM
-    select = _select_compiled if compiled else _select_numpy
+    compiled = n_users * n_items >= _SMALL_PROBLEM and n_users > 1
+    select = _select_compiled if compiled else _select_one if n_users == 1 else _select_numpy
     kept = min(k, n_items)
 
     def rank(rows: slice) -> Ranking:
@@ -291,6 +353,13 @@ def _ties(block: NDArray[Any], limits: NDArray[Any] | None) -> _Ties:
     return _Ties(rounded, splitter(bits, block.dtype), number(2.0 ** (1 - bits)))
 
 
+def _lowest_ties(worst: NDArray[Any], ties: _Ties) -> NDArray[Any]:
+    """Return lower bounds of all scores that tie with the worst, as in the compiled kernel."""
+    finite = np.where(np.isfinite(worst), worst, 0)
+    below = np.maximum(np.abs(finite) * ties.margin, ties.limits[:, None])
+    return np.asarray(np.where(np.isfinite(worst), finite - below, worst))
+
+
 def _select_numpy(
     block: NDArray[Any], mask: _Mask, kept: int, first_user: int, ties: _Ties
 ) -> Ranking:
@@ -300,17 +369,19 @@ def _select_numpy(
     scores = np.full((n, kept), np.nan, dtype=block.dtype)
     if block.size == 0:
         return Ranking(ids, scores)
-    if (nan := np.isnan(block)).any():
-        user, item = np.argwhere(nan)[0]
+    if np.isnan(block.max()):
+        user, item = np.argwhere(np.isnan(block))[0]
         _refuse_nan(first_user + int(user), int(item))
     allowed = np.tile(~mask.excluded, (n, 1))
     users = np.repeat(np.arange(n), np.diff(mask.indptr))
     allowed[users, mask.indices[mask.indptr[0] : mask.indptr[-1]]] = False
-    values = settled(block, ties.limits[:, None], ties.factor)
-    masked = np.where(allowed, values, -np.inf)
+    masked = np.where(allowed, block, -np.inf)
     threshold = np.partition(masked, m - kept, axis=1)[:, m - kept, None]
-    rows, items = np.nonzero(allowed & (values >= threshold))
-    order = np.lexsort((items, -values[rows, items], rows))
+    # settling keeps the order, so the k-th best settled score is the settled k-th best
+    lowest = _lowest_ties(settled(threshold, ties.limits[:, None], ties.factor), ties)
+    rows, items = np.nonzero(allowed & (masked >= lowest))
+    values = settled(block[rows, items], ties.limits[rows], ties.factor)
+    order = np.lexsort((items, -values, rows))
     rows, items = rows[order], items[order]
     place = np.arange(len(rows)) - np.searchsorted(rows, rows)
     best = place < kept
@@ -319,6 +390,33 @@ def _select_numpy(
     scores[rows, place] = block[rows, items]
     # of those that tie none is above one before it; a padded place stays NaN
     return Ranking(ids, np.minimum.accumulate(scores, axis=1))
+
+
+def _select_one(
+    block: NDArray[Any], mask: _Mask, kept: int, first_user: int, ties: _Ties
+) -> Ranking:
+    """Select for one user: find the few candidates in fast passes over the scores, then sort them.
+
+    The items are dealt into groups. At least k items reach the k-th best of the groups' maxima.
+    """
+    n_items = block.shape[1]
+    n_groups = n_items // _GROUP
+    if n_groups < 2 * kept:
+        return _select_numpy(block, mask, kept, first_user, ties)
+    allowed = block[0].copy()
+    allowed[mask.excluded] = -np.inf
+    allowed[mask.indices] = -np.inf
+    maxima = allowed[: n_groups * _GROUP].reshape(_GROUP, n_groups).max(axis=0)
+    reached = np.partition(maxima, n_groups - kept)[n_groups - kept]
+    if not np.isfinite(reached):  # NaN, infinite scores, or few items that are allowed
+        return _select_numpy(block, mask, kept, first_user, ties)
+    lowest = reached - max(abs(reached) * ties.margin, ties.limits[0])
+    found = np.flatnonzero(~(allowed < lowest))  # NaN is a candidate, and refused
+    none = _Mask(np.zeros(2, np.int64), np.zeros(0, np.int64), np.zeros(len(found), np.bool_))
+    if np.isnan(allowed[found]).any():
+        return _select_numpy(block, mask, kept, first_user, ties)
+    top = _select_numpy(block[:, found], none, kept, first_user, ties)
+    return Ranking(found[top.ids], top.scores)
 
 
 def _select_compiled(
@@ -345,5 +443,4 @@ def _select_compiled(
 def _kernel() -> Callable[..., int]:
     from equipoise.models.heap import select_rows
 
-    kernel: Callable[..., int] = select_rows
-    return kernel
+    return select_rows

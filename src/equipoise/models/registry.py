@@ -6,17 +6,21 @@ A package registers a subclass of `equipoise.models.Recommender` under the entry
     [project.entry-points."equipoise.models"]
     my-model = "my_package.models:MyModel"
 
-Built-in classes are imported on first use, so this table loads nothing heavy and no extra.
+The models of this package are listed in ``models.toml``. Their classes are imported on first use,
+so the list loads nothing heavy and no extra.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from equipoise.exceptions import InvalidParameterError
@@ -68,7 +72,8 @@ class ModelEntry:
     extra : str or None
         The extra of this package that it needs.
     search : mapping of str to tuple
-        Values of parameters that `tune` tries by default, in every combination.
+        Values of parameters that `tune` tries by default: in every combination, unless the class
+        has its own `search_steps`.
     """
 
     key: str
@@ -97,8 +102,11 @@ class ModelEntry:
 
     def load_class(self) -> type[Recommender]:
         """Import the class."""
-        found: type[Recommender] = getattr(importlib.import_module(self.module), self.class_name)
-        return found
+        return getattr(importlib.import_module(self.module), self.class_name)
+
+    def parameters(self) -> list[str]:
+        """Return the names of the constructor's parameters."""
+        return list(inspect.signature(self.load_class()).parameters)
 
     def make(self, **parameters: Any) -> Recommender:
         """Return an unfitted model with its defaults, except for the given parameters."""
@@ -124,211 +132,24 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-# For both matrix factorizations that weight entries by popularity.
-_REWEIGHTED = {
-    "n_components": (16, 32, 64),
-    "exponent": (0.25, 0.5, 1.0),
-    "regularization": (0.1, 1.0, 10.0),
-}
+def _read_models() -> dict[str, ModelEntry]:
+    text = Path(__file__).with_name("models.toml").read_text(encoding="utf-8")
+    found = {}
+    for key, fields_of in tomllib.loads(text).items():
+        module = f"{__package__}.{fields_of.pop('module')}"
+        search = {name: tuple(tried) for name, tried in fields_of.pop("search", {}).items()}
+        found[key] = ModelEntry(key=key, module=module, search=search, **fields_of)
+    return found
 
-_HOME = "equipoise.models"
-_PEERS = f"{_HOME}.peers"
-_LIU = "Liu, Baek & Eliassi-Rad 2025"
-
-_ENTRIES = (
-    ModelEntry(
-        key="item-weighted",
-        title="Item-Weighted PCA",
-        module=f"{_HOME}.item_weighted_pca",
-        class_name="ItemWeightedPCA",
-        paper=_LIU,
-        computation="closed form",
-        convex=True,
-        hard_rank=True,
-        beyond_missing_data=True,
-        # Steps are about as wide as the optima on the data sets of the paper: finer ones would
-        # mostly select noise of the validation part.
-        search={
-            "n_components": RANKS,
-            "gamma": (0.0, -0.5, -0.75, -1.0, -1.25, -1.5, -1.75, -2.0),
-            "user_scaling": (0.0, 0.25, 0.5, 0.75),
-        },
-    ),
-    ModelEntry(
-        key="pca",
-        title="PCA",
-        module=f"{_HOME}.pca",
-        class_name="VanillaPCA",
-        paper="Eckart & Young 1936",
-        computation="closed form",
-        convex=True,
-        hard_rank=True,
-        search={"n_components": RANKS},
-    ),
-    ModelEntry(
-        key="normalized",
-        title="Normalized PCA",
-        module=f"{_HOME}.pca",
-        class_name="NormalizedPCA",
-        paper=_LIU,
-        computation="closed form",
-        convex=True,
-        hard_rank=True,
-        beyond_missing_data=True,
-        search={"n_components": RANKS},
-    ),
-    ModelEntry(
-        key="max-min",
-        title="Max-min Item-Weighted PCA",
-        module=f"{_HOME}.fair.max_min_pca",
-        class_name="MaxMinItemWeightedPCA",
-        computation="closed form",
-        convex=True,
-        hard_rank=True,
-        beyond_missing_data=True,
-        # ranks are not nested: every value is a fit of several eigenproblems
-        search={"n_components": (16, 32, 64), "groups": (5, 10, 20), "welfare": ("min", 0.5, 1.0)},
-    ),
-    ModelEntry(
-        key="fair-pca",
-        title="Fair PCA",
-        module=f"{_HOME}.fair.fair_pca",
-        class_name="FairPCA",
-        paper="Samadi et al. 2018",
-        computation="closed form",
-        convex=True,
-        hard_rank=True,
-        needs_labels=True,
-        search={"n_components": (16, 32, 64), "balance": ("loss", "variance")},
-    ),
-    ModelEntry(
-        key="hidden-groups",
-        title="Hidden-groups PCA",
-        module=f"{_HOME}.fair.hidden_groups_pca",
-        class_name="HiddenGroupsPCA",
-        paper="Kleindessner et al. 2023",
-        computation="closed form",
-        convex=True,
-        hard_rank=True,
-        needs_labels=True,
-        search={"n_components": RANKS},
-    ),
-    ModelEntry(
-        key="weighted-mf",
-        title="Weighted MF",
-        module=f"{_PEERS}.weighted_mf",
-        class_name="WeightedMF",
-        paper="Hu, Koren & Volinsky 2008",
-        computation="iterative",
-        convex=False,
-        hard_rank=True,
-        extra="als",
-        search={
-            "n_components": (64, 128, 256),
-            "alpha": (1.0, 4.0, 16.0, 64.0),
-            "regularization": (3.0, 10.0, 30.0, 100.0),
-        },
-    ),
-    ModelEntry(
-        key="lightgcn",
-        title="LightGCN",
-        module=f"{_PEERS}.lightgcn",
-        class_name="LightGCN",
-        paper="He et al. 2020",
-        computation="iterative",
-        convex=False,
-        hard_rank=True,
-        extra="lightgcn",
-        # a rate of 0.01 gains .002 of NDCG on MovieLens and takes three times as long
-        search={"n_components": (64, 128), "learning_rate": (0.03,)},
-    ),
-    ModelEntry(
-        key="ease",
-        title="EASE",
-        module=f"{_PEERS}.ease",
-        class_name="EASE",
-        paper="Steck 2019",
-        computation="closed form",
-        convex=True,
-        # entries of XᵀX are about 0.1 for shares and about 1000 for clicks, and so is a good λ
-        search={
-            "regularization": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
-        },
-    ),
-    ModelEntry(
-        key="gfcf",
-        title="GF-CF",
-        module=f"{_PEERS}.gfcf",
-        class_name="GFCF",
-        paper="Shen et al. 2021",
-        computation="closed form",
-        search={"n_components": (32, 64, 128, 256), "ideal_weight": (0.1, 0.3, 1.0)},
-    ),
-    ModelEntry(
-        key="item-knn",
-        title="ItemKNN",
-        module=f"{_PEERS}.item_knn",
-        class_name="ItemKNN",
-        paper="Sarwar et al. 2001",
-        computation="closed form",
-        search={"n_neighbors": (20, 50, 100, 200), "shrinkage": (0.0, 0.1, 1.0, 10.0, 100.0)},
-    ),
-    ModelEntry(
-        key="popularity",
-        title="Popularity",
-        module=f"{_PEERS}.baselines",
-        class_name="Popularity",
-        computation="closed form",
-    ),
-    ModelEntry(
-        key="random",
-        title="Random",
-        module=f"{_PEERS}.baselines",
-        class_name="Random",
-        computation="closed form",
-    ),
-    ModelEntry(
-        key="ips-mf",
-        title="IPS-MF",
-        module=f"{_PEERS}.reweighted_mf",
-        class_name="IPSMF",
-        paper="Schnabel et al. 2016",
-        computation="iterative",
-        convex=False,
-        hard_rank=True,
-        beyond_missing_data=False,
-        search=_REWEIGHTED,
-    ),
-    ModelEntry(
-        key="popularity-mf",
-        title="Popularity-weighted MF",
-        module=f"{_PEERS}.reweighted_mf",
-        class_name="PopularityWeightedMF",
-        paper="Steck 2011",
-        computation="iterative",
-        convex=False,
-        hard_rank=True,
-        beyond_missing_data=True,
-        search=_REWEIGHTED,
-    ),
-    ModelEntry(
-        key="trace-norm",
-        title="Trace-norm MF",
-        module=f"{_PEERS}.trace_norm",
-        class_name="TraceNormMF",
-        paper="Srebro, Rennie & Jaakkola 2004",
-        computation="closed form",
-        convex=True,
-        beyond_missing_data=True,
-        search={"penalty": (0.08, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)},
-    ),
-)
 
 #: the models of this package by their names on the command line
-MODELS: Mapping[str, ModelEntry] = {entry.key: entry for entry in _ENTRIES}
+MODELS: Mapping[str, ModelEntry] = _read_models()
 
 #: the models of this package by the names of their classes
-BY_CLASS: Mapping[str, ModelEntry] = {entry.class_name: entry for entry in _ENTRIES}
+BY_CLASS: Mapping[str, ModelEntry] = {entry.class_name: entry for entry in MODELS.values()}
+
+#: classes in model files that are not models of their own: they contain one
+WRAPPERS: Mapping[str, str] = {"Reranked": "equipoise.reranking.reranked"}
 
 # The fields of an entry that a class of another package may set in its attribute `about`
 _ABOUT = {one.name for one in fields(ModelEntry)} - {"key", "module", "class_name", "package"}

@@ -15,56 +15,15 @@ from numpy.typing import NDArray
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
 
-ValueTransform = Literal["binary", "log1p", "one_plus"]
+ValueTransform = Literal["binary", "log1p", "one_plus", "shares"]
 VALUE_TRANSFORMS: tuple[ValueTransform, ...] = get_args(ValueTransform)
 
-_TRANSFORMS: dict[ValueTransform, Callable[[NDArray[Any]], NDArray[Any]]] = {
-    "binary": np.ones_like,
-    "log1p": np.log1p,
-    "one_plus": lambda values: values + 1,
+_TRANSFORMS: dict[ValueTransform, Callable[[sp.csr_array], NDArray[Any]]] = {
+    "binary": lambda rows: np.ones_like(rows.data),
+    "log1p": lambda rows: np.log1p(rows.data),
+    "one_plus": lambda rows: rows.data + 1,
+    "shares": lambda rows: rows.data / np.repeat(row_sums(rows), np.diff(rows.indptr)),
 }
-
-
-# How rows can be prepared before a fit: the name of the method of `Interactions`
-Preparation = Literal["binarize", "normalize_rows"]
-
-# Values of float32 that were divided by their sum add up to 1 with an error of about 1e-7.
-_SUM_TOLERANCE = 1e-6
-
-
-def preparation_of(data: Interactions) -> Preparation | None:
-    """Return how rows were prepared, as far as their values show: all 1, or sums of 1."""
-    ones, shares = map(all, zip(*data.map(_prepared_values), strict=True))
-    if ones:
-        return "binarize"
-    return "normalize_rows" if shares else None
-
-
-def _prepared_values(block: RowBlock) -> tuple[bool, bool]:
-    """Whether all values are 1, and whether all rows that are not empty sum to 1."""
-    X = block.matrix
-    sums = _row_sums(X)[np.diff(X.indptr) > 0]
-    return bool(np.all(X.data == 1)), bool(np.all(np.abs(sums - 1) <= _SUM_TOLERANCE))
-
-
-def first_unprepared(user_items: sp.csr_array, preparation: Preparation) -> int | None:
-    """Return the first row that is surely not prepared like this, or None.
-
-    Sums below 1 do not count: dropping items of a normalized row leaves such sums.
-    """
-    if preparation == "binarize":
-        other = user_items.data != 1
-        if not other.any():
-            return None
-        return int(np.searchsorted(user_items.indptr, other.argmax(), side="right")) - 1
-    above = _row_sums(user_items) > 1 + _SUM_TOLERANCE
-    return int(above.argmax()) if above.any() else None
-
-
-def prepared_row(row: sp.csr_array, preparation: Preparation) -> sp.csr_array:
-    """Return a single row, prepared."""
-    values = np.ones_like(row.data) if preparation == "binarize" else row.data / row.data.sum()
-    return sp.csr_array((values, row.indices, row.indptr), shape=row.shape)
 
 
 def has_different_values(data: Interactions) -> bool:
@@ -78,7 +37,8 @@ def _range_of_values(block: RowBlock) -> tuple[float, float] | None:
     return (float(values.min()), float(values.max())) if len(values) else None
 
 
-def _row_sums(user_items: sp.csr_array) -> NDArray[np.float64]:
+def row_sums(user_items: sp.csr_array) -> NDArray[np.float64]:
+    """Return the sum of each row; infinite where it overflows."""
     with np.errstate(over="ignore"):
         return np.asarray(user_items.sum(axis=1, dtype=np.float64)).ravel()
 
@@ -102,8 +62,8 @@ def transform_rows(
     ----------
     user_items : csr_array of shape (n_users, n_items)
         Canonical, positive entries.
-    value_transform : {"binary", "log1p", "one_plus"} or None
-        x ↦ 1, log(1 + x), 1 + x, or x.
+    value_transform : {"binary", "log1p", "one_plus", "shares"} or None
+        x ↦ 1, log(1 + x), 1 + x, x divided by the sum of its row, or x.
     user_scaling : float
         The exponent a; 0 leaves the rows unchanged, ½ makes 0/1 rows unit vectors.
 
@@ -112,12 +72,14 @@ def transform_rows(
     >>> plays = sp.csr_array([[3.0, 0.0, 1.0, 0.0], [0.0, 2.0, 0.0, 0.0]])
     >>> transform_rows(plays, "one_plus").toarray().tolist()
     [[4.0, 0.0, 2.0, 0.0], [0.0, 3.0, 0.0, 0.0]]
+    >>> transform_rows(plays, "shares").toarray().tolist()
+    [[0.75, 0.0, 0.25, 0.0], [0.0, 1.0, 0.0, 0.0]]
     >>> transform_rows(plays, "binary", 1.0).toarray().tolist()
     [[0.5, 0.0, 0.5, 0.0], [0.0, 1.0, 0.0, 0.0]]
     """
     values = user_items.data
     if value_transform is not None:
-        values = _TRANSFORMS[value_transform](values)
+        values = _TRANSFORMS[value_transform](user_items).astype(values.dtype, copy=False)
     if user_scaling != 0:
         counts = np.diff(user_items.indptr)
         divisors = np.maximum(counts, 1).astype(values.dtype) ** values.dtype.type(user_scaling)
@@ -145,5 +107,4 @@ def normalize_degrees(user_items: sp.csr_array) -> sp.csr_array:
 
 def invert(values: NDArray[Any]) -> NDArray[Any]:
     """Return 1 / values, and 0 for a value of 0: a node without edges."""
-    inverted: NDArray[Any] = np.divide(1, values, out=np.zeros_like(values), where=values > 0)
-    return inverted
+    return np.divide(1, values, out=np.zeros_like(values), where=values > 0)

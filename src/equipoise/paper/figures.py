@@ -26,7 +26,7 @@ from equipoise.paper.protocol import (
     USER_RANK,
     WEIGHTED_MF,
 )
-from equipoise.paper.theory.experiment import Experiment, Panel
+from equipoise.paper.theory.experiment import Experiment
 
 Format = Literal["svg", "png"]
 # Files contain neither the date nor the version of matplotlib.
@@ -52,8 +52,6 @@ _LOOKS = {
 }
 _ARTISTS = (_VERMILION, _ORANGE, _YELLOW, _GREEN, _SKY, _BLUE, _PURPLE, _BLACK)
 _GROUP_COLORS = dict(zip(GROUPS, (_VERMILION, _BLUE, _GREEN), strict=True))
-_SERIES = ((_BLUE, "o"), (_VERMILION, "s"), (_GREEN, "^"), (_ORANGE, "D"), (_PURPLE, "v"))
-_REFERENCES = (":", "--", "-.")
 _LARGE = (12.0, 5.0)
 
 
@@ -376,54 +374,28 @@ FIGURES: dict[str, Callable[[ExperimentRunner], Figure]] = {
 }
 
 
-def theory_figure(experiment: Experiment) -> Figure:
-    """Draw the panels of an experiment."""
-    return Figure(
-        {"figure-5": "fig5"}.get(experiment.name, experiment.name),
-        experiment.title,
-        f"{experiment.findings[0].claim.what}.",
-        _rounded(experiment.table),
-        lambda canvas, _: _draw_panels(canvas, experiment),
-        (max(4.2 * len(experiment.panels), 5.4), 4.0),
-    )
+def figure_5(experiment: Experiment) -> Figure:
+    """Figure 5 from the numbers of its experiment: once with linear, once with log axes."""
+    caption = f"{experiment.findings[0].claim.what}."
+    return Figure("fig5", experiment.title, caption, rounded(experiment.table), _draw_5, (8.4, 4.0))
 
 
-def _draw_panels(canvas: Any, experiment: Experiment) -> None:
-    from matplotlib.ticker import NullFormatter
-
-    grid = canvas.subplots(1, len(experiment.panels), squeeze=False)[0]
-    for axes, panel in zip(grid, experiment.panels, strict=True):
-        _draw_series(axes, panel, experiment.table)
-        axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
-        axes.set(xscale=panel.x_scale, yscale=panel.y_scale)
-        for axis in (axes.xaxis, axes.yaxis):  # labels between the decades would overlap
-            axis.set_minor_formatter(NullFormatter())
-        axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.2))
-
-
-def _draw_series(axes: Any, panel: Panel, table: pl.DataFrame) -> None:
-    references = [series for series in panel.series if series.style == "reference"]
-    measured = [series for series in panel.series if series.style != "reference"]
-    for series in panel.series:
-        rows = series.rows(table)
-        x, y = rows[series.x], rows[series.y]
-        if series in references:
-            style = _REFERENCES[references.index(series)]
-            axes.plot(x, y, style, color=_GREY, linewidth=1.2, label=series.label)
-            continue
-        color, marker = _SERIES[measured.index(series)]
-        style = "-" if series.style == "line" else ""
-        axes.plot(x, y, style, color=color, marker=marker, label=series.label)
-        if series.band:
-            low, high = (rows[name] for name in series.band)
-            axes.fill_between(x, low, high, color=color, alpha=0.25, linewidth=0)
+def _draw_5(canvas: Any, table: pl.DataFrame) -> None:
+    for axes, scale in zip(canvas.subplots(1, 2), ("linear", "log"), strict=True):
+        axes.plot(table["n"], table["mean"], "-", color=_BLUE, marker="o", label="mean")
+        label = "1st to 99th percentile"
+        band = {"color": _BLUE, "alpha": 0.25, "linewidth": 0, "label": label}
+        axes.fill_between(table["n"], table["p01"], table["p99"], **band)
+        axes.set(title=f"{scale} axes", xlabel="number of users n", xscale=scale, yscale=scale)
+        axes.set(ylabel="smallest squared singular value")
+    _legend_below(canvas, [axes])
 
 
 def _table(rows: Iterable[tuple[Any, ...]], **columns: type) -> pl.DataFrame:
     # With explicit types: polars would infer whole numbers from the first rows and cut the others.
-    return _rounded(pl.DataFrame(list(rows), schema=columns, orient="row"))
+    return rounded(pl.DataFrame(list(rows), schema=columns, orient="row"))
 
 
-def _rounded(table: pl.DataFrame) -> pl.DataFrame:
+def rounded(table: pl.DataFrame) -> pl.DataFrame:
     """Round, without negative zeros; nan becomes null."""
     return table.with_columns(cs.float().fill_nan(None).round(_DIGITS) + 0.0)

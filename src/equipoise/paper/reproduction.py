@@ -141,7 +141,11 @@ class _Run:
                 self.made.missing.append(f"{experiment.title}: {experiment.left_out}")
                 continue
             self.made.findings += experiment.findings
-            self._save(figures.theory_figure(experiment))
+            if experiment.name == "figure-5":
+                self._save(figures.figure_5(experiment))
+            elif not experiment.table.is_empty():
+                text = figures.rounded(experiment.table).write_csv()
+                _write(self.out / "theory" / f"{experiment.name}.csv", text)
 
     def _weighted_mf(self) -> None:
         for dataset, curves in self.runner.weighted_mf.items():

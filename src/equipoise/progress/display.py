@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from equipoise.progress import NoProgress, Progress
-
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as Bars
@@ -190,14 +188,6 @@ class ProgressBar:
         self._alarm = threading.Timer(self._delay, self._bars.start)
         self._alarm.daemon = True
         self._alarm.start()
-
-
-def terminal_bar() -> Progress:
-    """A bar on stderr if that is a terminal, nothing elsewhere."""
-    from rich.console import Console
-
-    console = Console(stderr=True, emoji=False)
-    return ProgressBar(console, delay=0.0) if console.is_interactive else NoProgress()
 
 
 def seconds_left(elapsed: float, done: float, total: float | None) -> float | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -16,9 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from equipoise.checks import check_whole_number
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, require_extra
-from equipoise.models.base import Recommender, ids_of
+from equipoise.models.base import Recommender
 from equipoise.models.item_vectors import Factors
 from equipoise.models.ranking import Ranking
+from equipoise.models.user_rows import ids_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -159,8 +161,8 @@ class AnnVectors:
         index : Index
             Over `item_vectors`, with the row numbers as keys: what `usearch` or `faiss` built, or
             the same loaded from a file.
-        user_items : Interactions, or sparse or dense matrix of shape (n_users, n_items)
-            The users' interactions.
+        user_items : Interactions, matrix, one dense row, or the ids of one user
+            The users' interactions, as in `Recommender.recommend`.
         k : int
             Number of items per user.
         filter_already_liked_items : bool
@@ -182,9 +184,15 @@ class AnnVectors:
             keys = _keys(index.search(queries[group], int(counts[group].max())), len(group))
             self._check_keys(keys)
             if filter_already_liked_items:
-                keys[_is_seen(keys, rows[group])] = -1
-            columns[group], scores[group] = self._best(queries[group], keys, k)
-        return Ranking(ids_of(columns, self.item_ids), scores)
+                keys[_is_seen(keys, rows if len(queries) == 1 else rows[group])] = -1
+            best, values = self._best(queries[group], keys, k)
+            columns[group, : best.shape[1]], scores[group, : best.shape[1]] = best, values
+        ids = ids_of(columns, self.item_ids)
+        return (
+            Ranking(ids[0], scores[0])
+            if self.model.is_one_user(user_items)
+            else Ranking(ids, scores)
+        )
 
     def recall_of(
         self,
@@ -223,8 +231,11 @@ class AnnVectors:
         return int(self.item_vectors.shape[1])
 
     def _embed(self, rows: csr_array) -> NDArray[np.float32]:
-        vectors = _factors(self.model).users(rows)
-        return np.ascontiguousarray(vectors, dtype=np.float32)
+        return np.ascontiguousarray(self._users(rows), dtype=np.float32)
+
+    @cached_property
+    def _users(self) -> Any:
+        return _factors(self.model).users
 
     def _check_keys(self, keys: NDArray[np.int64]) -> None:
         if keys.max(initial=-1) >= len(self.item_vectors):
@@ -243,11 +254,7 @@ class AnnVectors:
         order = np.lexsort((keys, -scores), axis=1)[:, :k]
         best, values = np.take_along_axis(keys, order, 1), np.take_along_axis(scores, order, 1)
         values[best < 0] = np.nan
-        short = ((0, 0), (0, k - best.shape[1]))
-        return (
-            np.pad(best, short, constant_values=-1),
-            np.pad(values, short, constant_values=np.nan),
-        )
+        return best, values
 
 
 def _alike(counts: NDArray[np.intp], width: int) -> Iterator[NDArray[np.intp]]:
@@ -255,6 +262,9 @@ def _alike(counts: NDArray[np.intp], width: int) -> Iterator[NDArray[np.intp]]:
 
     Otherwise one user who has seen nearly all items makes the whole group fetch the catalog.
     """
+    if len(counts) == 1:
+        yield np.zeros(1, np.intp)
+        return
     sizes = np.ceil(np.log2(counts)).astype(int)
     for size in np.unique(sizes):
         users = np.flatnonzero(sizes == size)
@@ -275,6 +285,8 @@ def _keys(found: Any, n_queries: int) -> NDArray[np.int64]:
 def _is_seen(keys: NDArray[np.int64], rows: csr_array) -> NDArray[np.bool_]:
     """Return which keys are among the items of their row."""
     n_items = rows.shape[1]
+    if rows.shape[0] == 1:
+        return np.isin(keys, rows.indices)
     owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     place = np.arange(rows.shape[0])[:, None] * n_items
     return np.isin(place + keys, owner * n_items + rows.indices) & (keys >= 0)

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.data.identifiers import as_column
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
 from equipoise.exceptions import InvalidDataError, OutputError, require_extra
 from equipoise.files import write_whole
 from equipoise.models.base import Recommender
+from equipoise.models.ranking import Ranking
 
 if TYPE_CHECKING:
     import polars as pl
@@ -157,13 +159,17 @@ class Lists(NamedTuple):
     rows : ndarray
         Position of the user.
     ranks, items, scores : ndarray
-        Rank from 1, id and score of each item.
+        Rank from 1, id and score of each item; NaN in lists that are a fallback for users without
+        known items.
+    ranking : Ranking
+        The same as `Recommender.recommend` returned them.
     """
 
     rows: NDArray[Any]
     ranks: NDArray[Any]
     items: NDArray[Any]
     scores: NDArray[Any]
+    ranking: Ranking
 
     def table(self, user_ids: NDArray[Any]) -> pl.DataFrame:
         """Return the columns user, rank, item, score."""
@@ -171,10 +177,10 @@ class Lists(NamedTuple):
 
         return pl.DataFrame(
             {
-                "user": id_column(user_ids[self.rows]),
+                "user": as_column(user_ids[self.rows]),
                 "rank": pl.Series(self.ranks, dtype=pl.Int32),
-                "item": id_column(self.items),
-                "score": self.scores.astype(np.float64),
+                "item": as_column(self.items),
+                "score": pl.Series(self.scores.astype(np.float64), nan_to_null=True),
             }
         )
 
@@ -185,16 +191,9 @@ def lists_of(
     """Return the lists of the users of a matrix, with the options of `Recommender.recommend`."""
     ranking = model.recommend(users, k, **options)
     rows, places = np.nonzero(~np.isnan(ranking.scores))
-    return Lists(rows, places + 1, ranking.ids[rows, places], ranking.scores[rows, places])
-
-
-def id_column(ids: NDArray[Any]) -> pl.Series:
-    """Return ids as a column of one type, the same for every block; mixed ones as text."""
-    import polars as pl
-
-    if ids.dtype.kind != "O":
-        return pl.Series(ids)
-    return pl.Series([str(value) for value in ids], dtype=pl.String)
+    fallback = np.broadcast_to(ranking.fallback, len(ranking.ids))[rows]
+    scores = np.where(fallback, np.nan, ranking.scores[rows, places])
+    return Lists(rows, places + 1, ranking.ids[rows, places], scores, ranking)
 
 
 def _remove_leftovers(staging: Path, count: int) -> None:

@@ -138,19 +138,26 @@ class DenseGram(Gram):
     ----------
     C : ndarray of shape (n_items, n_items)
         XᵀX in the units of the data, float64.
+    owned : bool
+        Whether C may be overwritten, which saves a copy.
     """
 
-    def __init__(self, C: Floats) -> None:
+    def __init__(self, C: Floats, *, owned: bool = False) -> None:
         self.n_items = C.shape[0]
         self.squared_norms = C.diagonal().copy()
         self.scale = float(self.squared_norms.max())
-        self.C = C / self.scale
+        self.C = np.divide(C, self.scale, out=C if owned else None)
         self.working_dtype = np.dtype(np.float64)
+
+    def matrix(self) -> Floats:
+        """Return XᵀX in the units of the data."""
+        C: Floats = self.C * self.scale
+        return C
 
     @classmethod
     def of(cls, X: sp.csr_array) -> DenseGram:
         """Form XᵀX of a sparse matrix; see `gram_matrix`."""
-        return cls(gram_matrix(X))
+        return cls(gram_matrix(X), owned=True)
 
     @staticmethod
     def require_memory(n_items: int, purpose: str, advice: str) -> None:

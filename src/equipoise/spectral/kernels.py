@@ -154,8 +154,7 @@ def gram_product(
     total, *others = in_threads(run, len(ranges))
     for other in others:
         total += other
-    product: NDArray[Any] = total
-    return product
+    return total
 
 
 def gram_matrix(X: sp.csr_array) -> NDArray[np.float64]:

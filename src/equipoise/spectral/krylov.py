@@ -137,8 +137,7 @@ class KrylovBasis:
         """‖M v − θ v‖ of the Ritz vectors v = Q s, computed from the coupling."""
         if self.complete:
             return np.zeros(S.shape[1])
-        last: Floats = np.linalg.norm(self.coupling @ S[self.k - self.last_width :], axis=0)
-        return last
+        return np.linalg.norm(self.coupling @ S[self.k - self.last_width :], axis=0)
 
     def vectors(self, S: Floats) -> Block:
         """The Ritz vectors Q S."""

@@ -30,8 +30,9 @@ _FLOAT32_RESIDUAL = 8e-7
 # leading eigenvalue dominates the rest of the spectrum, so a few passes are enough to see it.
 _PROBE_WIDTH, _PROBE_PASSES = 8, 6
 
-# Ritz values within this many tolerances of each other may be copies of one eigenvalue.
-_COPIES_WITHIN = 10
+# Ritz values within this many tolerances of each other may be copies of one eigenvalue. Under a
+# loose tolerance, different eigenvalues are as close as that: the second number bounds it.
+_COPIES_WITHIN, _LOOSEST = 10, 1e-5
 
 
 def lanczos_eigenpairs(
@@ -185,7 +186,8 @@ class _Search:
         only where b Ritz values are equal. In that case, or `always`, the deflated operator is
         searched for larger eigenvalues than the smallest found.
         """
-        suspicious = always or _has_run(ritz.values, self.width, _COPIES_WITHIN * tol * ritz.scale)
+        spread = _COPIES_WITHIN * min(tol, _LOOSEST) * ritz.scale
+        suspicious = always or _has_run(ritz.values, self.width, spread)
         room = self.operator.size - len(ritz.values)
         while suspicious and room > 0:
             if self.operator.passes >= self.last_pass:
@@ -264,8 +266,7 @@ class _Deflated:
 
     def project(self, V: Block) -> Block:
         U = self.found.astype(V.dtype, copy=False)
-        projected: Block = V - U @ (U.T @ V)
-        return projected
+        return V - U @ (U.T @ V)
 
     def __call__(self, V: Block) -> Block:
         return self.project(self.operator(self.project(V)))

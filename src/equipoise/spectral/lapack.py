@@ -134,10 +134,9 @@ def fix_signs(U: Floats) -> Floats:
     On real data the sum is far from 0; the largest entry alone has near-ties.
     """
     sums = U.sum(axis=0)
-    negligible = np.abs(sums) <= _NO_CLEAR_SUM * np.sqrt(U.shape[0])
-    largest = np.take_along_axis(U, np.abs(U).argmax(axis=0)[None, :], axis=0)[0]
-    signs = np.where(np.where(negligible, largest, sums) < 0, -1.0, 1.0)
-    return np.ascontiguousarray(U * signs)
+    for j in np.flatnonzero(np.abs(sums) <= _NO_CLEAR_SUM * np.sqrt(U.shape[0])):
+        sums[j] = U[np.abs(U[:, j]).argmax(), j]
+    return np.ascontiguousarray(U * np.where(sums < 0, -1.0, 1.0))
 
 
 def largest_eigenpairs(A: Floats, count: int) -> tuple[Floats, Floats]:

@@ -24,6 +24,9 @@ Floats = NDArray[np.float64]
 # start.
 _THREADS_FROM = 2e7
 
+# Rows of a temporary product: large enough for BLAS, small compared with the whole.
+_ROWS_AT_ONCE = 2048
+
 
 def inner(A: Block, B: Block) -> Block:
     """Return AᵀB."""
@@ -60,8 +63,12 @@ def residual_norms(W: Block, Z: Block, U: Block, values: Floats) -> Floats:
     """Return ‖W z_i − θ_i u_i‖ for every column i."""
 
     def squares(rows: slice) -> Floats:
-        left: Floats = W[rows] @ Z - U[rows] * values
-        total: Floats = np.einsum("ij,ij->j", left, left)
+        total = np.zeros(len(values))
+        for start in range(rows.start, rows.stop, _ROWS_AT_ONCE):
+            some = slice(start, min(start + _ROWS_AT_ONCE, rows.stop))
+            left = W[some] @ Z
+            left -= U[some] * values
+            total += np.einsum("ij,ij->j", left, left)
         return total
 
     norms: Floats = np.sqrt(sum(_by_rows(squares, len(W), Z.size)))

@@ -49,5 +49,4 @@ def _rescaled_norms(X: sp.csr_array, columns: NDArray[np.bool_]) -> Floats:
     _, exponents = np.frexp(largest)
     with np.errstate(under="ignore"):  # a value that vanishes here does not change the norm
         squares = np.square(np.ldexp(values, -exponents[indices]))
-    norms: Floats = np.ldexp(np.sqrt(np.bincount(indices, squares, X.shape[1])), exponents)
-    return norms
+    return np.ldexp(np.sqrt(np.bincount(indices, squares, X.shape[1])), exponents)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from equipoise.models.peers.lightgcn import LightGCN
 from equipoise.models.peers.lightgcn.graph import hold_out
-from equipoise.models.peers.lightgcn.training import Settings, Task, Trainer, initial_state
+from equipoise.models.peers.lightgcn.training import Task, Trainer
 
 torch = pytest.importorskip("torch", reason="torch is not installed: LightGCN was NOT tested")
 geometric = pytest.importorskip(
@@ -17,7 +18,7 @@ geometric = pytest.importorskip(
 
 # users 0-3, items 0-3: eight edges, degrees from 1 to 3 on either side
 R = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 1, 1], [0, 1, 0, 0]], dtype=float)
-SETTINGS = Settings(
+SETTINGS = LightGCN(
     n_components=2,
     n_layers=3,
     learning_rate=0.05,
@@ -43,17 +44,16 @@ def mean_of_powers(A: np.ndarray, n_layers: int) -> np.ndarray:
 
 
 def trainer(seed: int = 0, **changes) -> Trainer:
-    chosen = Settings(**(SETTINGS.__dict__ | changes))
+    chosen = clone(SETTINGS).set_params(**changes)
     task = Task(sp.csr_array(R), None)
-    return Trainer(task, chosen, initial_state(task, chosen, np.random.default_rng(seed)))
+    return Trainer(task, chosen, np.random.default_rng(seed))
 
 
 def trained_again(model: LightGCN, X: np.ndarray) -> Trainer:
     """The training of a model without validation, epoch by epoch and from the same seed."""
     task, rng = Task(sp.csr_array(X), None), np.random.default_rng(model.random_state)
     hold_out(task.train, 0, rng)
-    chosen = model._settings(task, model.max_epochs)
-    run = Trainer(task, chosen, initial_state(task, chosen, rng))
+    run = Trainer(task, model, rng)
     for _ in range(model.max_epochs):
         run.run_epoch()
     return run

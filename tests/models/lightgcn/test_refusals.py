@@ -31,7 +31,6 @@ def test_missing_extra_is_named_with_the_command_that_installs_it(X, module, mon
         ("validation", 1.0),
         ("refit", "yes"),
         ("device", "tpu"),
-        ("verbose", "yes"),
     ],
 )
 def test_bad_parameters_are_refused_by_name(X, parameter, value):

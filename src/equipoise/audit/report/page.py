@@ -11,17 +11,24 @@ from html import escape
 from importlib import resources
 from string import Template
 
-from equipoise.audit.advice import command, python_call
-from equipoise.audit.findings import DataSummary, Findings, Verdict
+from equipoise.audit.advice import command, python_call, rerank_command
+from equipoise.audit.dossier.manifest import lines
+from equipoise.audit.findings import QUESTIONS, DataSummary, Findings
 from equipoise.audit.formatting import plain, setting, symbol
+from equipoise.audit.glossary import TERMS, mark_terms
 from equipoise.audit.report.encoding import zipped
 from equipoise.audit.report.payload import payload
+from equipoise.audit.verdict import Answer, answer, failing, memorizing, name_of
 
 # Mail and chat accept 8 MB; the text and the library are subtracted first.
 _LARGEST = 7_900_000
 
 # Control characters other than tab and line ends, and halves of surrogate pairs: not valid in HTML.
 _INVALID = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
+_NO_MODEL = """\
+  <p class="whose">No model of yours was given (<code>--model</code>), so this is about PCA, the
+  standard low-rank model.</p>"""
 
 # The modules of the page, each after those that it imports.
 MODULES = (
@@ -31,9 +38,13 @@ MODULES = (
     "charts.js",
     "shapes.js",
     "mechanisms.js",
+    "contest.js",
+    "floors.js",
     "outcomes.js",
     "card.js",
+    "tables.js",
     "items.js",
+    "groups.js",
     "users.js",
     "controls.js",
     "main.js",
@@ -62,24 +73,32 @@ def render(findings: Findings) -> str:
     spent = len(application) + len(library) + len(style()) + 60_000
     packed = payload(findings, _LARGEST - spent)
     settings, advice = findings.settings, findings.verdict.advice
-    notes = (*settings.notes, packed.fidelity.description())
+    notes = (*settings.notes, packed.fidelity.description(), *lines(findings.manifest))
     (exponent, weighting), *_ = settings.weighting.items()
-    return Template(source("page.html")).substitute(
+    marked: set[str] = set()
+    return Template(_explained(source("page.html"))).substitute(
         policy=_policy(application),
         style=style(),
         source=_safe(findings.data.source),
         size=_size(findings.data),
-        headlines=_headlines(findings.verdict),
-        sentences=_paragraphs(findings.verdict.sentences),
+        subject=_safe(name_of(findings.subject)),
+        whose="" if findings.subject_key.startswith("given:") else _NO_MODEL,
+        answer=_answer(answer(findings), marked),
+        sentences=_paragraphs(findings.verdict.sentences, marked),
+        niche=_safe(failing(findings)),
+        memorized=_safe(memorizing(findings)),
+        glossary="\n".join(f"<dt>{_safe(t)}</dt><dd>{_safe(m)}</dd>" for t, m in TERMS.items()),
         why=_safe(advice.why),
-        advice=_minus(setting(advice.settings)),
+        mitigation=_safe(str(findings.mitigation)),
+        advice=_safe(_advised(findings)),
         python=_code(python_call(advice)),
-        command=_code(command(advice)),
+        command=_code("\n".join(filter(None, (command(advice), rerank_command(findings))))),
         parameter=_safe(symbol(exponent)),
         audited_weighting=_minus(plain(weighting)),
         audited=_minus(setting(settings.audited)),
         audited_size=settings.size,
         size_chosen_by=_safe(settings.size_chosen_by),
+        preparation=_safe(settings.preparation),
         k=settings.k,
         groups=_groups(findings.data),
         notes="\n".join(f"<li>{_safe(note)}</li>" for note in notes),
@@ -89,6 +108,14 @@ def render(findings: Findings) -> str:
         library=library,
         application=application,
     )
+
+
+def _advised(findings: Findings) -> str:
+    """Return the advised model and its setting as a title."""
+    label, advice = findings.advised.label, findings.verdict.advice
+    if advice.keep:
+        return f"keep {label}"
+    return f"{label} ({setting(advice.settings)})" if advice.settings else label
 
 
 def source(name: str) -> str:
@@ -163,15 +190,30 @@ def _size(data: DataSummary) -> str:
     )
 
 
-def _headlines(verdict: Verdict) -> str:
+def _answer(found: Answer, marked: set[str]) -> str:
+    """Return the three sentences under their questions; terms are explained on hover."""
     return "\n".join(
-        f'<li><span class="figure">{_safe(h.number)}</span> <span>{_safe(h.meaning)}</span></li>'
-        for h in verdict.headlines
+        f"    <div><dt>{question}</dt><dd>{_with_code(sentence, marked)}</dd></div>"
+        for question, sentence in zip(QUESTIONS, found, strict=True)
     )
 
 
-def _paragraphs(sentences: Iterable[str]) -> str:
-    return "\n".join(f"<p>{_safe(sentence)}</p>" for sentence in sentences)
+def _with_code(sentence: str, marked: set[str]) -> str:
+    """Return a sentence with its terms explained and `commands` as code that can be copied."""
+    parts = enumerate(sentence.split("`"))
+    return "".join(
+        f"<code>{_safe(part)}</code>" if at % 2 else mark_terms(_safe(part), marked)
+        for at, part in parts
+    )
+
+
+def _paragraphs(sentences: Iterable[str], marked: set[str]) -> str:
+    return "\n".join(f"<p>{mark_terms(_safe(each), marked)}</p>" for each in sentences)
+
+
+def _explained(template: str) -> str:
+    """Give every <dfn> of the page its meaning on hover."""
+    return re.sub(r"<dfn>([^<]+)</dfn>", lambda found: mark_terms(found[1], set()), template)
 
 
 def _groups(data: DataSummary) -> str:

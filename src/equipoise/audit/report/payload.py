@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.audit.findings import Findings, Floats, UserView, Variant
+from equipoise.audit.findings import Entry, Findings, Floats, UserView, Variant
+from equipoise.audit.formatting import setting
+from equipoise.audit.group_section import GroupSection
 from equipoise.audit.report.encoding import Blocks, quantize
 
 _NEVER, _UNKNOWN = 65535, 65534  # codes of components to half error: infinite, not measured
@@ -98,9 +100,16 @@ def _packed(findings: Findings, fidelity: Fidelity) -> Payload:
     summary = {
         "data": _data(findings),
         "settings": _settings(findings),
-        "advice": dict(findings.verdict.advice.settings),
+        "advice": dict(findings.settings.audited),
+        "subject": findings.subject_key,
+        "advised": findings.advised_key,
+        "contest": [_entry(entry, findings) for entry in findings.contest],
         "variants": variants,
         "users": [_user(user) for user in findings.users],
+        "groups": [
+            _group_section(blocks, str(place), section, findings)
+            for place, section in enumerate(findings.groups)
+        ],
         "blocks": blocks.index,
     }
     return Payload(safe_json(summary), blocks.zipped(), fidelity)
@@ -162,20 +171,11 @@ def _settings(findings: Findings) -> dict[str, Any]:
 
 def _add_items(blocks: Blocks, findings: Findings, fidelity: Fidelity) -> None:
     items = findings.items
-    _add_popularity(blocks, items.popularity)
+    blocks.add("popularity", items.popularity.astype(np.float32))
     blocks.add("users", items.n_users.astype(np.uint32))
     blocks.add("group", items.group.astype(np.uint8))
     blocks.add_json("ids", [_cut(as_text(i), fidelity.letters) for i in items.ids.tolist()])
     blocks.add_json("names", [_cut(as_text(n), fidelity.letters) for n in items.names.tolist()])
-
-
-def _add_popularity(blocks: Blocks, popularity: Floats) -> None:
-    """Add float32, which has all digits that the page shows; text where it would overflow."""
-    limits, touched = np.finfo(np.float32), popularity[popularity > 0]
-    if touched.size == 0 or limits.tiny < touched.min() <= touched.max() < limits.max:
-        blocks.add("popularity", popularity.astype(np.float32))
-    else:
-        blocks.add_json("popularity", popularity.tolist())
 
 
 def _variant(
@@ -202,6 +202,7 @@ def _variant(
         "sizes": list(variant.sizes),
         "means": {metric: _series(by_group) for metric, by_group in variant.means.items()},
         "to_half": dict(zip(halved, plain(halved.values()), strict=True)),
+        "size": variant.size,
         "owned": [[o.component, o.item, round(float(o.weight), 3)] for o in variant.owned],
         "scales": {metric: quantized[1:] for metric, quantized in by_item.items()},
         "neighbors": neighbors.shape[1],
@@ -249,6 +250,55 @@ def _shares(findings: Findings, variant: Variant, at: int) -> list[list[float | 
     if not (math.isfinite(y[-1]) and y[-1] > 0):  # EASE has no self-reconstruction
         return []
     return [plain(point) for point in zip(where, y / y[-1], strict=True)]
+
+
+def _entry(entry: Entry, findings: Findings) -> dict[str, Any]:
+    """Return a model of the fair comparison; the audited one is the first."""
+    advice, subject = findings.verdict.advice, entry is findings.contest[0]
+    chosen = (entry.model, entry.settings) == (advice.model, advice.settings)
+    interval = {
+        name: None if found is None else plain([found.mean, found.low, found.high])
+        for name, found in (("test", entry.test), ("gain", entry.gain))
+    }
+    return {
+        "title": as_text(entry.title),
+        "preparation": entry.preparation,
+        "setting": setting(entry.settings),
+        "subject": subject,
+        "advised": subject if advice.keep else chosen and advice.gain is not None,
+        "role": _role(findings, subject=subject, chosen=chosen),
+        **interval,
+    }
+
+
+def _role(findings: Findings, *, subject: bool, chosen: bool) -> str:
+    """Return what a model is in the fair comparison; only what is known to be better is advised."""
+    advice = findings.verdict.advice
+    if subject:
+        given = findings.subject_key.startswith("given:")
+        kept = "yours, keep" if given else "audited, advised"
+        return kept if advice.keep else kept.split(",")[0]
+    if not chosen or advice.keep:
+        return ""
+    return "best on validation" if advice.gain is None else "advised"
+
+
+def _group_section(
+    blocks: Blocks, place: str, section: GroupSection, findings: Findings
+) -> dict[str, Any]:
+    """Add the groups of the listed items, unless they are the popularity groups; summarize."""
+    fields = section.to_dict()
+    for by_measure in fields["numbers"].values():
+        for by_group in by_measure.values():
+            by_group |= {name: plain(values) for name, values in by_group.items()}
+    for group in fields["groups"]:
+        group["share"], group["interactions"] = plain([group["share"], group["interactions"]])
+    own = section.members is not None and section.is_own
+    if section.members is not None and own:
+        listed = section.members[findings.items.columns]
+        blocks.add(f"groups.{place}.starts", listed.indptr.astype(np.uint32))
+        blocks.add(f"groups.{place}.of", listed.indices.astype(np.uint16))
+    return {**fields, "members": own}
 
 
 def _user(user: UserView) -> dict[str, Any]:

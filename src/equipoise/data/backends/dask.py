@@ -19,6 +19,7 @@ from equipoise.data.rows import (
     Each,
     Prepare,
     RowBlock,
+    Rows,
     driver_bytes,
     own,
     pairwise_sum,
@@ -49,7 +50,7 @@ class _Blocks:
         return self.futures
 
 
-class DaskRows:
+class DaskRows(Rows):
     """Blocks that a Dask cluster holds.
 
     Parameters
@@ -63,7 +64,7 @@ class DaskRows:
     """
 
     # one: the sum within a block must not depend on the number of cores of its machine
-    threads_per_block: int | None = 1
+    threads_per_block = 1
 
     def __init__(
         self, client: Any, futures: Sequence[Any], retry: RetryPolicy | None = None
@@ -97,10 +98,6 @@ class DaskRows:
         if self._blocks.sizes is None:
             self._blocks.sizes = self.map(size_of)
         return self._blocks.sizes
-
-    def whole(self) -> RowBlock | None:
-        """Return None: the rows are on the cluster."""
-        return None
 
     def handles(self) -> list[Any]:
         """Return a placeholder per block: its future."""
@@ -142,10 +139,6 @@ class DaskRows:
         view._blocks = self._blocks
         view._prepare = prepare if self._prepare is None else Composed(self._prepare, prepare)
         return view
-
-    def memory_limit(self) -> int | None:
-        """Return None: this process may take what is free."""
-        return None
 
     def check_memory(self, n_items: int, width: int, columns: int) -> None:
         """Refuse a fit whose vectors do not fit this process or the smallest worker."""

@@ -7,16 +7,21 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+import polars as pl
 from numpy.typing import NDArray
 
+from equipoise.checks import check_unused
 from equipoise.data.assembly import Duplicates
-from equipoise.data.backends import shuffle, sources
+from equipoise.data.backends import sources
 from equipoise.data.backends.dask import DaskRows, connect
 from equipoise.data.backends.placement import spread
 from equipoise.data.backends.retry import RetryPolicy, with_retries
+from equipoise.data.backends.shuffle import assemble_block, divide
 from equipoise.data.readers import Options
-from equipoise.data.readers.ids import ColumnVocabulary
+from equipoise.data.readers.encoder import Batch, CodedColumns, Encoder, joined
+from equipoise.data.readers.ids import ColumnVocabulary, id_array
 from equipoise.data.readers.sql import without_credentials
+from equipoise.data.rows import RowBlock
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, require_extra
 from equipoise.progress import Progress, task
 
@@ -46,13 +51,11 @@ def read(
 ) -> tuple[DaskRows, NDArray[Any]]:
     """Read Parquet files onto a cluster; see `Interactions.read`."""
     connected = connect(client)
-    given = {"delimiter": options.delimiter, "format": options.format, "query": options.query}
-    idle = [f"{name}=" for name, value in given.items() if value is not None]
-    if idle:
-        raise InvalidParameterError(
-            f"{', '.join(idle)} cannot be used with client=: a cluster reads Parquet. Leave it "
-            "out, or convert the data to Parquet first."
-        )
+    check_unused(
+        options.of_text(),
+        "cannot be used with client=: a cluster reads Parquet. Leave it out, or convert the data "
+        "to Parquet first.",
+    )
     n_rows = rows_per_task or sources.ROWS_AT_A_TIME
     with task(progress, f"Reading {without_credentials(str(source))} onto the cluster"):
         found = sources.parquet_parts(source, storage_options, n_rows)
@@ -79,6 +82,21 @@ def read_frame(
     return _load(connected, parts, n_blocks, options.duplicates, retry)
 
 
+class Names(NamedTuple):
+    """The users and items of a part (or of all parts so far), in order of first appearance."""
+
+    users: pl.Series
+    items: pl.Series
+    roles: frozenset[str]
+    rows: int
+
+    def encoder(self) -> Encoder:
+        """Return an encoder to the codes of these ids."""
+        return Encoder(
+            ColumnVocabulary.of("user", self.users), ColumnVocabulary.of("item", self.items)
+        )
+
+
 def _load(
     client: Any,
     parts: Sequence[Part],
@@ -86,25 +104,25 @@ def _load(
     duplicates: Duplicates,
     retry: RetryPolicy | None,
 ) -> tuple[DaskRows, NDArray[Any]]:
-    """Read the parts twice: for the names of items, then for the rows."""
+    """Read the parts twice: for the ids, then for the rows."""
     from dask.delayed import delayed
 
     if not parts:
         raise InvalidDataError("the data have no rows: their files contain no row group.")
     names = client.compute(_merged([delayed(_names, pure=False)(*part) for part in parts]))
-    known: shuffle.Names = with_retries(client, lambda: [names], RetryPolicy())[0]
+    known: Names = with_retries(client, lambda: [names], RetryPolicy())[0]
     if not known.rows:
         raise InvalidDataError("the data contain no interaction: no rows, or no value above 0.")
     wanted = min(max(_LEAST_BLOCKS, known.rows // _ROWS_PER_BLOCK), _MOST_BLOCKS)
-    futures = client.compute(_shuffled(client, parts, names, n_blocks or wanted, duplicates))
-    item_ids = ColumnVocabulary.of("item", known.items).ids()
-    return DaskRows(client, list(futures), retry), item_ids
+    count = min(n_blocks or wanted, len(known.users))  # no block stays without users
+    futures = client.compute(_shuffled(client, parts, names, count, duplicates))
+    return DaskRows(client, list(futures), retry), id_array(known.items, "item")
 
 
 def _merged(tasks: list[Any]) -> Any:
     from dask.delayed import delayed
 
-    merge = delayed(shuffle.merge_names, pure=False)
+    merge = delayed(merge_names, pure=False)
     while True:
         tasks = [merge(*tasks[i : i + _FAN_IN]) for i in range(0, len(tasks), _FAN_IN)]
         if len(tasks) == 1:
@@ -120,22 +138,57 @@ def _shuffled(
     annotate = require_extra("dask", "dask", "reading onto a cluster").annotate
     token = uuid4().hex
     split = delayed(_split, pure=False, nout=n_blocks)
-    pieces = [split(*part, number, n_blocks, names) for number, part in enumerate(parts)]
-    merge = delayed(shuffle.merge_pieces, pure=False)
+    pieces = [split(*part, n_blocks, names) for part in parts]
+    merge = delayed(merge_pieces, pure=False)
     workers = spread(n_blocks, sorted(client.nthreads()) or [""])
     blocks = []
-    for block, worker in enumerate(workers):
+    for number, worker in enumerate(workers):
         with annotate(workers=[worker], allow_other_workers=True):
-            own = [piece[block] for piece in pieces]
-            blocks.append(merge(own, names, duplicates, dask_key_name=f"block-{token}-{block}"))
+            own, place = [piece[number] for piece in pieces], (number, n_blocks)
+            key = f"block-{token}-{number}"
+            blocks.append(merge(own, place, names, duplicates, dask_key_name=key))
     return blocks
 
 
-def _names(read: Callable[[Any], Any], what: Any) -> shuffle.Names:
-    return shuffle.names_in(read(what))
+def _names(read: Callable[[Any], Batch], what: Any) -> Names:
+    return names_in(read(what))
 
 
 def _split(
-    read: Callable[[Any], Any], what: Any, number: int, n_blocks: int, names: shuffle.Names
-) -> list[shuffle.Piece]:
-    return shuffle.split_rows(read(what), number, n_blocks, names)
+    read: Callable[[Any], Batch], what: Any, n_blocks: int, names: Names
+) -> list[CodedColumns]:
+    return divide(names.encoder().encode(read(what)), n_blocks)
+
+
+def names_in(batch: Batch) -> Names:
+    """Return the ids of a part."""
+    users, items = ColumnVocabulary("user"), ColumnVocabulary("item")
+    columns = Encoder(users, items).encode(batch)
+    return Names(users.known, items.known, frozenset(columns), len(columns["user"]))
+
+
+def merge_names(*parts: Names) -> Names:
+    """Return the ids of adjacent parts together, in order of first appearance."""
+    users, items = ColumnVocabulary("user"), ColumnVocabulary("item")
+    for part in parts:
+        if part.roles != parts[0].roles:
+            raise InvalidDataError(
+                f"one part has the columns {sorted(part.roles)}, an earlier one "
+                f"{sorted(parts[0].roles)}. Give every part the same columns."
+            )
+        users.encode(part.users)
+        items.encode(part.items)
+    rows = sum(part.rows for part in parts)
+    return Names(users.known, items.known, parts[0].roles, rows)
+
+
+def merge_pieces(
+    pieces: list[CodedColumns], place: tuple[int, int], names: Names, duplicates: Duplicates
+) -> RowBlock:
+    """Return a block from its pieces of all parts; `place` is its number and that of blocks."""
+    number, n_blocks = place
+    user_ids = id_array(names.users.gather_every(n_blocks, number), "user")
+    item_ids = id_array(names.items, "item")
+    # copies: the pieces belong to the cluster, which may need them again
+    columns = joined([dict(piece) for piece in pieces])
+    return assemble_block(columns, place, user_ids, item_ids, duplicates, "the data")

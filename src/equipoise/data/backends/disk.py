@@ -20,6 +20,7 @@ from equipoise.data.rows import (
     Each,
     Prepare,
     RowBlock,
+    Rows,
     driver_bytes,
     own,
     pairwise_sum,
@@ -38,7 +39,7 @@ class Scratch:
         self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
-class DiskRows:
+class DiskRows(Rows):
     """Blocks in a folder, `block-00000` and so on, read one after the other.
 
     Parameters
@@ -54,8 +55,6 @@ class DiskRows:
     prepare : callable, optional
         Applied to each matrix as it is read.
     """
-
-    threads_per_block: int | None = None
 
     def __init__(
         self,
@@ -77,10 +76,6 @@ class DiskRows:
     def sizes(self) -> list[BlockSize]:
         """Return the counts of every block."""
         return self._sizes
-
-    def whole(self) -> RowBlock | None:
-        """Return None: the rows are on disk."""
-        return None
 
     def handles(self) -> list[Any]:
         """Return a placeholder per block: its file."""

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from equipoise.data.block_ops import prepared_block, size_of
-from equipoise.data.rows import BlockSize, Each, Prepare, RowBlock, own
+from equipoise.data.rows import BlockSize, Each, Prepare, RowBlock, Rows, own
 
 
-class MemoryRows:
+class MemoryRows(Rows):
     """One block in this process. Its arrays become read-only."""
-
-    threads_per_block: int | None = None
 
     def __init__(self, block: RowBlock) -> None:
         X = block.matrix
@@ -55,10 +53,3 @@ class MemoryRows:
     def prepared(self, prepare: Prepare) -> MemoryRows:
         """Return the block with a function applied to its matrix."""
         return MemoryRows(prepared_block(self._block, prepare))
-
-    def memory_limit(self) -> int | None:
-        """Return None: the data are in memory already."""
-        return None
-
-    def check_memory(self, n_items: int, width: int, columns: int) -> None:
-        """Do nothing: the vectors of a fit are small compared with data in memory."""

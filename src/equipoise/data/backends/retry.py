@@ -20,17 +20,11 @@ class RetryPolicy(NamedTuple):
     interval: float = 2.0
 
 
-class RetryableError(Exception):
-    """A computation was lost, for the reason given, and must be repeated; never shown."""
-
-
-def results(client: Any, submit: Callable[[], list[Any]], retry: RetryPolicy) -> list[Any]:
-    """Return the results of the futures that `submit` returns.
+def with_retries(client: Any, submit: Callable[[], list[Any]], retry: RetryPolicy) -> list[Any]:
+    """Return the results of the futures that `submit` returns; retry what was lost with a worker.
 
     Raises
     ------
-    RetryableError
-        If something failed that may succeed in the next attempt.
     ClusterError
         If the scheduler is lost, no worker is left, workers keep dying, or memory ran out.
     EquipoiseError
@@ -38,42 +32,28 @@ def results(client: Any, submit: Callable[[], list[Any]], retry: RetryPolicy) ->
     """
     from distributed import KilledWorker
 
-    try:
-        futures = submit()
-        return [_result(client, future, retry) for future in futures]
-    except EquipoiseError:
-        raise
-    except KilledWorker as error:
-        raise ClusterError(
-            f"workers died repeatedly on one block ({error}). The usual reason is memory: "
-            "use smaller blocks (more of them), fewer threads per worker, or larger workers."
-        ) from error
-    except MemoryError as error:
-        raise ClusterError(
-            "a worker ran out of memory. Use smaller blocks (more of them), fewer threads "
-            "per worker, or larger workers."
-        ) from error
-    except FileNotFoundError as error:
-        raise ClusterError(
-            f"a block had to be read again, and its file no longer exists: {error}. Restore "
-            "it, or read the data again."
-        ) from error
-    except (CancelledError, OSError, TimeoutError) as error:
-        _refuse_lost_scheduler(client, retry, error)
-        raise RetryableError(f"{type(error).__name__}: {error}") from error
-
-
-def with_retries(client: Any, submit: Callable[[], list[Any]], retry: RetryPolicy) -> list[Any]:
-    """Return the results; retry a few times what was lost with a worker."""
-    reason: BaseException = RetryableError("")
     for _ in range(ATTEMPTS):
         try:
-            return results(client, submit, retry)
-        except RetryableError as again:
-            reason = again
+            return [_result(client, future, retry) for future in submit()]
+        except EquipoiseError:
+            raise
+        except (KilledWorker, MemoryError) as error:
+            raise ClusterError(
+                f"workers died repeatedly on one block, or ran out of memory ({error!r}). The "
+                "usual reason is memory: use smaller blocks (more of them), fewer threads per "
+                "worker, or larger workers."
+            ) from error
+        except FileNotFoundError as error:
+            raise ClusterError(
+                f"a block had to be read again, and its file no longer exists: {error}. Restore "
+                "it, or read the data again."
+            ) from error
+        except (CancelledError, OSError, TimeoutError) as error:
+            _refuse_lost_scheduler(client, retry, error)
+            reason = error
     raise ClusterError(
-        f"the cluster failed {ATTEMPTS} times; the last time with {reason}. Check the logs of the "
-        "workers, and that all of them can read the files."
+        f"the cluster failed {ATTEMPTS} times; the last time with {type(reason).__name__}: "
+        f"{reason}. Check the logs of the workers, and that all of them can read the files."
     ) from reason
 
 

@@ -10,12 +10,19 @@ from typing import Any, NamedTuple
 
 from scipy import sparse
 
+from equipoise.checks import check_unused
 from equipoise.data.assembly import Duplicates
-from equipoise.data.forks import require_polars_threads
 from equipoise.data.interactions import Interactions
 from equipoise.data.readers import delimited, files, lightgcn, parquet, sql, tables
 from equipoise.data.readers.columns import Columns
-from equipoise.data.readers.encoder import POLARS_ERRORS, Batch, Encoder
+from equipoise.data.readers.encoder import (
+    POLARS_ERRORS,
+    Batch,
+    Encoder,
+    coded_pairs,
+    joined,
+    localized,
+)
 from equipoise.data.readers.ids import (
     ColumnVocabulary,
     ObjectVocabulary,
@@ -23,6 +30,7 @@ from equipoise.data.readers.ids import (
     Vocabulary,
 )
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, first_line
+from equipoise.parallel import require_polars_threads
 from equipoise.progress import Progress, task
 
 __all__ = [
@@ -36,6 +44,11 @@ __all__ = [
 ]
 
 
+_PAIR_COLUMNS = ("users", "items", "values", "timestamps")
+# The least bytes that a row of text takes: bounds the number of rows of a file
+_LEAST_ROW = 4
+
+
 class Options(NamedTuple):
     """How to read; see `Interactions.read`."""
 
@@ -44,15 +57,32 @@ class Options(NamedTuple):
     duplicates: Duplicates = "sum"
     format: str | None = None
     query: str | None = None
+    decimal: str | None = None
+    date_format: str | None = None
+
+    def find(self, source: str | os.PathLike[str]) -> files.Files:
+        """Return the files of a path; requested columns rule out LightGCN text."""
+        return files.find(source, self.format, has_columns=any(c is not None for c in self.columns))
+
+    def of_text(self) -> dict[str, Any]:
+        """Return the options of files and databases, which tables in memory do not need."""
+        names = ("delimiter", "format", "query", "decimal", "date_format")
+        return {name: getattr(self, name) for name in names}
+
+    def localized(self, batches: Iterable[Batch]) -> Iterable[Batch]:
+        """Read decimal commas and dates of the given format in columns of text."""
+        if self.decimal is None and self.date_format is None:
+            return batches
+        return (localized(batch, self.decimal, self.date_format) for batch in batches)
 
 
 class Opened(NamedTuple):
-    """Rows in batches, how their ids are encoded, and the size of the files."""
+    """Rows in batches, and how their ids are encoded."""
 
     batches: Iterable[Batch]
     vocabulary: Callable[[str], Vocabulary]
-    n_bytes: int = 0
-    n_rows: int | None = None  # if the files contain it
+    most_rows: int = 0
+    work: float | None = None  # of the progress: rows, or bytes of text; None if unknown
 
 
 def read(source: Any, options: Options, progress: Progress | None = None) -> Interactions:
@@ -64,6 +94,12 @@ def read(source: Any, options: Options, progress: Progress | None = None) -> Int
         _refuse_unused_options(options, "Interactions", has_columns=False)
         return source
     require_polars_threads()
+    if isinstance(source, dict):
+        source = tables.frame_of(source)
+    elif isinstance(source, list) and source and isinstance(source[0], tuple):
+        _refuse_unused_options(options, "a list of tuples", has_columns=False)
+        columns = dict(zip(_PAIR_COLUMNS, zip(*source, strict=True), strict=False))
+        return Interactions.from_pairs(**columns, duplicates=options.duplicates)
     if tables.is_pandas(source) or tables.is_table(source):
         return _read_table(source, options, progress)
     if isinstance(source, str) and sql.is_url(source):
@@ -72,7 +108,8 @@ def read(source: Any, options: Options, progress: Progress | None = None) -> Int
         return _read_files(source, options, progress)
     raise InvalidDataError(
         f"cannot read from {type(source).__name__}. Give a path, a folder, a glob, a pandas, "
-        "polars or Arrow table, a SciPy sparse matrix, or a database URL with query=."
+        "polars or Arrow table, a dict of columns, a list of (user, item) tuples, a SciPy sparse "
+        "matrix, or a database URL with query=."
     )
 
 
@@ -88,27 +125,28 @@ def _read_table(table: Any, options: Options, progress: Progress | None) -> Inte
 
 def _read_database(source: str, options: Options, progress: Progress | None) -> Interactions:
     with task(progress, f"Reading {sql.without_credentials(source)}") as reading:
-        opened = Opened(sql.batches(source, options.query, options.columns), ObjectVocabulary)
+        rows = options.localized(sql.batches(source, options.query, options.columns))
+        opened = Opened(rows, ObjectVocabulary)
         return _encode(opened, options, "the query", reading)
 
 
 def _read_files(
     source: str | os.PathLike[str], options: Options, progress: Progress | None
 ) -> Interactions:
-    found = files.find(source, options.format)
+    found = options.find(source)
     if found.format == "sqlite":
         if len(found.paths) > 1:
             raise InvalidDataError(f"{source} matches several databases. Choose one.")
         return _read_database(str(found.paths[0]), options, progress)
     opened = _open(found, source, options)
-    with task(progress, f"Reading {source}", opened.n_rows) as reading:
+    with task(progress, f"Reading {source}", opened.work) as reading:
         loaded = _encode(opened, options, str(source), reading)
     return loaded if found.names is None else loaded.with_names(found.names)
 
 
 def open_files(source: str | os.PathLike[str], options: Options) -> Opened:
     """Open text or Parquet files for streaming callers."""
-    found = files.find(source, options.format)
+    found = options.find(source)
     if found.format == "sqlite":
         raise InvalidDataError(
             f"{source} is a database, which cannot be streamed. Export the query as Parquet first."
@@ -119,10 +157,12 @@ def open_files(source: str | os.PathLike[str], options: Options) -> Opened:
 
 def words_without_header(source: str, options: Options) -> list[str] | None:
     """Return the first line of a delimited file if it is words but not read as a header."""
-    found = None if sql.is_url(source) else files.find(source, options.format)
+    found = None if sql.is_url(source) else options.find(source)
     if found is None or found.format != "csv":
         return None
-    form = delimited.layout(found.paths[0], options.delimiter, options.columns)
+    form = delimited.layout(
+        found.paths[0], options.delimiter, options.columns, decimal=options.decimal
+    )
     first = form.first_rows[0] if form.names is None else []
     return first if first and not any(map(delimited.is_number, first)) else None
 
@@ -139,10 +179,12 @@ def _open(found: files.Files, source: str | os.PathLike[str], options: Options) 
         raise InvalidDataError(f"{source} cannot be read: {error}.") from error
     if found.format == "parquet":
         rows = parquet.row_count(found.paths)
-        batches = parquet.batches(found.paths, options.columns)
-        return Opened(batches, ColumnVocabulary, n_bytes, rows)
+        batches = options.localized(parquet.batches(found.paths, options.columns))
+        return Opened(batches, ColumnVocabulary, rows, rows)
     text = (batch for path in found.paths for batch in _text_batches(path, found.format, options))
-    return Opened(text, TextVocabulary, n_bytes)
+    is_plain = found.format != "lightgcn" and not any(map(files.is_compressed, found.paths))
+    work = n_bytes if is_plain else None
+    return Opened(options.localized(text), TextVocabulary, n_bytes // _LEAST_ROW, work)
 
 
 def _text_batches(path: Path, kind: str, options: Options) -> Iterator[Batch]:
@@ -154,7 +196,9 @@ def _text_batches(path: Path, kind: str, options: Options) -> Iterator[Batch]:
         # MovieLens and Last.fm files are not quoted: a quote is part of a name
         fixed = {"movielens": "::", "lastfm": "\t"}.get(kind)
         delimiter = options.delimiter or fixed
-        form = delimited.layout(path, delimiter, options.columns, quoted=fixed is None)
+        form = delimited.layout(
+            path, delimiter, options.columns, quoted=fixed is None, decimal=options.decimal
+        )
         yield from delimited.batches(path, form, options.columns)
     except UnicodeEncodeError as error:
         raise InvalidParameterError(f"the delimiter is not UTF-8 text: {error}.") from error
@@ -167,29 +211,28 @@ def _text_batches(path: Path, kind: str, options: Options) -> Iterator[Batch]:
 def _refuse_unused_options(options: Options, source: str, *, has_columns: bool) -> None:
     """Refuse options that have no effect on this source."""
     given = {} if has_columns else options.columns._asdict()
-    given |= {"delimiter": options.delimiter, "format": options.format, "query": options.query}
-    unused = [f"{name}=" for name, value in given.items() if value is not None]
-    if unused:
-        raise InvalidParameterError(
-            f"{', '.join(unused)} cannot be used when reading {source}. Leave it out."
-        )
+    given |= options.of_text()
+    check_unused(given, f"cannot be used when reading {source}. Leave it out.")
 
 
 def counted(batches: Iterable[Batch], reading: Progress) -> Iterator[Batch]:
-    """Pass batches on, each of which advances the task by its rows."""
+    """Pass batches on, each of which advances the task by its bytes of text, or by its rows."""
     rows = 0
     for batch in batches:
         yield batch
         rows += len(batch.rows)
         reading.note(f"{rows:,} rows")
-        reading.advance(len(batch.rows))
+        reading.advance(len(batch.rows) if batch.n_bytes is None else batch.n_bytes)
 
 
 def _encode(opened: Opened, options: Options, source: str, reading: Progress) -> Interactions:
-    encoder = Encoder(opened.vocabulary("user"), opened.vocabulary("item"))
+    users, items = opened.vocabulary("user"), opened.vocabulary("item")
+    encoder = Encoder(users, items)
     try:
-        for batch in counted(opened.batches, reading):
-            encoder.add(batch)
-        return encoder.finish(options.duplicates, source)
+        parts = [encoder.encode(batch) for batch in counted(opened.batches, reading)]
     except POLARS_ERRORS as error:
         raise InvalidDataError(f"{source} cannot be read: {first_line(error)}.") from error
+    if not any(len(part["user"]) for part in parts):
+        raise InvalidDataError(f"{source} has no interactions: no rows, or no value above 0.")
+    pairs = coded_pairs(joined(parts), users.ids(), items.ids(), source)
+    return Interactions.from_codes(pairs, options.duplicates)

@@ -52,6 +52,7 @@ class Layout(NamedTuple):
     n_columns: int
     numeric: list[int]  # columns whose first cells are mostly numbers
     first_rows: list[list[str]]
+    as_text: bool = False  # values have another decimal sign than the point
 
     @property
     def byte(self) -> str:
@@ -63,18 +64,30 @@ def _one_byte(delimiter: str) -> str:
     return _UNIT_SEPARATOR if len(delimiter.encode()) > 1 else delimiter
 
 
-def layout(path: Path, delimiter: str | None, asked: Columns, *, quoted: bool = True) -> Layout:
+def layout(
+    path: Path,
+    delimiter: str | None,
+    asked: Columns,
+    *,
+    quoted: bool = True,
+    decimal: str | None = None,
+) -> Layout:
     """Detect delimiter, header and number of columns from the first lines."""
     lines = _first_lines(path)
-    delimiter = delimiter or _guess_delimiter(lines, path)
+    delimiter = delimiter or _guess_delimiter(lines, path, decimal)
     rows = _split(lines, delimiter, quoted, path)
+    header, *_ = rows
+    if decimal is not None:  # to detect numbers: cells are parsed later
+        rows = [[cell.replace(decimal, ".") for cell in row] for row in rows]
     first = [cell.strip() for cell in rows[0]]
-    names = first if _has_header(first, rows[1:], asked) else None
+    has_header = _has_header(first, rows[1:], asked)
+    names = [cell.strip() for cell in header] if has_header else None
     if names is not None:
         _check_header(names, lines[0], delimiter, quoted, path)
         rows = rows[1:]
     n_columns = len(first) if names else max(map(len, rows))
-    return Layout(delimiter, quoted, names, n_columns, _numeric(rows, n_columns), rows)
+    numeric = _numeric(rows, n_columns)
+    return Layout(delimiter, quoted, names, n_columns, numeric, rows, decimal is not None)
 
 
 def _first_lines(path: Path) -> list[str]:
@@ -107,15 +120,16 @@ def _csv_reader(lines: Iterator[str], byte: str, quoted: bool, strict: bool) -> 
     return csv.reader(lines, delimiter=byte, skipinitialspace=byte != " ", strict=strict)
 
 
-def _guess_delimiter(lines: list[str], path: Path) -> str:
+def _guess_delimiter(lines: list[str], path: Path, decimal: str | None) -> str:
     """Return the delimiter that splits all first lines into equally many fields."""
     if "::" in lines[0]:
         return "::"
-    widths = {d: [len(row) for row in _split(lines, d, True, path)] for d in _DELIMITERS}
+    possible = [delimiter for delimiter in _DELIMITERS if delimiter != decimal]
+    widths = {d: [len(row) for row in _split(lines, d, True, path)] for d in possible}
     for delimiter, counts in widths.items():
         if counts[0] > 1 and len(set(counts)) == 1:
             return delimiter
-    ragged = max(_DELIMITERS, key=lambda d: widths[d][0])
+    ragged = max(possible, key=lambda d: widths[d][0])
     if widths[ragged][0] == 1:
         raise InvalidDataError(
             f"{path}: no delimiter found in {lines[0][:60]!r}; a user and an item need two "
@@ -126,7 +140,9 @@ def _guess_delimiter(lines: list[str], path: Path) -> str:
 
 def _has_header(first: list[str], rest: list[list[str]], asked: Columns) -> bool:
     """Detect a header: a known or requested name, or words above a column of numbers."""
-    if any(isinstance(wish, str) and wish and wish in first for wish in asked):
+    # "0" is a position, even where a cell of the first line is 0
+    positions = set(map(str, range(len(first))))
+    if any(isinstance(wish, str) and wish in first for wish in set(asked) - positions - {""}):
         return True
     if names_user_and_item(first):
         return True  # even next to a number: a year may be the name of a column
@@ -188,7 +204,7 @@ def batches(path: Path, form: Layout, asked: Columns) -> Iterator[Batch]:
             rows = _parse(chunk, form, places)
         if rows is None:
             rows = _parse_strictly(chunk, form, places, source)
-        yield Batch(rows, source, partial(_line, chunk, form, source), called)
+        yield Batch(rows, source, partial(_line, chunk, form, source), called, len(chunk.text))
 
 
 def _chunks(path: Path, form: Layout) -> Iterator[tuple[Chunk, bool]]:
@@ -206,7 +222,8 @@ def guess_types(form: Layout, places: dict[str, int]) -> Types:
     for role, place in places.items():
         cells = [row[place].strip() for row in form.first_rows if place < len(row)]
         if role == "value":
-            types[role] = pl.Float64 if place in form.numeric else pl.String
+            plain = place in form.numeric and not form.as_text
+            types[role] = pl.Float64 if plain else pl.String
         else:
             integers = bool(cells) and all(map(_INTEGER.fullmatch, cells))
             types[role] = pl.Int64 if integers else pl.String
@@ -247,12 +264,26 @@ def _parse(
     """Return the cells that polars reads; None for text that polars may read differently."""
     if not _is_well_formed(chunk.text, form):
         return None
+    rows = _read_csv(chunk.text, form, places, types)
+    # polars returns blank lines as rows without cells; looking for them in the text is slower
+    if rows is not None and rows["user"].has_nulls() and rows["item"].has_nulls():
+        rows = _read_csv(_without_blank_lines(chunk.text, form), form, places, types)
+    if rows is None or (b" " in chunk.text and _has_outer_spaces(rows)):
+        return None
+    if b'"' in chunk.text:  # an empty id in quotes is missing, like one without
+        rows = rows.with_columns(pl.col(pl.String).replace("", None))
+    return rows
+
+
+def _read_csv(
+    text: bytes, form: Layout, places: dict[str, int], types: Types | None
+) -> pl.DataFrame | None:
     names = [f"column_{place}" for place in range(form.n_columns)]
     # our own header sets the number of columns, which polars takes from the first line
-    text = _without_blank_lines(form.byte.join(names).encode() + b"\n" + chunk.text, form)
+    header = form.byte.join(names).encode() + b"\n"
     try:
         rows = pl.read_csv(
-            io.BytesIO(text),
+            header + text,
             infer_schema=False,
             schema_overrides={names[places[role]]: kind for role, kind in (types or {}).items()},
             separator=form.byte,
@@ -261,12 +292,7 @@ def _parse(
         )
     except POLARS_ERRORS:
         return None
-    rows = rows.select(pl.col(names[place]).alias(role) for role, place in places.items())
-    if b" " in chunk.text and _has_outer_spaces(rows):
-        return None
-    if b'""' in chunk.text:  # an empty id in quotes is missing, like one without
-        rows = rows.with_columns(pl.col(pl.String).replace("", None))
-    return rows
+    return rows.select(pl.col(names[place]).alias(role) for role, place in places.items())
 
 
 def _is_well_formed(text: bytes, form: Layout) -> bool:
@@ -301,9 +327,7 @@ def well_quoted(text: bytes, delimiter: str) -> bool:
 
 def _without_blank_lines(text: bytes, form: Layout) -> bytes:
     """Remove the blank lines of well-formed text; polars would return a row for each."""
-    # looking for one byte is several times as fast as for three
-    if b"\n\n" not in text and (b"\r" not in text or b"\n\r\n" not in text):
-        return text
+    text = text.lstrip(b"\r\n")
     if form.quoted and b'"' in text:
         return re.sub(rb'("[^"]*+")|' + _BLANK_LINES, lambda found: found[1] or b"\n", text)
     return re.sub(_BLANK_LINES, b"\n", text)

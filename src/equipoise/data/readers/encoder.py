@@ -1,4 +1,4 @@
-"""From batches of rows to `Interactions`: cells are checked, ids become codes."""
+"""From batches of rows to coded columns: cells are checked, ids become codes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from equipoise.data.assembly import CodedPairs, Duplicates, invalid_at, value_rule
-from equipoise.data.interactions import Interactions
+from equipoise.data.assembly import CodedPairs, invalid_at, value_rule
 from equipoise.data.readers.ids import Vocabulary
-from equipoise.exceptions import InvalidDataError
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, first_line
 from equipoise.parallel import in_threads
 
 # polars raises these for input that it cannot read; PanicException is not an Exception
 POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 _ISO_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ]|$)"
+# Role → column; users and items are codes
+CodedColumns = dict[str, NDArray[Any]]
 # Encoding this many rows takes some milliseconds, starting a thread a tenth of one
 _ROWS_PER_THREAD = 1 << 16
 
@@ -32,6 +33,7 @@ class Batch(NamedTuple):
     place: Callable[[int], str]
     # role → name of the column in errors: its header in quotes, or its position
     called: dict[str, str]
+    n_bytes: int | None = None  # of the text that was parsed
 
     def only(self, kept: NDArray[np.bool_]) -> Batch:
         """Return some of the rows, with their places."""
@@ -51,19 +53,17 @@ def row_place(start: int, row: int) -> str:
 
 
 class Encoder:
-    """Takes batches in order and keeps codes, values and times.
+    """Checks batches and turns their ids into codes, which count all ids so far.
 
-    Memory grows by 8 bytes per row for the two codes, 8 for a value, 8 for a timestamp, plus one
-    entry per distinct id.
+    Memory grows by one entry per distinct id.
     """
 
     def __init__(self, users: Vocabulary, items: Vocabulary) -> None:
         self._users, self._items = users, items
-        self._columns: dict[str, list[NDArray[Any]]] = {}
         self._roles: frozenset[str] | None = None
 
-    def add(self, batch: Batch) -> None:
-        """Check and encode one batch."""
+    def encode(self, batch: Batch) -> CodedColumns:
+        """Return the rows of a batch with a value above 0."""
         roles = frozenset(batch.rows.columns)
         self._roles = self._roles or roles
         if roles != self._roles:
@@ -73,7 +73,7 @@ class Encoder:
             )
         for role in ("user", "item"):
             _refuse_missing_id(batch, role)
-        columns: dict[str, NDArray[Any]] = {}
+        columns: CodedColumns = {}
         if "value" in roles:
             values = _numbers(batch)
             positive = values > 0
@@ -83,12 +83,7 @@ class Encoder:
         if "timestamp" in roles:
             columns["timestamp"] = times_of(batch)
         columns["user"], columns["item"] = self._codes(batch.rows)
-        self._keep(columns)
-
-    def _keep(self, columns: dict[str, NDArray[Any]]) -> None:
-        """Keep one batch: in memory here, on disk in a subclass."""
-        for role, column in columns.items():
-            self._columns.setdefault(role, []).append(column)
+        return columns
 
     def _codes(self, rows: pl.DataFrame) -> list[NDArray[np.int32]]:
         """Encode users and items, in two threads if there are many rows."""
@@ -97,30 +92,28 @@ class Encoder:
             return [vocabulary.encode(column) for vocabulary, column in work]
         return in_threads(lambda part: work[part][0].encode(work[part][1]), len(work))
 
-    def finish(self, duplicates: Duplicates, source: str) -> Interactions:
-        """Return the interactions of all batches."""
-        users, items = self._joined("user"), self._joined("item")
-        if users is None or items is None or not len(users):
-            raise InvalidDataError(f"{source} has no interactions: no rows, or no value above 0.")
-        values = self._joined("value")
-        pairs = CodedPairs(
-            users=users,
-            items=items,
-            values=np.ones(len(users)) if values is None else values,
-            timestamps=self._joined("timestamp"),
-            user_ids=self._users.ids(),
-            item_ids=self._items.ids(),
-            source=source,
-        )
-        return Interactions.from_codes(pairs, duplicates)
 
-    def _joined(self, role: str) -> NDArray[Any] | None:
-        parts = self._columns.pop(role, None)
-        if parts is None:
-            return None
-        if len({part.dtype.kind == "M" for part in parts}) > 1:
-            raise InvalidDataError("timestamps are numbers in one part and dates in another.")
-        return np.concatenate(parts)
+def joined(parts: list[CodedColumns]) -> CodedColumns:
+    """Return the columns of all parts; the parts are emptied, which saves memory."""
+    if len({part["timestamp"].dtype.kind == "M" for part in parts if "timestamp" in part}) > 1:
+        raise InvalidDataError("timestamps are numbers in one part and dates in another.")
+    return {role: np.concatenate([part.pop(role) for part in parts]) for role in tuple(parts[0])}
+
+
+def coded_pairs(
+    columns: CodedColumns, user_ids: NDArray[Any], item_ids: NDArray[Any], source: str
+) -> CodedPairs:
+    """Return coded columns with their ids; without values, every row counts 1."""
+    values = columns.get("value")
+    return CodedPairs(
+        users=columns["user"],
+        items=columns["item"],
+        values=np.ones(len(columns["user"])) if values is None else values,
+        timestamps=columns.get("timestamp"),
+        user_ids=user_ids,
+        item_ids=item_ids,
+        source=source,
+    )
 
 
 def _refuse_missing_id(batch: Batch, role: str) -> None:
@@ -154,6 +147,8 @@ def _numbers(batch: Batch) -> NDArray[np.float64]:
         problem = f"the value {float(values[bad])!r} {value_rule(float(values[bad]))}"
     elif column[bad] is not None:
         problem = f"{column[bad]!r} is not a number"
+        if "," in str(column[bad]):
+            problem += " (for decimal commas set decimal=',', --decimal ',')"
     else:
         problem = "the value is missing"
     raise batch.error(
@@ -162,6 +157,32 @@ def _numbers(batch: Batch) -> NDArray[np.float64]:
         f"{problem}; values must be finite and not negative. Drop or correct such rows, or choose "
         "another column with value= (--value).",
     )
+
+
+def localized(batch: Batch, decimal: str | None, date_format: str | None) -> Batch:
+    """Read values with this decimal sign and times of this format, where they are text."""
+    rows = batch.rows
+    types = rows.schema
+    if decimal is not None and types.get("value") == pl.String:
+        rows = rows.with_columns(pl.col("value").str.replace(decimal, ".", literal=True))
+    if date_format is not None and types.get("timestamp") == pl.String:
+        text = rows["timestamp"].str.strip_chars()
+        try:
+            times = text.str.to_datetime(date_format, strict=False, time_unit="us")
+        except POLARS_ERRORS as error:
+            raise InvalidParameterError(
+                f"date_format={date_format!r} (--date-format) is not a format of dates: "
+                f"{first_line(error)}. Write it like '%d.%m.%Y' or '%d/%m/%Y %H:%M'."
+            ) from error
+        if times.has_nulls():
+            row = _first(times.is_null())
+            raise batch.error(
+                "timestamp",
+                row,
+                f"{text[row]!r} does not have the format {date_format!r} (--date-format).",
+            )
+        rows = rows.with_columns(times)
+    return batch._replace(rows=rows)
 
 
 def times_of(batch: Batch) -> NDArray[Any]:
@@ -176,8 +197,9 @@ def times_of(batch: Batch) -> NDArray[Any]:
     elif str(column.dtype) in ("Int128", "UInt128"):
         column = column.cast(pl.Int64, strict=False)  # null if the number is too large
     advice = (
-        "is not a time: use numbers or ISO dates (YYYY-MM-DD, or with a time). Choose another "
-        "column with timestamp= (--timestamp), or none with timestamp=''."
+        "is not a time: use numbers or ISO dates (YYYY-MM-DD, or with a time), or set the format "
+        "of the dates, e.g. date_format='%d.%m.%Y' (--date-format). Choose another column with "
+        "timestamp= (--timestamp), or none with timestamp=''."
     )
     if not (column.dtype.is_numeric() or column.dtype in (pl.Date, pl.Datetime, pl.String)):
         called = batch.called["timestamp"]
@@ -192,18 +214,23 @@ def times_of(batch: Batch) -> NDArray[Any]:
     return _microseconds(times, batch) if times.dtype.kind == "M" else times
 
 
+# Of the units of polars that are longer
+_MICROSECONDS = {"D": 86_400_000_000, "ms": 1000}
+
+
 def _microseconds(times: NDArray[Any], batch: Batch) -> NDArray[Any]:
-    exact = times.astype("datetime64[us]")
     # nanoseconds are rounded; days and milliseconds may be out of the range of microseconds
-    wrapped = exact.astype(times.dtype) != times
-    if np.datetime_data(times.dtype)[0] != "ns" and wrapped.any():
+    most = np.iinfo(np.int64).max // _MICROSECONDS.get(np.datetime_data(times.dtype)[0], 1)
+    counts = times.view(np.int64)
+    beyond = (counts > most) | (counts < -most)
+    if beyond.any():
         raise batch.error(
             "timestamp",
-            int(np.argmax(wrapped)),
+            int(np.argmax(beyond)),
             "the time is more than 290,000 years from 1970, out of range for microseconds. "
             "Correct it, or choose another column with timestamp= (--timestamp).",
         )
-    return exact
+    return times.astype("datetime64[us]")
 
 
 def _times_of_text(column: pl.Series) -> pl.Series:

@@ -38,8 +38,10 @@ class Files(NamedTuple):
     names: Path | None = None
 
 
-def find(source: str | os.PathLike[str], asked_format: str | None) -> Files:
-    """Return the files of a path, a folder or a glob."""
+def find(
+    source: str | os.PathLike[str], asked_format: str | None, *, has_columns: bool = False
+) -> Files:
+    """Return the files of a path, a folder or a glob; with `has_columns` they are tables."""
     if asked_format is not None and asked_format not in FORMATS:
         raise InvalidParameterError(
             f"format={asked_format!r} is not known; use one of {', '.join(FORMATS)}."
@@ -53,7 +55,8 @@ def find(source: str | os.PathLike[str], asked_format: str | None) -> Files:
             raise InvalidDataError(f"{path} cannot be read: {error.strerror}.") from error
     paths = [path] if os.path.exists(path) else _matching(path)
     _refuse_pipe(paths[0])
-    return Files(paths, _one_format({each: asked_format or guess_format(each) for each in paths}))
+    formats = {each: asked_format or guess_format(each, has_columns) for each in paths}
+    return Files(paths, _one_format(formats))
 
 
 def _path(source: str | os.PathLike[str]) -> Path:
@@ -130,13 +133,18 @@ def _one_format(formats: dict[Path, str]) -> str:
     return kind
 
 
+def is_compressed(path: Path) -> bool:
+    """Return whether the ending is that of a compressed file."""
+    return path.suffix.lower() in _COMPRESSED
+
+
 def _ending(path: Path) -> str:
     """Return the ending in lower case, without that of the compression."""
-    inner = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
+    inner = path.with_suffix("") if is_compressed(path) else path
     return inner.suffix.lower()
 
 
-def guess_format(path: Path) -> str:
+def guess_format(path: Path, has_columns: bool = False) -> str:
     """Detect the format from the first bytes, the ending, or the first lines."""
     try:
         with path.open("rb") as file:
@@ -149,10 +157,10 @@ def guess_format(path: Path) -> str:
     for mark, what in _NOT_READ.items():
         if start.startswith(mark) and path.suffix.lower() not in _COMPRESSED:
             raise InvalidDataError(f"{path} is {what}, which is not read. Decompress it first.")
-    return _BY_ENDING.get(_ending(path)) or _guess_text(path)
+    return _BY_ENDING.get(_ending(path)) or _guess_text(path, has_columns)
 
 
-def _guess_text(path: Path) -> str:
+def _guess_text(path: Path, has_columns: bool) -> str:
     first = head(path)
     if b"\x00" in first:
         raise InvalidDataError(
@@ -165,7 +173,8 @@ def _guess_text(path: Path) -> str:
         return "movielens"
     if lines and path.name == "user_artists.dat":
         return "lastfm"
-    if not lines or b"\t" in first or not all(t.isdecimal() for row in lines for t in row):
+    whole_numbers = all(token.isdecimal() for row in lines for token in row)
+    if not lines or has_columns or b"\t" in first or not whole_numbers:
         return "csv"
     # all integers: LightGCN has one line per user, of any length
     widths = {len(row) for row in lines}
@@ -174,6 +183,6 @@ def _guess_text(path: Path) -> str:
     if len({row[0] for row in lines}) == len(lines) > 1 and widths != {2}:
         raise InvalidDataError(
             f"{path} could be LightGCN text (user item item ...) or a table (user item value). "
-            "Choose with format='lightgcn' or format='csv' (--format)."
+            "Choose with format='lightgcn' or format='csv' (--format), or name columns."
         )
     return "csv"

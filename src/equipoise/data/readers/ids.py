@@ -136,12 +136,17 @@ class ColumnVocabulary:
 
     def ids(self) -> NDArray[Any]:
         """Return a NumPy array of the same type; text and rarer types become objects."""
-        kind = self.known.dtype
-        zoned = isinstance(kind, pl.Datetime) and kind.time_zone is not None
-        in_numpy = kind.is_integer() or kind.is_float() or isinstance(kind, _NUMPY_TYPES)
-        if in_numpy and not zoned and str(kind) not in ("Int128", "UInt128"):
-            return self.known.to_numpy()
-        return as_id_array(self.known.to_list(), self._role)
+        return id_array(self.known, self._role)
+
+
+def id_array(column: pl.Series, role: str) -> NDArray[Any]:
+    """Return ids as a NumPy array of the same type; text and rarer types become objects."""
+    kind = column.dtype
+    zoned = isinstance(kind, pl.Datetime) and kind.time_zone is not None
+    in_numpy = kind.is_integer() or kind.is_float() or isinstance(kind, _NUMPY_TYPES)
+    if in_numpy and not zoned and str(kind) not in ("Int128", "UInt128"):
+        return column.to_numpy()
+    return as_id_array(column.to_list(), role)
 
 
 class TextVocabulary(ColumnVocabulary):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from decimal import Decimal
 from functools import partial
@@ -20,6 +20,11 @@ from equipoise.data.readers.encoder import POLARS_ERRORS, Batch, row_place
 from equipoise.exceptions import EquipoiseError, InvalidDataError, require_extra
 
 _ROWS_PER_BATCH = 50_000
+_TABLES_SHOWN = 20
+_SQLITE_COLUMNS = (
+    "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c "
+    "WHERE m.type IN ('table', 'view') AND m.name NOT LIKE 'sqlite_%' ORDER BY m.name, c.cid"
+)
 # Of any driver: SQLAlchemy would open the file for writing, and create a missing one
 _SQLITE_URL = re.compile(r"^sqlite(?:\+[^:]*)?://(?P<rest>.*)$", flags=re.DOTALL | re.IGNORECASE)
 _URL = re.compile(r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://")
@@ -69,12 +74,22 @@ def batches(source: str, query: str | None, asked: Columns) -> Iterator[Batch]:
             "such as postgresql+psycopg://... need query=."
         )
     path = _sqlite_path(in_file["rest"]) if in_file else Path(source)
-    if not (query and query.strip()):
-        raise InvalidDataError(
-            f"{'the database' if is_server else path} needs query= (--query): a SELECT of user, "
-            "item and, if there are any, value and timestamp."
-        )
+    query = query if query and query.strip() else None
     yield from _from_url(source, query, asked) if is_server else _from_sqlite(path, query, asked)
+
+
+def _needs_query(what: object, columns: Iterable[Sequence[Any]]) -> InvalidDataError:
+    """Return the error of a database without a query; `columns` are pairs of table and column."""
+    tables: dict[str, list[str]] = {}
+    for table, column in columns:
+        tables.setdefault(str(table), []).append(str(column))
+    shown = [f"{table} ({', '.join(names)})" for table, names in tables.items()]
+    more = f", and {len(shown) - _TABLES_SHOWN} more" if len(shown) > _TABLES_SHOWN else ""
+    listed = "; ".join(shown[:_TABLES_SHOWN]) + more
+    return InvalidDataError(
+        f"{what} needs query= (--query): a SELECT of user, item and, if there are any, value and "
+        f"timestamp. {f'Its tables are: {listed}.' if tables else 'It has no tables.'}"
+    )
 
 
 def _sqlite_path(address: str) -> Path:
@@ -91,7 +106,7 @@ def _sqlite_path(address: str) -> Path:
     return Path(unquote(address[1:]))
 
 
-def _from_sqlite(path: Path, query: str, asked: Columns) -> Iterator[Batch]:
+def _from_sqlite(path: Path, query: str | None, asked: Columns) -> Iterator[Batch]:
     if not os.path.isfile(path):  # Path.is_file raises for names that the system does not allow
         raise InvalidDataError(f"there is no file {path}. Check the path of the database.")
     file = path.resolve()
@@ -104,6 +119,8 @@ def _from_sqlite(path: Path, query: str, asked: Columns) -> Iterator[Batch]:
         with closing(sqlite3.connect(address, uri=True)) as connection:
             # ATTACH and VACUUM INTO could create other files
             connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+            if query is None:
+                raise _needs_query(path, connection.execute(_SQLITE_COLUMNS))
             cursor = connection.execute(query)
             names = [column[0] for column in cursor.description or ()]
             parts = iter(lambda: cursor.fetchmany(_ROWS_PER_BATCH), [])
@@ -133,7 +150,7 @@ def _version(file: Path) -> tuple[int, int]:
     return status.st_mtime_ns, status.st_size
 
 
-def _from_url(source: str, query: str, asked: Columns) -> Iterator[Batch]:
+def _from_url(source: str, query: str | None, asked: Columns) -> Iterator[Batch]:
     sql = require_extra("sqlalchemy", "sql", "reading from a database URL")
     url = _parsed_url(sql, source)
     try:
@@ -150,6 +167,8 @@ def _from_url(source: str, query: str, asked: Columns) -> Iterator[Batch]:
     streamed = {"stream_results": True, "yield_per": _ROWS_PER_BATCH, "no_parameters": True}
     try:
         with engine.connect().execution_options(**streamed) as connection:
+            if query is None:
+                raise _needs_query("the database", _server_columns(sql.inspect(connection)))
             result = connection.exec_driver_sql(query)
             names = list(result.keys())
             yield from _batches_of_rows(result.partitions(), names, asked, "the query")
@@ -164,6 +183,11 @@ def _from_url(source: str, query: str, asked: Columns) -> Iterator[Batch]:
         ) from None
     finally:
         engine.dispose()
+
+
+def _server_columns(inspector: Any) -> Iterator[tuple[str, str]]:
+    for table in [*inspector.get_table_names(), *inspector.get_view_names()]:
+        yield from ((table, column["name"]) for column in inspector.get_columns(table))
 
 
 def _parsed_url(sql: Any, source: str) -> Any:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import io
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
+from typing import BinaryIO, NamedTuple, TypeVar, cast
 
 from equipoise.exceptions import InvalidDataError, require_extra
 
@@ -16,8 +16,6 @@ from equipoise.exceptions import InvalidDataError, require_extra
 CHUNK_BYTES = 1 << 23
 # An open quote joins the rest of the file into one record: a record of more chunks is an error.
 _MAX_CHUNKS_PER_RECORD = 8
-# Compressed bytes per step. Zstandard makes at most 128 KiB of 4 bytes, so 16 MiB per step.
-_ZSTD_STEP = 512
 _BOM = b"\xef\xbb\xbf"
 _Part = TypeVar("_Part")
 
@@ -40,59 +38,24 @@ class Chunk(NamedTuple):
             ) from error
 
 
-def open_text(path: Path) -> BinaryIO:
+@contextmanager
+def open_text(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading bytes; .gz and .zst are decompressed while they are read.
 
     A damaged or truncated file raises OSError, EOFError or zlib.error while it is read.
     """
-    match path.suffix.lower():
-        case ".gz":
-            return cast(BinaryIO, gzip.open(path, "rb"))
-        case ".zst":
-            return io.BufferedReader(_ZstdFile(path), 1 << 20)
-    return path.open("rb")
-
-
-class _ZstdFile(io.RawIOBase):
-    """The text of all Zstandard frames of a file; a truncated last frame is an error."""
-
-    def __init__(self, path: Path) -> None:
-        if sys.version_info >= (3, 14):
-            from compression import zstd
-
-            self._new_frame, self._error = zstd.ZstdDecompressor, zstd.ZstdError
-        else:
-            zstd = require_extra("zstandard", "zstd", "reading .zst files")
-            self._new_frame = zstd.ZstdDecompressor().decompressobj
-            self._error = zstd.ZstdError
-        self._file = path.open("rb")
-        self._packed, self._text, self._frame = b"", memoryview(b""), cast(Any, None)
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill the buffer, at least in part; return 0 at the end."""
-        while not self._text and (packed := self._packed or self._file.read(_ZSTD_STEP)):
-            self._frame = self._frame or self._new_frame()
-            try:
-                self._text = memoryview(self._frame.decompress(packed))
-            except self._error as error:
-                raise OSError(str(error)) from error
-            self._packed = b""
-            if self._frame.eof:
-                self._packed, self._frame = self._frame.unused_data, None
-        if not self._text and self._frame:
-            raise EOFError("its last frame is truncated")
-        size = min(len(buffer), len(self._text))
-        buffer[:size], self._text = self._text[:size], self._text[size:]
-        return size
-
-    def close(self) -> None:
-        """Close the file as well."""
-        self._file.close()
-        super().close()
+    if path.suffix.lower() == ".zst":
+        module = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+        zstd = require_extra(module, "zstd", "reading .zst files")
+        try:
+            with zstd.open(path, "rb") as file:
+                yield file
+        except zstd.ZstdError as error:
+            raise OSError(str(error)) from error
+    else:
+        open_file = gzip.open if path.suffix.lower() == ".gz" else open
+        with open_file(path, "rb") as file:
+            yield cast(BinaryIO, file)
 
 
 def head(path: Path, n_bytes: int = 1 << 16) -> bytes:

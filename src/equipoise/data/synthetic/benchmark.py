@@ -122,8 +122,7 @@ def _draw_items(
     interest = user * _INTERESTS_PER_USER + rng.integers(0, _INTERESTS_PER_USER, len(user))
     target = low[interest] + rng.random(len(user)) * (high - low)[interest]
     slot = np.searchsorted(order.cumulative, target, side="right")
-    drawn: NDArray[np.int32] = order.item[np.minimum(slot, m - 1)]
-    return drawn
+    return order.item[np.minimum(slot, m - 1)]
 
 
 def _thinned(pairs: NDArray[np.int64], nnz: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -124,8 +124,7 @@ def _heard(
     count = np.clip(artists_heard.round(), _FEWEST_ARTISTS, appeal.shape[1] // 3).astype(int)
     descending = -np.sort(-keys, axis=1)
     threshold = np.take_along_axis(descending, count[:, None] - 1, axis=1)
-    heard: NDArray[np.bool_] = keys >= threshold
-    return heard
+    return keys >= threshold
 
 
 def _loved_genres(n_users: int, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -64,8 +64,7 @@ def planted_spectrum(
 def _disjoint_factors(size: int, rank: int, rng: np.random.Generator) -> NDArray[np.float64]:
     factors = np.zeros((size, rank))
     factors[np.arange(size), rng.permutation(size) % rank] = rng.uniform(0.5, 1.5, size)
-    unit: NDArray[np.float64] = factors / np.linalg.norm(factors, axis=0)
-    return unit
+    return factors / np.linalg.norm(factors, axis=0)
 
 
 def item_regular_blocks(

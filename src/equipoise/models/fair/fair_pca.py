@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from itertools import permutations
 from numbers import Real
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
@@ -21,14 +22,10 @@ from equipoise.models.fair.group_pca import (
     refuse_empty,
 )
 from equipoise.models.item_vectors import Floats
-from equipoise.models.item_weighted_pca import SpectralFilter
-from equipoise.models.projection import Passes
-from equipoise.models.value_transforms import ValueTransform
 from equipoise.spectral.gram import DenseGram
 from equipoise.spectral.groups.families import Combined, Family, MatrixFamily, RowFamily
-from equipoise.spectral.groups.minmax import EigenSolver, Fractional, maximize
+from equipoise.spectral.groups.minmax import EigenSolver, maximize
 from equipoise.spectral.groups.welfare import Welfare
-from equipoise.spectral.lanczos import basis_columns, block_width, wide_block
 from equipoise.spectral.solve import Solver
 
 Balance = Literal["loss", "variance", "share"]
@@ -38,7 +35,7 @@ Balance = Literal["loss", "variance", "share"]
 _DENSE_NUMBERS = 2_000_000
 
 # Residuals of the eigenproblems of each group alone, whose eigenvalues err by their squares.
-_ALONE_TOL = 1e-6
+_ALONE_TOL = 1e-5
 
 
 class _Problem(NamedTuple):
@@ -50,6 +47,7 @@ class _Problem(NamedTuple):
     names: tuple[str, ...]
 
 
+@dataclass(eq=False, repr=False)
 class FairPCA(GroupPCA):
     """PCA that balances the reconstruction of groups of users.
 
@@ -118,44 +116,13 @@ class FairPCA(GroupPCA):
         "max_disparity": [Interval(Real, 0, None, closed="left"), None],
         "center": ["boolean"],
     }
-    _arrays: ClassVar[dict[str, str]] = {**GroupPCA._arrays, "best_": "k"}
 
-    best_: Floats
-
-    def __init__(
-        self,
-        n_components: int = 32,
-        *,
-        groups: GroupSpec | None = 5,
-        balance: Balance = "loss",
-        welfare: WelfareName | float = "min",
-        max_disparity: float | None = None,
-        center: bool = False,
-        fractional: Fractional = "auto",
-        spectral_filter: SpectralFilter = "hard",
-        filter_strength: float = 0.0,
-        user_scaling: float = 0.0,
-        value_transform: ValueTransform | None = None,
-        solver: Solver = "auto",
-        tol: float = 1e-6,
-        passes: Passes = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.groups = groups
-        self.balance = balance
-        self.welfare = welfare
-        self.max_disparity = max_disparity
-        self.center = center
-        self.fractional = fractional
-        self.spectral_filter = spectral_filter
-        self.filter_strength = filter_strength
-        self.user_scaling = user_scaling
-        self.value_transform = value_transform
-        self.solver = solver
-        self.tol = tol
-        self.passes = passes
-        self.random_state = random_state
+    _: KW_ONLY
+    groups: GroupSpec | None = 5
+    balance: Balance = "loss"
+    welfare: WelfareName | float = "min"
+    max_disparity: float | None = None
+    center: bool = False
 
     def _fit(self, data: Interactions) -> None:
         if self.balance == "loss" and self.welfare != "min":
@@ -164,7 +131,7 @@ class FairPCA(GroupPCA):
                 "balance='variance' or 'share', or welfare='min'."
             )
         groups = find_groups(self.groups, data, "users", type(self).__name__)
-        S = groups.align(data)
+        S = groups.align(data).membership
         self._dtype = data.dtype
         signal = self._signal(data)
         if self.max_disparity is not None:  # the objective: all users of some group
@@ -181,8 +148,7 @@ class FairPCA(GroupPCA):
             identity = np.eye(data.n_items)
             family = MatrixFamily(own.compress(identity, own.image(identity)))
         else:
-            width = self._width(data) or block_width(self.n_components)
-            data.check_memory(width, basis_columns(self.n_components, width))
+            self._check_memory(data)
         problem = self._problem(family, self._best(family, own, len(names), solver), names)
         try:
             found = maximize(
@@ -213,12 +179,6 @@ class FairPCA(GroupPCA):
         small = self.solver == "auto" and k * n_items**2 <= _DENSE_NUMBERS
         return "dense" if small else "matrix_free"
 
-    def _width(self, data: Interactions) -> int | None:
-        """Vectors per pass: many where reading the data dominates the cost."""
-        blocks = data.rows.whole() is None
-        few = blocks if self.passes == "auto" else self.passes == "few"
-        return min(wide_block(self.n_components), data.n_items) if few else None
-
     def _scale(self, sizes: Floats, energies: Floats) -> Floats:
         if self.balance != "share":
             return 1 / sizes
@@ -244,7 +204,7 @@ class FairPCA(GroupPCA):
     def _problem(self, family: Family, best: Floats, names: tuple[str, ...]) -> _Problem:
         offsets = -best if self.balance == "loss" else np.zeros(len(names))
         if self.max_disparity is None:
-            return _Problem(family, offsets, self._welfare(), names)
+            return _Problem(family, offsets, self._welfare(self.welfare), names)
         pairs = list(permutations(range(len(names)), 2))
         T = np.zeros((1 + len(pairs), family.k))
         b = np.zeros(1 + len(pairs))

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass, fields
-from functools import partial
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from equipoise.data.groups import Groups, Of
 from equipoise.data.interactions import Interactions
-from equipoise.data.rows import Prepare
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
 from equipoise.models.item_vectors import Floats
-from equipoise.models.item_weighted_pca import SPECTRAL_FILTERS, SpectralFilter
-from equipoise.models.persistence import SavedModel, check_scalars
-from equipoise.models.projection import ProjectionModel
-from equipoise.models.value_transforms import VALUE_TRANSFORMS, ValueTransform, transform_rows
+from equipoise.models.projection import FilteredProjection
 from equipoise.spectral.gram import Gram
 from equipoise.spectral.groups.families import FamilyOperator
 from equipoise.spectral.groups.minmax import EigenSolver, FairSolution, Fractional, Outcome
 from equipoise.spectral.groups.welfare import Welfare
+from equipoise.spectral.lanczos import basis_columns, block_width, wide_block
 from equipoise.spectral.lapack import BoundMethod
 
 GroupSpec = int | Groups | ArrayLike
@@ -144,35 +139,23 @@ class GroupCertificate:
         return "\n".join(rows)
 
 
-class GroupPCA(ProjectionModel):
+@dataclass(eq=False, repr=False)
+class GroupPCA(FilteredProjection):
     """Base of the PCAs with groups: filters, transforms, the certificate, saving."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ProjectionModel._parameter_constraints,
+        **FilteredProjection._parameter_constraints,
         "groups": [Interval(Integral, 1, None, closed="left"), Groups, "array-like", None],
         "welfare": [
             StrOptions(set(get_args(WelfareName))),
             Interval(Real, 0, None, closed="neither"),
         ],
         "fractional": [StrOptions(set(get_args(Fractional)))],
-        "spectral_filter": [StrOptions(set(SPECTRAL_FILTERS))],
-        "filter_strength": [Interval(Real, 0, None, closed="left")],
-        "user_scaling": [Interval(Real, None, None, closed="neither")],
-        "value_transform": [StrOptions(set(VALUE_TRANSFORMS)), None],
     }
-    _arrays: ClassVar[dict[str, str]] = {**ProjectionModel._arrays, "occupations_": "r"}
+    _certificate: ClassVar[type] = GroupCertificate
 
-    # Changing these after a fit needs no other fit
-    free_parameters: ClassVar[frozenset[str]] = frozenset({"spectral_filter", "filter_strength"})
-
-    groups: GroupSpec | None
-    welfare: WelfareName | float
-    spectral_filter: SpectralFilter
-    filter_strength: float
-    user_scaling: float
-    value_transform: ValueTransform | None
-    occupations_: Floats
-    certificate_: GroupCertificate  # type: ignore[assignment]
+    _: KW_ONLY
+    fractional: Fractional = "auto"
 
     @property
     def nested_parameter(self) -> str | None:
@@ -186,44 +169,31 @@ class GroupPCA(ProjectionModel):
             f"Refit with n_components={n_components}."
         )
 
-    def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
-        """Return the matrix that is projected: values transformed, rows scaled."""
-        return transform_rows(user_items, self.value_transform, self.user_scaling)
-
-    def _row_transform(self) -> Prepare | None:
-        if self.value_transform is None and self.user_scaling == 0:
-            return None
-        return partial(
-            transform_rows, value_transform=self.value_transform, user_scaling=self.user_scaling
-        )
-
     def filter_factors(self) -> NDArray[Any]:
         """Return what component i counts in a score: f(λ_i), less for a fractional direction."""
-        relative = np.maximum(self.eigenvalues_, 0.0)
-        relative = relative / max(float(relative.max(initial=0.0)), np.finfo(np.float64).tiny)
-        if self.spectral_filter == "power":
-            factors = relative**self.filter_strength
-        elif self.spectral_filter == "ridge":
-            factors = relative / np.maximum(
-                relative + self.filter_strength, np.finfo(np.float64).tiny
-            )
-        else:
-            factors = np.ones_like(relative)
-        found: NDArray[Any] = (factors * self._map_factors()).astype(self.components_.dtype)
-        return found
+        factors = self._filtered_values() * self._map_factors()
+        return np.asarray(factors.astype(self.components_.dtype))
 
     def _map_factors(self) -> Floats:
         """Return the eigenvalues of the linear map that has the utilities of P.
 
         For groups of users it is I − (I − P)^½, whose error is tr C(I − P) for a fractional P too.
         """
-        factors: Floats = 1 - np.sqrt(1 - self.occupations_)
-        return factors
+        return 1 - np.sqrt(1 - self.occupations_)
 
-    def _welfare(self) -> Welfare:
-        if self.welfare == "min":
+    def _welfare(self, welfare: WelfareName | float) -> Welfare:
+        if welfare == "min":
             return Welfare("min")
-        return Welfare("alpha", 1.0 if self.welfare == "nash" else float(self.welfare))
+        return Welfare("alpha", 1.0 if welfare == "nash" else float(welfare))
+
+    def _width(self, data: Interactions) -> int | None:
+        """Vectors per pass: many where the rows are in blocks."""
+        few = data.rows.whole() is None if self.passes == "auto" else self.passes == "few"
+        return min(wide_block(self.n_components), data.n_items) if few else None
+
+    def _check_memory(self, data: Interactions) -> None:
+        width = self._width(data) or block_width(self.n_components)
+        data.check_memory(width, basis_columns(self.n_components, width))
 
     def _eigen_solver(self, *, block: int | None = None) -> EigenSolver:
         return EigenSolver(
@@ -237,7 +207,7 @@ class GroupPCA(ProjectionModel):
         self, found: FairSolution, operator: FamilyOperator, names: tuple[str, ...]
     ) -> None:
         """Keep the components and the certificate of a solution."""
-        self.certificate_ = GroupCertificate.of(found, names)
+        self.certificate_ = GroupCertificate.of(found, names)  # type: ignore[assignment]
         self.n_components_ = found.vectors.shape[1]
         if found.gap > self.tol and found.outcome != "rounded":
             warnings.warn(
@@ -255,34 +225,13 @@ class GroupPCA(ProjectionModel):
     def _solve(self, gram: Gram) -> Any:
         raise NotImplementedError  # `_fit` of each model needs the data, not only their Gram matrix
 
-    def _saved_parameters(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def _saved_parameters(self) -> dict[str, Any]:
         """Leave groups out: who belongs to a group of users may be confidential."""
-        parameters, arrays = super()._saved_parameters()
-        arrays.pop("groups", None)
-        if not isinstance(parameters.get("groups"), int):
-            parameters["groups"] = None
-        return parameters, arrays
-
-    def _learned_scalars(self) -> dict[str, Any]:
-        return super()._learned_scalars() | {"certificate_": asdict(self.certificate_)}
-
-    @classmethod
-    def _deserialize(cls, saved: SavedModel) -> Self:
-        model = super(ProjectionModel, cls)._deserialize(saved)
-        record = dict(saved.scalars["certificate_"])
-        kinds = {"float": float, "int": int, "BoundMethod": str, "Outcome": str}
-        declared = {f.name: kinds.get(str(f.type), list) for f in fields(GroupCertificate)}
-        check_scalars(record, declared)
-        for name, allowed in (("method", BoundMethod), ("outcome", Outcome)):
-            if record[name] not in get_args(allowed):
-                raise ValueError(f"{name} of certificate_ is {record[name]!r:.40}")
-        lists = {"names": str, "values": float, "dual_weights": float, "binding": str}
-        for name, kind in lists.items():
-            if not all(isinstance(value, kind) for value in record[name]):
-                raise ValueError(f"{name} of certificate_ is not a list of {kind.__name__}")
-            record[name] = tuple(record[name])
-        model.certificate_ = GroupCertificate(**record)
-        return model
+        parameters: dict[str, Any] = super()._saved_parameters()
+        for name in {"groups", "user_groups", "equal_opportunity"} & parameters.keys():
+            if not isinstance(parameters[name], int):
+                parameters[name] = None
+        return parameters
 
 
 def find_groups(groups: GroupSpec | None, data: Interactions, of: Of, who: str) -> Groups:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from numbers import Real
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.linalg as sl
@@ -17,20 +18,43 @@ from equipoise.data.row_groups import row_groups
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models.fair.group_pca import GroupPCA, GroupSpec, find_groups
 from equipoise.models.item_vectors import Floats
-from equipoise.models.item_weighted_pca import SpectralFilter
-from equipoise.models.projection import Passes
-from equipoise.models.value_transforms import ValueTransform
 from equipoise.spectral.gram import DenseGram
-from equipoise.spectral.groups.families import Deflated, Family, MatrixFamily, RowFamily
-from equipoise.spectral.groups.minmax import Fractional, maximize
+from equipoise.spectral.groups.families import (
+    Combined,
+    Deflated,
+    FactorFamily,
+    Family,
+    MatrixFamily,
+    RowFamily,
+    Stacked,
+)
+from equipoise.spectral.groups.minmax import EigenSolver, maximize
 from equipoise.spectral.groups.welfare import Welfare
-from equipoise.spectral.lanczos import basis_columns, block_width, wide_block
 from equipoise.spectral.solve import Solver
 
 # Differences of means below this share of the largest are in the span of the others.
 _SAME_MEAN = 1e-10
 
+# Residuals of the eigenvectors of a covariance difference, whose eigenvalues err by their squares.
+_ALONE_TOL = 1e-6
 
+
+class _Constraints(NamedTuple):
+    """Low-rank constraints, by kind and then by group."""
+
+    factors: list[Floats]
+    coefficients: list[Floats]
+    limits: list[float]
+    kinds: list[str]
+
+    def add(self, factors: Floats, coefficients: Floats, limit: float) -> None:
+        """Add ⟨F diag(c) Fᵀ, P⟩ + limit ≥ 0."""
+        self.factors.append(factors)
+        self.coefficients.append(coefficients)
+        self.limits.append(limit)
+
+
+@dataclass(eq=False, repr=False)
 class HiddenGroupsPCA(GroupPCA):
     """PCA in the complement of the differences between the means of groups of users.
 
@@ -46,10 +70,17 @@ class HiddenGroupsPCA(GroupPCA):
     groups : int, Groups or array of labels, default=2
         Groups of users: a number of groups of equal size by activity, groups by id, or one label
         per user in the order of the data.
+    mean_gap : float, default=0.0
+        δ: how far the mean of a group's coordinates may be from the mean of all groups' means.
+        0 removes the differences of means; more keeps part of them, and more variance.
     covariance : float, optional
         τ: bound also the differences between the groups' covariances. With Q = Σ_g − Σ̄ split into
         its positive part Q₊ and negative part Q₋, ⟨Q₊, P⟩ ≤ τ and ⟨Q₋, P⟩ ≤ τ for every group,
-        which implies ‖UᵀQU‖₂ ≤ τ. Forms dense matrices of items × items.
+        which implies ‖UᵀQU‖₂ ≤ τ.
+    covariance_directions : int, default=64
+        Eigenvectors of Q₊ and of Q₋ that are bounded; all of them where the solver is "dense". If
+        there are more, ‖UᵀQU‖₂ is at most `covariance_bound_`: τ plus the largest eigenvalue that
+        was left out.
     equal_opportunity : array of bool of shape (n_users,), optional
         Match the means of these users only, e.g. those with a positive outcome; in the order of
         the data.
@@ -64,10 +95,12 @@ class HiddenGroupsPCA(GroupPCA):
         Orthonormal rows, orthogonal to the differences of group means.
     n_directions_removed_ : int
         Dimensions of the span of those differences.
-    covariance_gap_ : float
-        Largest ‖UᵀQU‖₂ over the groups; NaN where `covariance` is None.
+    mean_gap_, covariance_gap_ : float
+        Largest distance of a group's mean, and largest ‖UᵀQU‖₂, over the groups.
+    covariance_bound_ : float
+        What `covariance` guarantees for `covariance_gap_`; NaN where it is None.
     certificate_ : GroupCertificate
-        Variance per user that is kept, its upper bound, and the slack of the covariance budget.
+        Variance per user that is kept, its upper bound, and the slack of the budgets.
     occupations_, eigenvalues_, residuals_, item_norms_, n_components_, n_features_in_, item_ids_,
     solver_
         As in `MaxMinItemWeightedPCA`.
@@ -95,48 +128,18 @@ class HiddenGroupsPCA(GroupPCA):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **GroupPCA._parameter_constraints,
+        "mean_gap": [Interval(Real, 0, None, closed="left")],
         "covariance": [Interval(Real, 0, None, closed="left"), None],
+        "covariance_directions": [Interval(Integral, 1, None, closed="left")],
         "equal_opportunity": ["array-like", None],
     }
-    _scalars: ClassVar[dict[str, type]] = {
-        **GroupPCA._scalars,
-        "n_directions_removed_": int,
-        "covariance_gap_": float,
-    }
 
-    n_directions_removed_: int
-    covariance_gap_: float
-
-    def __init__(
-        self,
-        n_components: int = 32,
-        *,
-        groups: GroupSpec | None = 2,
-        covariance: float | None = None,
-        equal_opportunity: ArrayLike | None = None,
-        fractional: Fractional = "auto",
-        spectral_filter: SpectralFilter = "hard",
-        filter_strength: float = 0.0,
-        user_scaling: float = 0.0,
-        value_transform: ValueTransform | None = None,
-        solver: Solver = "auto",
-        tol: float = 1e-6,
-        passes: Passes = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.groups = groups
-        self.covariance = covariance
-        self.equal_opportunity = equal_opportunity
-        self.fractional = fractional
-        self.spectral_filter = spectral_filter
-        self.filter_strength = filter_strength
-        self.user_scaling = user_scaling
-        self.value_transform = value_transform
-        self.solver = solver
-        self.tol = tol
-        self.passes = passes
-        self.random_state = random_state
+    _: KW_ONLY
+    groups: GroupSpec | None = 2
+    mean_gap: float = 0.0
+    covariance: float | None = None
+    covariance_directions: int = 64
+    equal_opportunity: ArrayLike | None = None
 
     def _fit(self, data: Interactions) -> None:
         groups = find_groups(self.groups, data, "users", type(self).__name__)
@@ -151,7 +154,9 @@ class HiddenGroupsPCA(GroupPCA):
                 f"{len(empty)} groups have no users in these data: {', '.join(empty[:5])}. Leave "
                 "them out with groups.select."
             )
-        N = mean_differences(rows.sums[1:] / rows.sizes[1:, None])
+        means = rows.sums[1:] / rows.sizes[1:, None]
+        differences = (means - means.mean(axis=0)).T
+        N = mean_differences(means) if self.mean_gap == 0 else differences[:, :0]
         self.n_directions_removed_ = N.shape[1]
         if self.n_components > data.n_items - N.shape[1]:
             raise InvalidParameterError(
@@ -159,34 +164,28 @@ class HiddenGroupsPCA(GroupPCA):
                 f"{N.shape[1]} of the dimensions (n_features={data.n_items}) differ between the "
                 "group means."
             )
-        names: tuple[str, ...] = ("variance",)
-        self.covariance_gap_ = np.nan
         self.solver_ = self._choose(data.n_items)
+        solver = self._eigen_solver(block=self._width(data))
         own = RowFamily(rows, 1 / rows.sizes, center=True)
-        offsets, gaps = np.zeros(1), np.zeros((0, data.n_items, data.n_items))
-        if self.solver_ == "dense":
-            identity = np.eye(data.n_items)
-            A = own.compress(identity, own.image(identity))
-            Pi = identity - N @ N.T
-            A = Pi @ A @ Pi
-            if self.covariance is None:
-                family: Family = MatrixFamily(A[:1])
-            else:
-                gaps = A[1:] - A[1:].mean(axis=0)
-                family = MatrixFamily(np.concatenate([A[:1], *(-signed_parts(Q) for Q in gaps)]))
-                offsets = np.append(0.0, np.full(2 * len(gaps), self.covariance))
-                names += tuple(f"{name}, {sign}" for name in groups.names for sign in "+-")
-        else:
-            width = self._width(data) or block_width(self.n_components)
-            data.check_memory(width, basis_columns(self.n_components, width))
-            total = row_groups(signal, everyone)
-            family = Deflated(RowFamily(total, 1 / total.sizes, center=True), N)
+        family = self._deflated(own, N, data)
+        variance: Family = Combined(family, np.eye(family.k)[:1])
+        constraints = self._constraints(Combined(family, _gaps(family.k)), differences, solver)
+        names: tuple[str, ...] = ("variance",)
+        offsets = np.zeros(1)
+        if constraints.limits:
+            variance = Stacked(
+                variance, FactorFamily(constraints.factors, constraints.coefficients)
+            )
+            offsets = np.append(offsets, constraints.limits)
+            names += tuple(
+                f"{group}, {kind}" for kind in constraints.kinds for group in groups.names
+            )
         found = maximize(
-            family,
+            variance,
             self.n_components,
-            self._eigen_solver(block=self._width(data)),
+            solver,
             offsets=offsets,
-            welfare=Welfare("constrained") if self.covariance is not None else Welfare("min"),
+            welfare=Welfare("constrained") if constraints.limits else Welfare("min"),
             tol=self.tol,
             fractional=self.fractional,
         )
@@ -195,14 +194,47 @@ class HiddenGroupsPCA(GroupPCA):
                 "no variance is left: apart from the group means, all rows are equal "
                 f"(n_samples={data.n_users})."
             )
-        self._learn_solution(found, family.operator(found.dual_weights), names)
-        if len(gaps):
-            U = found.vectors * np.sqrt(found.occupations)
-            self.covariance_gap_ = float(max(np.linalg.norm(U.T @ Q @ U, 2) for Q in gaps))
+        self._learn_solution(found, variance.operator(found.dual_weights), names)
+        U = found.vectors * np.sqrt(found.occupations)
+        self.mean_gap_ = float(np.linalg.norm(U.T @ differences, axis=0).max())
+        gaps = np.tensordot(_gaps(own.k), own.compress(U, own.image(U)), 1)
+        self.covariance_gap_ = float(max(np.linalg.norm(Q, 2) for Q in gaps))
+
+    def _deflated(self, own: RowFamily, N: Floats, data: Interactions) -> Family:
+        """The centered second moments of everyone and of the groups, orthogonal to N."""
+        if self.solver_ == "dense":
+            identity = np.eye(data.n_items)
+            Pi = identity - N @ N.T
+            return MatrixFamily(Pi @ own.compress(identity, own.image(identity)) @ Pi)
+        self._check_memory(data)
+        return Deflated(own, N)
+
+    def _constraints(self, gaps: Family, differences: Floats, solver: EigenSolver) -> _Constraints:
+        """The budgets of means and covariances: ⟨F diag(c) Fᵀ, P⟩ + limit ≥ 0."""
+        found = _Constraints([], [], [], [])
+        if self.mean_gap > 0:
+            found.kinds.append("mean")
+            for difference in differences.T:
+                found.add(difference[:, None], -np.ones(1), self.mean_gap**2)
+        self.covariance_bound_ = np.nan
+        if self.covariance is None:
+            return found
+        left, dense = 0.0, self.solver_ == "dense"
+        for sign, kind in ((1.0, "covariance +"), (-1.0, "covariance -")):
+            found.kinds.append(kind)
+            for row in sign * np.eye(gaps.k):
+                count = gaps.size if dense else min(self.covariance_directions, gaps.size)
+                pairs = solver(gaps.operator(row), count, _ALONE_TOL)
+                positive = pairs.values > 0
+                found.add(pairs.vectors[:, positive], -pairs.values[positive], self.covariance)
+                if count < gaps.size:  # largest eigenvalue that is left out, or a bound on it
+                    left = max(left, pairs.next_value + float(pairs.residuals.max(initial=0.0)))
+        self.covariance_bound_ = float(self.covariance + max(left, 0.0))
+        return found
 
     def _members(self, groups: Groups, data: Interactions) -> sp.csr_array:
         """The membership of the users whose means are matched."""
-        S = groups.align(data)
+        S = groups.align(data).membership
         if self.equal_opportunity is None:
             return S
         chosen = np.asarray(self.equal_opportunity)
@@ -214,23 +246,11 @@ class HiddenGroupsPCA(GroupPCA):
         return sp.csr_array(sp.diags_array(chosen.astype(bool).astype(np.float64)) @ S)
 
     def _choose(self, n_items: int) -> Solver:
-        dense = self.covariance is not None or self.solver in ("gram", "dense")
+        dense = self.solver in ("gram", "dense")
         if dense:
-            advice = "Leave covariance out, and use solver='matrix_free'."
+            advice = "Use solver='matrix_free', which forms no such matrix."
             DenseGram.require_memory(2 * n_items, type(self).__name__, advice)
         return "dense" if dense or (self.solver == "auto" and n_items <= 400) else "matrix_free"
-
-    def _width(self, data: Interactions) -> int | None:
-        """Vectors per pass: many where reading the data dominates the cost."""
-        blocks = data.rows.whole() is None
-        few = blocks if self.passes == "auto" else self.passes == "few"
-        return min(wide_block(self.n_components), data.n_items) if few else None
-
-    def _saved_parameters(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        parameters, arrays = super()._saved_parameters()
-        arrays.pop("equal_opportunity", None)
-        parameters["equal_opportunity"] = None
-        return parameters, arrays
 
 
 def mean_differences(means: Floats) -> Floats:
@@ -244,17 +264,10 @@ def mean_differences(means: Floats) -> Floats:
     differences = (means - means.mean(axis=0)).T
     unit = float(np.abs(means).max())
     U, values, _ = sl.svd(differences, full_matrices=False)
-    basis: Floats = U[:, values > _SAME_MEAN * max(unit, np.finfo(np.float64).tiny)]
-    return basis
+    return U[:, values > _SAME_MEAN * max(unit, np.finfo(np.float64).tiny)]
 
 
-def signed_parts(Q: Floats) -> Floats:
-    """Q₊ and Q₋ with Q = Q₊ − Q₋, both positive semidefinite.
-
-    Examples
-    --------
-    >>> signed_parts(np.diag([2.0, -3.0])).diagonal(axis1=1, axis2=2).tolist()
-    [[2.0, 0.0], [0.0, 3.0]]
-    """
-    values, U = np.linalg.eigh((Q + Q.T) / 2)
-    return np.stack([(U * np.maximum(sign * values, 0.0)) @ U.T for sign in (1, -1)])
+def _gaps(k: int) -> Floats:
+    """Coefficients of Σ_g − Σ̄ in a family of everyone and k − 1 groups."""
+    n = k - 1
+    return np.hstack([np.zeros((n, 1)), np.eye(n) - 1 / n])

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Real
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
+from equipoise.data.row_groups import row_groups
 from equipoise.exceptions import InfeasibleError, InvalidParameterError
 from equipoise.models.fair.group_pca import (
     GroupPCA,
@@ -20,18 +22,32 @@ from equipoise.models.fair.group_pca import (
     refuse_empty,
 )
 from equipoise.models.item_vectors import Floats
-from equipoise.models.item_weighted_pca import SpectralFilter, popularity_weights
-from equipoise.models.projection import Passes
-from equipoise.models.value_transforms import ValueTransform
-from equipoise.spectral.groups.families import ItemFamily
-from equipoise.spectral.groups.minmax import Fractional, maximize
+from equipoise.models.item_weighted_pca import popularity_weights
+from equipoise.spectral.groups.families import (
+    Combined,
+    Family,
+    ItemFamily,
+    RowFamily,
+    Stacked,
+)
+from equipoise.spectral.groups.minmax import maximize
 from equipoise.spectral.groups.welfare import Welfare
-from equipoise.spectral.solve import Solver
 
 # γ of the objective under floors if none is given: the paper's choice.
 _PAPER_GAMMA = -1.0
 
+# Floors that `tune` tries by default; those out of reach are left out.
+_FLOORS = (0.1, 0.15, 0.2, 0.25, 0.3)
 
+
+class _Users(NamedTuple):
+    """The shares of groups of users, and their names."""
+
+    family: RowFamily
+    names: tuple[str, ...]
+
+
+@dataclass(eq=False, repr=False)
 class MaxMinItemWeightedPCA(GroupPCA):
     """Item-Weighted PCA that maximizes the smallest share retained by a group of items.
 
@@ -47,9 +63,13 @@ class MaxMinItemWeightedPCA(GroupPCA):
     groups : int, Groups or array of labels, default=10
         Groups of items: a number of popularity groups of equal size, groups by id (providers,
         genres; an item may be in several), or one label per item in the order of the data.
+    user_groups : int, Groups or array of labels, optional
+        Groups of users that count in addition to those of items. The share of group g of users is
+        Σ_{u∈g} ⟨x_u, x̂_u⟩ / Σ_{u∈g} ‖x_u‖².
     welfare : {"min", "nash"} or float, default="min"
-        The goal: the smallest share, the sum of log shares, or for a number α > 0 the α-fair sum
-        Σ share^(1−α)/(1−α). Larger α means more equal shares.
+        The goal: the smallest share, the product of what groups keep, or for a number α > 0 the
+        α-fair sum Σ kept^(1−α)/(1−α), where kept is the group's retained part of ‖X‖². Larger α
+        means more equal parts; α corresponds to γ = −2α.
     floors : float or mapping of group name to float, optional
         Least share of each group. The objective is then Σ_j w_j ⟨X_·j, X̂_·j⟩ with w = p^γ, and
         `welfare` is not used. Floors out of reach are refused with the proof.
@@ -73,11 +93,15 @@ class MaxMinItemWeightedPCA(GroupPCA):
     components_ : ndarray of shape (n_components_, n_items)
         Orthonormal rows.
     item_weights_ : ndarray of shape (n_items,)
-        The learned weights: Item-Weighted PCA with these weights has this solution.
+        The learned weights. Without groups of users, Item-Weighted PCA with these weights has
+        this solution.
+    shares_ : ndarray of shape (k,)
+        Retained share of every group of items.
     occupations_ : ndarray of shape (n_components_,)
         1, or less for the fractional directions of a map.
     certificate_ : GroupCertificate
-        Objective, upper bound, gap, shares and dual weights of the groups, which groups bind.
+        Objective, upper bound, gap, values and dual weights of the groups, which groups bind.
+        Values are shares; with α, retained parts of ‖X‖²; with floors, distances to the floors.
     eigenvalues_, residuals_, item_norms_, n_components_, n_features_in_, item_ids_, solver_
         As in `ItemWeightedPCA`.
 
@@ -102,45 +126,22 @@ class MaxMinItemWeightedPCA(GroupPCA):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **GroupPCA._parameter_constraints,
+        "user_groups": [Interval(Integral, 1, None, closed="left"), Groups, "array-like", None],
         "floors": [Interval(Real, 0, 1, closed="both"), Mapping, None],
         "base_gamma": [Interval(Real, None, None, closed="neither"), None],
     }
-    _arrays: ClassVar[dict[str, str]] = {**GroupPCA._arrays, "item_weights_": "m"}
 
-    item_weights_: Floats
+    _: KW_ONLY
+    groups: GroupSpec | None = 10
+    user_groups: GroupSpec | None = None
+    welfare: WelfareName | float = "min"
+    floors: float | Mapping[str, float] | None = None
+    base_gamma: float | None = None
 
-    def __init__(
-        self,
-        n_components: int = 32,
-        *,
-        groups: GroupSpec | None = 10,
-        welfare: WelfareName | float = "min",
-        floors: float | Mapping[str, float] | None = None,
-        base_gamma: float | None = None,
-        fractional: Fractional = "auto",
-        spectral_filter: SpectralFilter = "hard",
-        filter_strength: float = 0.0,
-        user_scaling: float = 0.0,
-        value_transform: ValueTransform | None = None,
-        solver: Solver = "auto",
-        tol: float = 1e-6,
-        passes: Passes = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.groups = groups
-        self.welfare = welfare
-        self.floors = floors
-        self.base_gamma = base_gamma
-        self.fractional = fractional
-        self.spectral_filter = spectral_filter
-        self.filter_strength = filter_strength
-        self.user_scaling = user_scaling
-        self.value_transform = value_transform
-        self.solver = solver
-        self.tol = tol
-        self.passes = passes
-        self.random_state = random_state
+    def search_space(self, train: Interactions) -> list[dict[str, tuple[Any, ...]]]:
+        """Return the grids that `tune` searches by default: goals over groups, and floors."""
+        (goals,) = super().search_space(train)
+        return [goals, {"n_components": goals["n_components"], "floors": _FLOORS}]
 
     def _fit(self, data: Interactions) -> None:
         if self.base_gamma is not None and self.floors is None:
@@ -149,20 +150,34 @@ class MaxMinItemWeightedPCA(GroupPCA):
                 "ItemWeightedPCA."
             )
         groups = find_groups(self.groups, data, "items", type(self).__name__)
-        membership = groups.align(data).toarray()
+        membership = groups.align(data).membership.toarray()
         gram = self._prepare(data, fits=8)
         squares = self.item_norms_**2
         energies = squares @ membership
         refuse_empty(groups.names, energies, "items")
-        S, names = membership / energies, groups.names
-        offsets, welfare = np.zeros(len(names)), self._welfare()
+        # an α-fair sum is over what groups keep of ‖X‖², the others over shares of each group
+        total = float(squares.sum()) if self.welfare != "min" and self.floors is None else None
+        S, names = membership / (energies if total is None else total), groups.names
+        users = self._user_family(data, total)
+        if users is not None:
+            names += users.names
+            if len(set(names)) < len(names):
+                raise InvalidParameterError(
+                    "groups of items and of users must have different names: "
+                    f"{', '.join(sorted(set(groups.names) & set(users.names))[:5])}."
+                )
+        offsets, welfare = np.zeros(len(names)), self._welfare(self.welfare)
+        kept = np.ones(len(names), dtype=bool)
         if self.floors is not None:
-            limits = self._limits(groups)
+            limits = self._limits(names)
             kept = ~np.isnan(limits)
-            S = np.column_stack([self._objective(squares), S[:, kept]])
-            names = ("objective", *(name for name, keep in zip(names, kept, strict=True) if keep))
+            S = np.column_stack([self._objective(squares), S[:, kept[: S.shape[1]]]])
+            names = ("objective", *np.array(names, dtype=object)[kept])
             offsets, welfare = np.append(0.0, -limits[kept]), Welfare("constrained")
-        family = ItemFamily(gram, S)
+        family: Family = ItemFamily(gram, S)
+        if users is not None:
+            chosen = np.eye(users.family.k)[kept[groups.n_groups :]]
+            family = Stacked(family, Combined(users.family, chosen))
         try:
             found = maximize(
                 family,
@@ -175,8 +190,21 @@ class MaxMinItemWeightedPCA(GroupPCA):
             )
         except InfeasibleError as error:
             raise self._refusal(error, names[1:], -offsets[1:]) from None
-        self.item_weights_ = S @ found.dual_weights
+        self.item_weights_ = S @ found.dual_weights[: S.shape[1]]
         self._learn_solution(found, family.operator(found.dual_weights), names)
+        shares = ItemFamily(gram, membership / energies)
+        B = shares.compress(found.vectors, shares.image(found.vectors))
+        self.shares_ = np.einsum("gii,i->g", B, found.occupations)
+
+    def _user_family(self, data: Interactions, total: float | None) -> _Users | None:
+        """The shares of the groups of users, if any are given, or their parts of a total."""
+        if self.user_groups is None:
+            return None
+        groups = find_groups(self.user_groups, data, "users", type(self).__name__)
+        rows = row_groups(self._signal(data), groups.align(data).membership)
+        refuse_empty(groups.names, rows.energies, "users")
+        scale = 1 / rows.energies if total is None else np.full(rows.k, 1 / total)
+        return _Users(RowFamily(rows, scale), groups.names)
 
     def _map_factors(self) -> Floats:
         """Return the eigenvalues of P itself: shares are linear in X̂ = XP."""
@@ -188,17 +216,17 @@ class MaxMinItemWeightedPCA(GroupPCA):
         weights = popularity_weights(self.item_norms_, gamma)
         return weights / float(weights @ squares)
 
-    def _limits(self, groups: Groups) -> Floats:
+    def _limits(self, names: tuple[str, ...]) -> Floats:
         """The floor of every group; NaN for a group without one."""
         if not isinstance(self.floors, Mapping):
-            return np.full(groups.n_groups, self.floors, dtype=np.float64)
-        unknown = [name for name in self.floors if name not in groups.names]
+            return np.full(len(names), self.floors, dtype=np.float64)
+        unknown = [name for name in self.floors if name not in names]
         if unknown or not self.floors:
             raise InvalidParameterError(
                 f"floors name groups that do not exist: {', '.join(map(str, unknown[:5]))}. "
-                f"The groups are {', '.join(groups.names[:10])}."
+                f"The groups are {', '.join(names[:10])}."
             )
-        limits = np.full(groups.n_groups, np.nan)
+        limits = np.full(len(names), np.nan)
         for name, floor in self.floors.items():
             try:
                 allowed = 0 <= floor <= 1
@@ -208,7 +236,7 @@ class MaxMinItemWeightedPCA(GroupPCA):
                 raise InvalidParameterError(
                     f"the floor of {name!r} must be a share between 0 and 1, got {floor!r}."
                 )
-            limits[groups.names.index(name)] = floor
+            limits[names.index(name)] = floor
         return limits
 
     def _refusal(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,10 +22,6 @@ class FactorModel(Recommender):
     from the user's row (`user_factors`).
     """
 
-    _arrays: ClassVar[dict[str, str]] = {**Recommender._arrays, "item_factors_": "mr"}
-
-    item_factors_: NDArray[Any]
-
     @abstractmethod
     def user_factors(self, user_items: sp.csr_array) -> NDArray[Any]:
         """Return one vector per row, of shape (n_users, n_components)."""
@@ -36,8 +32,7 @@ class FactorModel(Recommender):
         return Factors(self.item_factors_, self.user_factors)
 
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
-        scores: NDArray[Any] = self.user_factors(user_items) @ self.item_factors_.T
-        return scores
+        return self.user_factors(user_items) @ self.item_factors_.T
 
     def _similarities(self, item: int) -> NDArray[Any]:
         """Return the cosines between item vectors; −inf for items without one."""
@@ -51,10 +46,6 @@ class ItemItemModel(TransformsValues, Recommender):
     the score of item j, after `value_transform`.
     """
 
-    _arrays: ClassVar[dict[str, str]] = {**Recommender._arrays, "coefficients_": "mm"}
-
-    coefficients_: NDArray[Any] | sp.csr_array
-
     def item_item(self) -> ItemItem:
         """Return the coefficients, and the transform of the values."""
         check_is_fitted(self)
@@ -66,14 +57,12 @@ class ItemItemModel(TransformsValues, Recommender):
     def _similarities(self, item: int) -> NDArray[Any]:
         """Return what an entry at `item` adds to every other score; −inf where that is 0."""
         added = _dense(self.coefficients_[[item]])[0]
-        similarities: NDArray[Any] = np.where(added == 0, -np.inf, added)
-        return similarities
+        return np.where(added == 0, -np.inf, added)
 
     def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
         signal = self.preprocess(user_items)
         added = _dense(self.coefficients_[:, [item]])[:, 0]
-        contributions: NDArray[Any] = signal.data * added[signal.indices]
-        return contributions
+        return signal.data * added[signal.indices]
 
 
 def _dense(matrix: Any) -> NDArray[Any]:

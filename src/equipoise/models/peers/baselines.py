@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -64,10 +65,6 @@ class Popularity(Recommender):
     Ranking(ids=array([1, 0, 2]), scores=array([3., 1., 1.]))
     """
 
-    _arrays: ClassVar[dict[str, str]] = {**Recommender._arrays, "user_counts_": "m:i"}
-
-    user_counts_: NDArray[np.int64]
-
     def _fit(self, data: Interactions) -> None:
         """Count the users of each item."""
         self.user_counts_ = data.popularity("count").astype(np.int64)
@@ -76,6 +73,7 @@ class Popularity(Recommender):
         return np.broadcast_to(self.user_counts_.astype(np.float64), user_items.shape)
 
 
+@dataclass(eq=False, repr=False)
 class Random(Recommender):
     """Recommend random items: uniform scores, determined by the seed and the user's own row.
 
@@ -129,12 +127,8 @@ class Random(Recommender):
     """
 
     _parameter_constraints = COMMON_CONSTRAINTS
-    _scalars: ClassVar[dict[str, type]] = {**Recommender._scalars, "seed_": int}
 
-    seed_: int
-
-    def __init__(self, random_state: Any = None) -> None:
-        self.random_state = random_state
+    random_state: Any = None
 
     def _warn_of_unprepared(self, rows: sp.csr_array) -> None:
         """Give no warning: other values give other random numbers, which are as good."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError
@@ -17,6 +16,7 @@ from equipoise.models.value_transforms import ValueTransform, transform_rows
 from equipoise.spectral.gram import DenseGram
 
 
+@dataclass(eq=False, repr=False)
 class EASE(ItemItemModel):
     """Linear regression of every item on all other items.
 
@@ -68,13 +68,9 @@ class EASE(ItemItemModel):
 
     _parameter_constraints = COMMON_CONSTRAINTS
 
-    coefficients_: NDArray[Any]
-
-    def __init__(
-        self, regularization: float = 500.0, *, value_transform: ValueTransform | None = None
-    ) -> None:
-        self.regularization = regularization
-        self.value_transform = value_transform
+    regularization: float = 500.0
+    _: KW_ONLY
+    value_transform: ValueTransform | None = None
 
     def _fit(self, data: Interactions) -> None:
         """Solve the regressions of all items by one factorization."""

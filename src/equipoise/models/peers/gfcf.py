@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
 
+from equipoise.checks import check_whole_number
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import SolverWarning
 from equipoise.models.base import COMMON_CONSTRAINTS, Recommender
-from equipoise.models.item_vectors import Floats, item_norms
+from equipoise.models.item_vectors import item_norms
 from equipoise.models.value_transforms import (
     TransformsValues,
     ValueTransform,
@@ -34,6 +38,7 @@ _DENSE_BYTES = 256 * 2**20
 _BLOCK_BYTES = 32 * 2**20
 
 
+@dataclass(eq=False, repr=False)
 class GFCF(TransformsValues, Recommender):
     """Graph-filter collaborative filtering: recommends signals that are smooth on the item graph.
 
@@ -111,37 +116,34 @@ class GFCF(TransformsValues, Recommender):
         **COMMON_CONSTRAINTS,
         "ideal_weight": [Interval(Real, 0, None, closed="left")],
     }
-    _arrays: ClassVar[dict[str, str]] = {
-        **Recommender._arrays,
-        "normalized_interactions_": "nm",
-        "components_": "rm",
-        "eigenvalues_": "r",
-        "item_degrees_": "m",
-    }
-    _scalars: ClassVar[dict[str, type]] = {**Recommender._scalars, "n_components_": int}
 
-    normalized_interactions_: sp.csr_array
-    components_: NDArray[Any]
-    eigenvalues_: Floats
-    item_degrees_: Floats
-    n_components_: int
+    n_components: int = 128
+    _: KW_ONLY
+    ideal_weight: float = 0.3
+    value_transform: ValueTransform | None = None
+    solver: Solver = "auto"
+    tol: float = 1e-6
+    random_state: Any = None
 
-    def __init__(
-        self,
-        n_components: int = 128,
-        *,
-        ideal_weight: float = 0.3,
-        value_transform: ValueTransform | None = None,
-        solver: Solver = "auto",
-        tol: float = 1e-6,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.ideal_weight = ideal_weight
-        self.value_transform = value_transform
-        self.solver = solver
-        self.tol = tol
-        self.random_state = random_state
+    @property
+    def free_parameters(self) -> frozenset[str]:
+        """α, unless it is 0: then no components are computed."""
+        return frozenset({"ideal_weight"} if self.ideal_weight > 0 else ())
+
+    @property
+    def nested_parameter(self) -> str | None:
+        """``n_components``: a smaller number is `truncate` of a larger one."""
+        return self.size_parameter
+
+    def truncate(self, n_components: int) -> Self:
+        """Return the model with fewer components, without refitting."""
+        check_is_fitted(self)
+        check_whole_number("n_components", n_components, least=1)
+        shorter: Self = copy.copy(self).set_params(n_components=n_components)
+        shorter.components_ = self.components_[:n_components]
+        shorter.eigenvalues_ = self.eigenvalues_[:n_components]
+        shorter.n_components_ = len(shorter.eigenvalues_)
+        return shorter
 
     def _fit(self, data: Interactions) -> None:
         """Normalize the interaction graph, and find its smoothest signals on items."""
@@ -191,8 +193,7 @@ class GFCF(TransformsValues, Recommender):
             return SparseGram(normalized)
         with one_blas_thread():
             gram = DenseGram.of(normalized)
-        filters: NDArray[Any] = (gram.C * gram.scale).astype(normalized.dtype)
-        return filters
+        return (gram.C * gram.scale).astype(normalized.dtype)
 
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
         signal = self.preprocess(user_items)
@@ -212,27 +213,23 @@ class GFCF(TransformsValues, Recommender):
         """Return what an entry at `item` adds to every other score; −inf where that is 0."""
         from_item = self.components_[:, item] * invert(self._item_scale())[item]
         weights = self._linear_column(item) + from_item @ self._weighted_components()
-        similarities: NDArray[Any] = np.where(weights == 0, -np.inf, weights)
-        return similarities
+        return np.where(weights == 0, -np.inf, weights)
 
     def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
         signal = self.preprocess(user_items)
         to_item = self._weighted_components()[:, item]
         ideal = (to_item @ self.components_) * invert(self._item_scale())
         weights = self._linear_column(item) + ideal
-        contributions: NDArray[Any] = signal.data * weights[signal.indices]
-        return contributions
+        return signal.data * weights[signal.indices]
 
     def _linear_column(self, item: int) -> NDArray[Any]:
         """Column `item` of R̃ᵀR̃, which is row `item` too."""
         normalized = self.normalized_interactions_
-        column: NDArray[Any] = normalized.T @ normalized[:, [item]].toarray()[:, 0]
-        return column
+        return normalized.T @ normalized[:, [item]].toarray()[:, 0]
 
     def _item_scale(self) -> NDArray[Any]:
         """Diagonal of D_I^{½}, in the precision of the model."""
-        scale: NDArray[Any] = np.sqrt(self.item_degrees_).astype(self.components_.dtype)
-        return scale
+        return np.sqrt(self.item_degrees_).astype(self.components_.dtype)
 
     def _weighted_components(self) -> NDArray[Any]:
         """α Ūᵀ D_I^{½}."""

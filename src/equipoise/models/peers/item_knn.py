@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from equipoise.models.ranking import Ranking, rank_items
 from equipoise.models.value_transforms import ValueTransform
 
 
+@dataclass(eq=False, repr=False)
 class ItemKNN(ItemItemModel):
     """Score an item by those of its nearest neighbors that the user has.
 
@@ -79,18 +81,10 @@ class ItemKNN(ItemItemModel):
         "shrinkage": [Interval(Real, 0, None, closed="left")],
     }
 
-    coefficients_: sp.csr_array
-
-    def __init__(
-        self,
-        n_neighbors: int = 100,
-        *,
-        shrinkage: float = 0.0,
-        value_transform: ValueTransform | None = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.shrinkage = shrinkage
-        self.value_transform = value_transform
+    n_neighbors: int = 100
+    _: KW_ONLY
+    shrinkage: float = 0.0
+    value_transform: ValueTransform | None = None
 
     def _fit(self, data: Interactions) -> None:
         """Find the neighbors of every item."""
@@ -101,8 +95,7 @@ class ItemKNN(ItemItemModel):
     def _similarities(self, item: int) -> NDArray[Any]:
         """Return the cosines to the item's own neighbors; −inf for all other items."""
         weights = self.coefficients_[:, [item]].toarray()[:, 0]
-        similarities: NDArray[Any] = np.where(weights > 0, weights, -np.inf)
-        return similarities
+        return np.where(weights > 0, weights, -np.inf)
 
 
 def _nearest(user_items: sp.csr_array, n_neighbors: int, shrinkage: float) -> Ranking:
@@ -115,8 +108,7 @@ def _nearest(user_items: sp.csr_array, n_neighbors: int, shrinkage: float) -> Ra
     def cosines(block: slice) -> Floats:
         products = (by_item[block] @ by_user).toarray()
         divisors = norms[block, None] * norms + shrinkage
-        cosines: Floats = products / np.where(divisors > 0, divisors, 1.0)
-        return cosines
+        return products / np.where(divisors > 0, divisors, 1.0)
 
     itself = sp.eye_array(n_items, format="csr")
     kept = min(n_neighbors, n_items)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ from equipoise.models.value_transforms import ValueTransform, transform_rows
 _LEAST_EXPLAINED = 1e-3
 
 
+@dataclass(eq=False, repr=False)
 class _ReweightedMF(WeightedFactorModel):
     """Base of both: weighted ALS in which the weight of an entry is that of its item."""
 
@@ -37,22 +39,16 @@ class _ReweightedMF(WeightedFactorModel):
         "unobserved_weight": [Interval(Real, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
     }
-    _arrays: ClassVar[dict[str, str]] = {**WeightedFactorModel._arrays, "item_weights_": "m"}
-    _scalars: ClassVar[dict[str, type]] = {
-        **WeightedFactorModel._scalars,
-        "n_iter_": int,
-        "objective_": float,
-    }
 
-    n_components: int
-    exponent: float
-    unobserved_weight: float
-    value_transform: ValueTransform | None
-    iterations: int
-    tol: float
-    item_weights_: Floats
-    n_iter_: int
-    objective_: float
+    n_components: int = 64
+    _: KW_ONLY
+    exponent: float = 0.5
+    unobserved_weight: float = 1.0
+    value_transform: ValueTransform | None = None
+    regularization: float = 0.1
+    iterations: int = 30
+    tol: float = 1e-4
+    random_state: Any = None
 
     @abstractmethod
     def _weights(self, counts: NDArray[np.intp]) -> Floats:
@@ -92,6 +88,7 @@ class _ReweightedMF(WeightedFactorModel):
         return Cells.of(targets, self.item_weights_[targets.indices], self.unobserved_weight)
 
 
+@dataclass(eq=False, repr=False)
 class IPSMF(_ReweightedMF):
     """Matrix factorization with inverse propensity weights: rare items count more.
 
@@ -171,35 +168,15 @@ class IPSMF(_ReweightedMF):
         "clip": [Interval(Real, 0, 1, closed="right")],
     }
 
-    def __init__(
-        self,
-        n_components: int = 64,
-        *,
-        exponent: float = 0.5,
-        clip: float = 0.01,
-        unobserved_weight: float = 1.0,
-        value_transform: ValueTransform | None = None,
-        regularization: float = 0.1,
-        iterations: int = 30,
-        tol: float = 1e-4,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.exponent = exponent
-        self.clip = clip
-        self.unobserved_weight = unobserved_weight
-        self.value_transform = value_transform
-        self.regularization = regularization
-        self.iterations = iterations
-        self.tol = tol
-        self.random_state = random_state
+    _: KW_ONLY
+    clip: float = 0.01
 
     def _weights(self, counts: NDArray[np.intp]) -> Floats:
         propensities = (counts / counts.max()) ** self.exponent
-        weights: Floats = 1.0 / np.maximum(propensities, self.clip)
-        return weights
+        return 1.0 / np.maximum(propensities, self.clip)
 
 
+@dataclass(eq=False, repr=False)
 class PopularityWeightedMF(_ReweightedMF):
     """Matrix factorization of all cells, in which an entry counts less the more popular its item.
 
@@ -266,28 +243,9 @@ class PopularityWeightedMF(_ReweightedMF):
         "imputed_value": [Interval(Real, None, None, closed="neither")],
     }
 
-    def __init__(
-        self,
-        n_components: int = 64,
-        *,
-        exponent: float = 0.5,
-        unobserved_weight: float = 0.3,
-        imputed_value: float = 0.0,
-        value_transform: ValueTransform | None = None,
-        regularization: float = 0.1,
-        iterations: int = 30,
-        tol: float = 1e-4,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.exponent = exponent
-        self.unobserved_weight = unobserved_weight
-        self.imputed_value = imputed_value
-        self.value_transform = value_transform
-        self.regularization = regularization
-        self.iterations = iterations
-        self.tol = tol
-        self.random_state = random_state
+    _: KW_ONLY
+    unobserved_weight: float = 0.3
+    imputed_value: float = 0.0
 
     def cells(self, user_items: sp.csr_array) -> Cells:
         """The users' values above the imputed one, each with the weight of its item."""
@@ -306,5 +264,4 @@ class PopularityWeightedMF(_ReweightedMF):
                 f"exponent={self.exponent} gives weights beyond floating point: items have "
                 f"between {max(counts.min(), 1)} and {counts.max()} users. Use a smaller exponent."
             )
-        scaled: Floats = weights * (counts.sum() / total)
-        return scaled
+        return weights * (counts.sum() / total)

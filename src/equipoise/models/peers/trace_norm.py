@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -14,7 +15,7 @@ from sklearn.utils._param_validation import Interval
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import SolverWarning
 from equipoise.models.base import COMMON_CONSTRAINTS
-from equipoise.models.item_vectors import Floats, item_norms
+from equipoise.models.item_vectors import item_norms
 from equipoise.models.peers.base import FactorModel
 from equipoise.models.value_transforms import TransformsValues, ValueTransform
 from equipoise.spectral.gram import Gram
@@ -28,6 +29,7 @@ _FIRST_RANK, _USUAL_RANK = 32, 128
 _SMALLEST_TOL = 1e-12
 
 
+@dataclass(eq=False, repr=False)
 class TraceNormMF(TransformsValues, FactorModel):
     """The matrix Z that minimizes ½‖X − Z‖²_F + τ‖Z‖_*: the SVD of X, softly thresholded.
 
@@ -112,35 +114,14 @@ class TraceNormMF(TransformsValues, FactorModel):
         "penalty": [Interval(Real, 1e-3, 1, closed="left")],
         "max_components": [Interval(Integral, 1, None, closed="left")],
     }
-    _arrays: ClassVar[dict[str, str]] = {**FactorModel._arrays, "singular_values_": "r"}
-    _scalars: ClassVar[dict[str, type]] = {
-        **FactorModel._scalars,
-        "n_components_": int,
-        "threshold_": float,
-        "solver_": str,
-    }
 
-    singular_values_: Floats
-    threshold_: float
-    n_components_: int
-    solver_: Solver
-
-    def __init__(
-        self,
-        penalty: float = 0.1,
-        *,
-        value_transform: ValueTransform | None = None,
-        max_components: int = 512,
-        solver: Solver = "auto",
-        tol: float = 1e-6,
-        random_state: Any = None,
-    ) -> None:
-        self.penalty = penalty
-        self.value_transform = value_transform
-        self.max_components = max_components
-        self.solver = solver
-        self.tol = tol
-        self.random_state = random_state
+    penalty: float = 0.1
+    _: KW_ONLY
+    value_transform: ValueTransform | None = None
+    max_components: int = 512
+    solver: Solver = "auto"
+    tol: float = 1e-6
+    random_state: Any = None
 
     def _fit(self, data: Interactions) -> None:
         """Find all singular vectors of users × items above the threshold."""
@@ -155,8 +136,7 @@ class TraceNormMF(TransformsValues, FactorModel):
 
     def user_factors(self, user_items: sp.csr_array) -> NDArray[Any]:
         """The users' factors A = X V diag((σ − τ)^½ / σ), of shape (n_users, n_components_)."""
-        factors: NDArray[Any] = self.preprocess(user_items) @ self._filters()
-        return factors
+        return self.preprocess(user_items) @ self._filters()
 
     def _filters(self) -> NDArray[Any]:
         filters: NDArray[Any] = self.item_factors_ / self.singular_values_
@@ -165,8 +145,7 @@ class TraceNormMF(TransformsValues, FactorModel):
     def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
         signal = self.preprocess(user_items)
         weights = self._filters()[signal.indices] @ self.item_factors_[item]
-        contributions: NDArray[Any] = signal.data * weights
-        return contributions
+        return signal.data * weights
 
     def _largest_rank(self) -> int:
         """Return one more than may be kept, to find out whether components are cut."""

@@ -131,7 +131,7 @@ class WeightedFactorModel(FactorModel):
 
     @property
     def _item_vectors(self) -> Floats:
-        return self.item_factors_.astype(np.float64, copy=False)
+        return np.asarray(self.item_factors_, dtype=np.float64)
 
 
 def factorize(
@@ -142,6 +142,7 @@ def factorize(
     iterations: int,
     tol: float = 0.0,
     rng: np.random.Generator,
+    compiled: bool | None = None,
     progress: Progress | None = None,
 ) -> Factorization:
     """Alternate between users and items, from random items on.
@@ -160,11 +161,14 @@ def factorize(
         Stop when an iteration lowers the objective by this share of it or less.
     rng : Generator
         Draws the first V.
+    compiled : bool, optional
+        As in `solve_rows`.
     progress : Progress, optional
         Receives one step per iteration, with the objective.
     """
     by_item, total = cells.transposed(), weighted_squares(cells)
-    compiled = _compiling_pays((cells, by_item), n_components, iterations)
+    if compiled is None:
+        compiled = _compiling_pays((cells, by_item), n_components, iterations)
     n_items = cells.targets.shape[1]
     # All positive, as the data mostly are: from mixed signs, a fit of observed cells alone can end
     # with items of opposite sign that no user connects.
@@ -230,8 +234,7 @@ def contributions(cells: Cells, V: Floats, regularization: float, item: int) -> 
     """
     G = V[cells.targets.indices]
     A = _normal_matrix(_common_part(cells, V, regularization), G, cells)
-    parts: Floats = cells.weights * cells.targets.data * (G @ _solved(A, V[item]))
-    return parts
+    return cells.weights * cells.targets.data * (G @ _solved(A, V[item]))
 
 
 def weighted_squares(cells: Cells) -> float:
@@ -263,16 +266,14 @@ def _common_part(cells: Cells, V: Floats, regularization: float) -> Floats:
 
 
 def _normal_matrix(common: Floats, G: Floats, cells: Cells) -> Floats:
-    A: Floats = common + (G.T * (cells.weights - cells.unobserved_weight)) @ G
-    return A
+    return common + (G.T * (cells.weights - cells.unobserved_weight)) @ G
 
 
 def _solved(A: Floats, b: Floats) -> Floats:
     L, x, info = dposv(A, b)
     if info != 0 or np.any(L.diagonal() ** 2 <= _SINGULAR * A.diagonal()):
         raise _singular()
-    solution: Floats = x
-    return solution
+    return x
 
 
 def _singular() -> SolverError:

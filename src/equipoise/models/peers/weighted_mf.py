@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -14,6 +15,7 @@ from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, require_extra
 from equipoise.models.base import COMMON_CONSTRAINTS
 from equipoise.models.peers.weighted_als import Cells, WeightedFactorModel
+from equipoise.models.value_transforms import ValueTransform, transform_rows
 from equipoise.parallel import one_blas_thread
 from equipoise.progress import task
 
@@ -26,6 +28,7 @@ _PUBLISHED_ALPHA: dict[Source, float] = {"code": 1.0, "text": 0.0}
 _PUBLISHED_ITERATIONS = 50
 
 
+@dataclass(eq=False, repr=False)
 class WeightedMF(WeightedFactorModel):
     """Matrix factorization in which observed cells count more: Hu, Koren & Volinsky (2008).
 
@@ -49,6 +52,8 @@ class WeightedMF(WeightedFactorModel):
         λ > 0.
     iterations : int, default=15
         Number of updates of both sides.
+    value_transform : {"binary", "log1p", "one_plus", "shares"} or None, default=None
+        How values are prepared before they become confidences; see `ItemWeightedPCA`.
     random_state : int, RandomState instance or None, default=None
         Draws the first vectors. None means a fixed seed, 0: same data, same bits, whatever the
         number of threads.
@@ -88,22 +93,14 @@ class WeightedMF(WeightedFactorModel):
         "confidence": [StrOptions(set(CONFIDENCES))],
     }
 
-    def __init__(
-        self,
-        n_components: int = 64,
-        *,
-        alpha: float = 1.0,
-        confidence: Confidence = "one_plus",
-        regularization: float = 0.01,
-        iterations: int = 15,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.confidence = confidence
-        self.regularization = regularization
-        self.iterations = iterations
-        self.random_state = random_state
+    n_components: int = 64
+    _: KW_ONLY
+    alpha: float = 1.0
+    confidence: Confidence = "one_plus"
+    regularization: float = 0.01
+    iterations: int = 15
+    value_transform: ValueTransform | None = None
+    random_state: Any = None
 
     @classmethod
     def published(
@@ -158,7 +155,8 @@ class WeightedMF(WeightedFactorModel):
         return Cells.of(touched, self._confidences(user_items), 1.0)
 
     def _confidences(self, user_items: sp.csr_array) -> NDArray[np.float64]:
-        scaled: NDArray[np.float64] = self.alpha * user_items.data.astype(np.float64, copy=False)
+        values = transform_rows(user_items, self.value_transform).data
+        scaled: NDArray[np.float64] = self.alpha * values.astype(np.float64, copy=False)
         return 1.0 + scaled if self.confidence == "one_plus" else scaled
 
     def _fit_implicit(self, user_items: sp.csr_array) -> NDArray[np.float32]:
@@ -186,5 +184,4 @@ class WeightedMF(WeightedFactorModel):
                     show_progress=False,
                     callback=lambda *_: alternating.advance(),
                 )
-        factors: NDArray[np.float32] = model.item_factors
-        return factors
+        return model.item_factors

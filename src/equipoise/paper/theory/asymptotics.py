@@ -15,8 +15,6 @@ from equipoise.models import VanillaPCA
 from equipoise.paper.theory.experiment import (
     Experiment,
     Floats,
-    Panel,
-    Series,
     finding,
     log_slope,
 )
@@ -78,18 +76,6 @@ class Decay:
         }
         return pl.DataFrame({"curve": [self.curve] * len(self.n)} | columns)
 
-    def panel(self) -> Panel:
-        """The measured curve with its prediction and its bound."""
-        band = ("distance_low", "distance_high")
-        predicted = f"mK/n, slope {self.predicted_slope:.2f}"
-        series = (
-            Series(f"measured, slope {self.slope:.2f}", "n", "distance", self.curve, "line", band),
-            Series(predicted, "n", "predicted", self.curve, "reference"),
-            Series("Davis-Kahan bound", "n", "proof_bound", self.curve, "reference"),
-        )
-        title = f"Popular and rare items, {self.curve}"
-        return Panel(title, "users n", "‖P − I‖ (Frobenius)", series, "log", "log")
-
 
 def theorem_1(quick: bool = False) -> Experiment:
     """Measure ‖P_n − I_{n,M}‖_F on growing matrices, with fixed and with growing m."""
@@ -104,7 +90,6 @@ def theorem_1(quick: bool = False) -> Experiment:
         "Theorem 1: PCA is unfair",
         (judge_decay(decays), judge_bound(decays)),
         pl.concat([decay.table() for decay in decays]),
-        tuple(decay.panel() for decay in decays),
     )
 
 
@@ -180,17 +165,11 @@ def figure_5(quick: bool = False) -> Experiment:
     if quick:
         sizes = [n for n in sizes if n <= 10_000]
     growth = measure_growth(np.array(sizes), draws=20 if quick else 500)
-    band = Series("mean; 1st to 99th percentile", "n", "mean", band=("p01", "p99"))
-    labels = ("number of users n", "smallest squared singular value")
     return Experiment(
         "figure-5",
         "Figure 5: singular values of Bernoulli matrices",
         (judge_growth(growth),),
         growth.table(),
-        (
-            Panel("Smallest squared singular value", *labels, (band,)),
-            Panel("The same, logarithmic", *labels, (band,), "log", "log"),
-        ),
     )
 
 

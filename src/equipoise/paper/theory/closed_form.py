@@ -12,7 +12,7 @@ from equipoise.data import synthetic
 from equipoise.exceptions import MissingExtraError
 from equipoise.models import ItemWeightedPCA
 from equipoise.models.sdp import solve_sdp
-from equipoise.paper.theory.experiment import Experiment, Floats, Panel, Series, finding
+from equipoise.paper.theory.experiment import Experiment, Floats, finding
 from equipoise.paper.verdicts import CLAIMS, Finding
 
 # A projector is determined by eigenvalues to eps / gap: 1e-8 leaves two orders of magnitude.
@@ -52,14 +52,7 @@ def theorem_2(quick: bool = False) -> Experiment:
         curve=pl.when(free).then(pl.lit("free")).otherwise(pl.lit("budget")),
         relative_difference=pl.Series([i.difference for i in instances]),
     )
-    series = (
-        Series("equal", "closed_form", "closed_form", style="reference"),
-        Series("error unconstrained", "closed_form", "sdp", "free", "points"),
-        Series("error bounded", "closed_form", "sdp", "budget", "points"),
-    )
-    heading = "Optimum of the program and of the closed form"
-    panel = Panel(heading, "closed form", "semidefinite program", series, "log", "log")
-    return Experiment(name, title, findings, table, (panel,))
+    return Experiment(name, title, findings, table)
 
 
 def judge_objectives(instances: Sequence[Instance]) -> Finding:
@@ -137,18 +130,12 @@ def theorem_3(quick: bool = False) -> Experiment:
         *_compare(BLOCK_CASE, seeds, item_regular_matrix, -2.0),
         *_compare(GENERAL_CASE, seeds, _general_matrix, -2.0),
     ]
-    series = tuple(
-        Series(curve, "rank", "distance", curve, "points")
-        for curve in (PCA_CASE, BLOCK_CASE, GENERAL_CASE)
-    )
-    heading = "Item-Weighted PCA against its special cases"
     table = pl.DataFrame(measured, schema=list(Distance._fields), orient="row")
     return Experiment(
         "theorem-3",
         "Theorem 3: PCA and Normalized PCA are instances",
         (judge_instances(measured), judge_general(measured)),
-        table.with_columns(pl.col("distance").clip(1e-17)),  # a log axis cannot show zero
-        (Panel(heading, "components r", "‖P − P′‖ (Frobenius)", series, "linear", "log"),),
+        table,
     )
 
 
@@ -206,5 +193,4 @@ def _general_matrix(seed: int) -> Floats:
 def item_regular_matrix(seed: int) -> Floats:
     """A matrix of three blocks, in each of which all items have the same popularity."""
     users, items, popularity = [40, 30, 25], [9, 12, 15], [20, 9, 4]
-    dense: Floats = synthetic.item_regular_blocks(users, items, popularity, seed).matrix.toarray()
-    return dense
+    return synthetic.item_regular_blocks(users, items, popularity, seed).matrix.toarray()

@@ -10,7 +10,7 @@ import polars as pl
 
 from equipoise.data import synthetic
 from equipoise.models import ItemWeightedPCA, NormalizedPCA, VanillaPCA
-from equipoise.paper.theory.experiment import Experiment, Floats, Panel, Series, finding
+from equipoise.paper.theory.experiment import Experiment, Floats, finding
 from equipoise.paper.verdicts import CLAIMS, Finding
 
 #: Share of the leading components on popular items, by Theorem 4.
@@ -30,14 +30,11 @@ def theorem_4(quick: bool = False) -> Experiment:
     """Measure which items the components cover on data with exclusive tastes."""
     worlds = [(4, 2)] if quick else [(4, 2), (3, 3), (5, 2), (2, 4)]
     shares = [share for rank, beta in worlds for share in _shares(rank, beta)]
-    series = tuple(Series(c, "components", "share", c, "points") for c in PREDICTED_SHARES)
-    heading = f"Exclusive tastes, {len(worlds)} matrices"
     return Experiment(
         "theorem-4",
         "Theorem 4: each baseline covers one side",
         (judge_shares(shares),),
         pl.DataFrame(shares, schema=list(Share._fields), orient="row"),
-        (Panel(heading, "components", "share on popular items", series),),
     )
 
 
@@ -82,19 +79,12 @@ def diminishing_returns(quick: bool = False) -> Experiment:
         X = np.random.default_rng([5, seed]).gamma(0.3, size=(150, 40)) * np.geomspace(3, 0.1, 40)
         sigma: Floats = np.linalg.svd(X, compute_uv=False).astype(np.float64)
         returns.append(measure_returns(f"random {seed + 1}", X, sigma))
-    x, y, heading = "squared_singular_value", "drop", "Drop of the error per component"
     table = pl.concat(returns)
-    curves = table["curve"].unique(maintain_order=True)
-    series = (
-        Series("equal", x, x, style="reference"),
-        *(Series(curve, x, y, curve, "points") for curve in curves),
-    )
     return Experiment(
         "diminishing-returns",
         "Diminishing returns",
         (judge_returns(table),),
         table,
-        (Panel(heading, "σ_i²", "drop of ‖X − X̂‖²", series, "log", "log"),),
     )
 
 

@@ -34,8 +34,7 @@ def line_projection(direction: ArrayLike) -> Matrix:
     array([Fraction(1, 5), Fraction(2, 5)], dtype=object)
     """
     d = exact(direction)
-    projection: Matrix = np.outer(d, d) / (d @ d)
-    return projection
+    return np.outer(d, d) / (d @ d)
 
 
 def is_positive_semidefinite(A: Matrix) -> bool:
@@ -84,15 +83,13 @@ class Problem(NamedTuple):
     def loss(self, P: Matrix) -> Fraction:
         """Σ_j w_j ‖X_·j − (XP)_·j‖², by its definition."""
         squares = ((self.X - self.X @ P) ** 2).sum(axis=0)
-        total: Fraction = squares @ exact(self.roots) ** 2
-        return total
+        return squares @ exact(self.roots) ** 2
 
     def expansion(self, P: Matrix) -> Fraction:
         """tr(DCD) − 2 tr(DCDP) + tr(DCPDP), as printed."""
         D, C = np.diag(exact(self.roots)), self.X.T @ self.X
         DCD = D @ C @ D
-        value: Fraction = np.trace(DCD) - 2 * np.trace(DCD @ P) + np.trace(D @ C @ P @ D @ P)
-        return value
+        return np.trace(DCD) - 2 * np.trace(DCD @ P) + np.trace(D @ C @ P @ D @ P)
 
     def is_convex(self) -> bool:
         """Decide whether the loss is a convex function of P."""

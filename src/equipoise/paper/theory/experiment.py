@@ -1,9 +1,8 @@
-"""The result of a theory experiment: findings, the numbers behind them, and charts."""
+"""The result of a theory experiment: findings, and the numbers behind them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -12,47 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.paper.verdicts import CLAIMS, Finding, Outcome, judge
 
 Floats = NDArray[np.float64]
-Scale = Literal["linear", "log"]
-
-
-class Series(NamedTuple):
-    """One curve of a panel.
-
-    Attributes
-    ----------
-    label : str
-        The text in the legend.
-    x, y : str
-        Columns of the experiment's table.
-    curve : str
-        Draw the rows with this value in the column ``"curve"``; empty means all rows.
-    style : {"points", "line", "reference"}
-        Measured points, measured points joined by a line, or a thin line of theory.
-    band : tuple of str
-        Columns that bound a shaded band; empty without one.
-    """
-
-    label: str
-    x: str
-    y: str
-    curve: str = ""
-    style: Literal["points", "line", "reference"] = "line"
-    band: tuple[str, ...] = ()
-
-    def rows(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Select this series' rows of the table."""
-        return table.filter(curve=self.curve) if self.curve else table
-
-
-class Panel(NamedTuple):
-    """One pair of axes and its curves."""
-
-    title: str
-    x_label: str
-    y_label: str
-    series: tuple[Series, ...]
-    x_scale: Scale = "linear"
-    y_scale: Scale = "linear"
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +26,7 @@ class Experiment:
     findings : tuple of Finding
         The first one judges the main claim. Empty if the experiment was left out.
     table : polars.DataFrame
-        The numbers behind the panels.
-    panels : tuple of Panel
-        The charts.
+        The numbers behind the findings.
     left_out : str
         Why the experiment was left out, if it was.
     """
@@ -79,7 +35,6 @@ class Experiment:
     title: str
     findings: tuple[Finding, ...] = ()
     table: pl.DataFrame = field(default_factory=pl.DataFrame)
-    panels: tuple[Panel, ...] = ()
     left_out: str = ""
 
 

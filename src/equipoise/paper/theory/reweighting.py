@@ -16,11 +16,8 @@ Each statement is decided on a 2 × 2 matrix in exact arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-
-import numpy as np
-import polars as pl
 
 from equipoise.paper.theory.exact import (
     AxisLosses,
@@ -31,13 +28,11 @@ from equipoise.paper.theory.exact import (
     search_counterexample,
     small_problems,
 )
-from equipoise.paper.theory.experiment import Experiment, Panel, Series, finding
+from equipoise.paper.theory.experiment import Experiment, finding
 from equipoise.paper.verdicts import Finding
 
 #: Losses by hand, for the projections onto the two axes: w₂x₂² = 9 and w₁x₁² = 16.
 TWO_MINIMA = Problem(exact([[1, 0], [0, 3]]), roots=(4, 1))
-
-Row = tuple[str, float, float]  # curve, x, value
 
 
 def reweighted_loss(quick: bool = False) -> Experiment:
@@ -53,10 +48,7 @@ def reweighted_loss(quick: bool = False) -> Experiment:
         judge_identity([problem.loss(P) for P in ends], [problem.expansion(P) for P in ends]),
         judge_loss(convex),
     )
-    rows = [*_between_projections(example), *_over_all_lines(TWO_MINIMA, losses)]
-    table = pl.DataFrame(rows, schema=["curve", "x", "value"], orient="row")
-    title = "Non-convexity of the re-weighted loss"
-    return Experiment("reweighting", title, findings, table, _PANELS)
+    return Experiment("reweighting", "Non-convexity of the re-weighted loss", findings)
 
 
 def judge_minima(losses: AxisLosses) -> Finding:
@@ -115,45 +107,3 @@ def _describe(example: Counterexample) -> str:
         f"X = {X}, √w = {list(example.problem.roots)}, projections onto {first} and {second}; the "
         "excess is the value at their midpoint minus the mean of their values."
     )
-
-
-def _between_projections(example: Counterexample) -> Iterator[Row]:
-    (first, second), problem = example.ends, example.problem
-    for step in range(41):
-        s = Fraction(step, 40)
-        P = (1 - s) * first + s * second
-        chord = (1 - s) * problem.expansion(first) + s * problem.expansion(second)
-        yield "printed", float(s), float(problem.expansion(P))
-        yield "chord", float(s), float(chord)
-        yield "loss", float(s), float(problem.loss(P))
-
-
-def _over_all_lines(problem: Problem, losses: AxisLosses) -> Iterator[Row]:
-    for degrees in range(0, 181, 3):
-        d = np.array([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))])
-        loss = Problem(problem.X.astype(float), problem.roots).loss(np.outer(d, d))
-        yield "projections", float(degrees), float(loss)
-        yield "relaxed", float(degrees), float(losses.relaxed)
-
-
-_PANELS = (
-    Panel(
-        "Between two projections",
-        "position from P₁ to P₂",
-        "value",
-        (
-            Series("expression as printed", "x", "value", "printed"),
-            Series("its chord", "x", "value", "chord", "reference"),
-            Series("the re-weighted loss", "x", "value", "loss"),
-        ),
-    ),
-    Panel(
-        "Over all lines of the plane",
-        "angle of the line in degrees",
-        "loss",
-        (
-            Series("projections of rank one", "x", "value", "projections"),
-            Series("optimum of the relaxation", "x", "value", "relaxed", "reference"),
-        ),
-    ),
-)

@@ -120,8 +120,7 @@ def _move(B: Floats, face: Face, y: Floats, combinations: Floats) -> Floats | No
         np.linalg.eigvalsh(step / np.sqrt(np.outer(1 - w, 1 - w)))[-1],
         np.linalg.eigvalsh(-step / np.sqrt(np.outer(w, w)))[-1],
     )
-    move: Floats = step / max(reach)
-    return move
+    return step / max(reach)
 
 
 def ascend(B: Floats, b: Floats, U: Floats, *, rounds: int = 300) -> Floats:
@@ -140,8 +139,7 @@ def ascend(B: Floats, b: Floats, U: Floats, *, rounds: int = 300) -> Floats:
     """
 
     def worst(U: Floats) -> Floats:
-        u: Floats = np.einsum("ia,gij,ja->g", U, B, U, optimize=True) + b
-        return u
+        return np.einsum("ia,gij,ja->g", U, B, U, optimize=True) + b
 
     u = worst(U)
     t = 1 / max(float(np.linalg.norm(B, axis=(1, 2)).max()), np.finfo(np.float64).tiny)

@@ -82,6 +82,10 @@ class EigenSolver:
     def __call__(self, operator: FamilyOperator, count: int, tol: float) -> Eigenpairs:
         """Return eigenpairs in the units of the data."""
         self.solved += 1
+        with one_blas_thread():
+            return self._solve(operator, count, tol)
+
+    def _solve(self, operator: FamilyOperator, count: int, tol: float) -> Eigenpairs:
         if operator.scale < _ZERO:
             return _no_eigenpairs(operator.size)
         matrix = operator.dense() if self.lapack else None
@@ -472,5 +476,4 @@ def _new_directions(V: Floats, U: Floats) -> Floats:
     new = Q[:, np.abs(R.diagonal()) > _NEW][:, : V.shape[0] - V.shape[1]]
     if not new.shape[1]:
         return U[:, :0]
-    again: Floats = np.linalg.qr(new - V @ (V.T @ new))[0]
-    return again
+    return np.linalg.qr(new - V @ (V.T @ new))[0]

@@ -84,8 +84,7 @@ def occupation(x: Floats) -> Occupation:
 
 def utilities(B: Floats, W: Floats, b: Floats) -> Floats:
     """u_g = ⟨B_g, W⟩ + b_g."""
-    u: Floats = np.einsum("gij,ij->g", B, W) + b
-    return u
+    return np.einsum("gij,ij->g", B, W) + b
 
 
 def solve_reduced(
@@ -206,8 +205,7 @@ class _Newton:
             K[size, size] = 1.0
         else:
             K[size, : size - 1] = K[: size - 1, size] = self.normal * unit[: size - 1]
-        solution: Floats = np.linalg.lstsq(K, right, rcond=None)[0][:size] * unit
-        return solution
+        return np.linalg.lstsq(K, right, rcond=None)[0][:size] * unit
 
     def _primal(self, point: _Point, R: Floats, D: Floats, step: Floats) -> Floats:
         """W as the Newton step predicts it.
@@ -222,8 +220,7 @@ class _Newton:
         if total > self.rank:
             occupied = occupied * (self.rank / total)
         QZ = point.Q @ Z
-        W: Floats = (QZ * occupied) @ QZ.T
-        return W
+        return (QZ * occupied) @ QZ.T
 
     def advance(
         self, point: _Point, y: Floats, tau: float, nu: float, step: Floats, decrement: float

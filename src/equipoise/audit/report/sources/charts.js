@@ -60,6 +60,7 @@ export function figure(id, { title, size = "medium", build, brush = null, pick =
 /** Update the traces of one plot; Plotly redraws only what changed. */
 export function paint(plot, panel, brush = null, pick = null) {
   const fresh = !plot.classList.contains("js-plotly-plot");
+  if (panel.height) plot.style.height = `${panel.height}rem`;
   const config = { displayModeBar: false, doubleClick: false, showTips: false, scrollZoom: false };
   window.Plotly.react(plot, panel.traces, layoutOf(plot, panel, brush), config);
   const picture = plot.querySelector("svg.main-svg");

@@ -63,10 +63,7 @@ function announce(fields) {
 function prepareAdvice() {
   const button = document.getElementById("apply");
   button.hidden = state.gammas.length === 0;
-  button.addEventListener("click", () => {
-    takeAdvice();
-    document.getElementById("data").scrollIntoView();
-  });
+  button.addEventListener("click", takeAdvice);
 }
 
 function prepareCopying() {

@@ -83,5 +83,7 @@ export async function load() {
     group: read("group"), count: ids.length };
   const variants = summary.variants.map((fields, place) =>
     variantOf(fields, place, buffer, summary.blocks, items.count));
-  return { ...summary, items, variants };
+  const groups = summary.groups.map((section, at) => ({ ...section, members: section.members
+    ? { starts: read(`groups.${at}.starts`), of: read(`groups.${at}.of`) } : null }));
+  return { ...summary, items, variants, groups };
 }

@@ -2,8 +2,9 @@
 
 import { openItem } from "./card.js";
 import { withinBrush } from "./mechanisms.js";
-import { change, onChange, pair, shown, state } from "./state.js";
-import { digits, el, named, number, plural, signed } from "./text.js";
+import { change, onChange, pair, shown, slots, state } from "./state.js";
+import { kindOf, sortable } from "./tables.js";
+import { byId, clipped, digits, el, named, number, plural, signed } from "./text.js";
 
 const PAGE = 20;
 
@@ -15,30 +16,38 @@ const MEASURES = {
   auc: { title: "Item AUC", decimals: 3, of: (m) => m.variant.aucByItem() },
 };
 
-// Ready-made questions: which measure, sorted by which column, which way.
-const PRESETS = [
-  ["Most popular", "self", "popularity", -1],
-  ["Most memorized by PCA", "self", "pca", -1],
-  ["Least reconstructed by PCA", "error", "pca", -1],
-  ["Least memorized with item weights", "self", "change", 1],
-  ["Least predicted by other items", "auc", "item-weighted", 1],
-];
+/** Ready-made questions about the audited model: which measure, sorted by which column and way. */
+function presets() {
+  const [own, advised] = pair();
+  const { slot, short } = own || slots()[0];
+  return [
+    ["Most popular", "self", "popularity", -1],
+    [`Most memorized by ${short}`, "self", slot, -1],
+    [`Least reconstructed by ${short}`, "error", slot, -1],
+    ...(advised ? [[`Less memorized by ${advised.short}`, "self", "change", 1]] : []),
+    [`Least predicted by other items under ${short}`, "auc", slot, 1],
+  ];
+}
 
-const view = { search: "", group: -1, measure: "self", sort: "popularity", way: -1, page: 0 };
+const view = { search: "", group: "", measure: "self", sort: "popularity", way: -1, page: 0 };
 let haystack = null;
 
 export function drawItems() {
-  const { groups } = state.report.data;
-  byId("group").append(el("option", { value: "-1" }, "all"),
-    ...groups.map((group, at) => el("option", { value: at }, group.name)));
+  const { data, groups } = state.report;
+  const option = (section, name) => el("option", { value: `${section}/${name}` }, clipped(name, 40));
+  byId("group").append(el("option", { value: "" }, "all"),
+    el("optgroup", { label: "popularity" }, ...data.groups.map(({ name }) => option("", name))),
+    ...groups.map((section, at) => ({ ...section, at })).filter(({ members }) => members)
+      .map(({ at, rule, groups: own }) => el("optgroup", { label: clipped(rule, 40) },
+        ...own.map(({ name }) => option(at, name)))));
   byId("measure").append(...Object.entries(MEASURES).map(([key, { title }]) =>
     el("option", { value: key, selected: key === view.measure }, title)));
   listen("search", "input", (value) => ({ search: value.trim().toLowerCase() }));
-  listen("group", "change", (value) => ({ group: Number(value) }));
+  listen("group", "change", (value) => ({ group: value }));
   listen("measure", "change", (value) => ({ measure: value }));
   for (const id of ["from", "to"]) byId(id).addEventListener("change", typedRange);
   byId("clear").addEventListener("click", clear);
-  byId("presets").append(...PRESETS.map(([title, measure, sort, way]) =>
+  byId("presets").append(...presets().map(([title, measure, sort, way]) =>
     el("button", { type: "button", class: "chip", onclick: () => {
       byId("measure").value = measure;
       show({ measure, sort, way, page: 0 });
@@ -49,10 +58,6 @@ export function drawItems() {
     show(fields.includes("brush") ? { page: 0 } : {});
   });
   show({});
-}
-
-function byId(id) {
-  return document.getElementById(id);
 }
 
 function listen(id, event, fields) {
@@ -74,9 +79,9 @@ function tellBrush() {
 }
 
 function clear() {
-  Object.assign(view, { search: "", group: -1, page: 0 });
+  Object.assign(view, { search: "", group: "", page: 0 });
   byId("search").value = "";
-  byId("group").value = "-1";
+  byId("group").value = "";
   change({ brush: null });
   byId("search").focus();
 }
@@ -86,9 +91,33 @@ function found() {
   const { items } = state.report;
   haystack = haystack || items.names.map((name, at) => `${name}\n${items.ids[at]}`.toLowerCase());
   const within = withinBrush();
-  const passes = (item) => (view.group < 0 || items.group[item] === view.group)
+  const inGroup = memberOf(view.group);
+  const passes = (item) => (!inGroup || inGroup(item))
     && (!within || within[item]) && (!view.search || haystack[item].includes(view.search));
   return Array.from({ length: items.count }, (_, at) => at).filter(passes);
+}
+
+/** Whether an item is in the group of the filter; null for all. */
+function memberOf(filter) {
+  if (filter === "") return null;
+  const { data, items, groups } = state.report;
+  const cut = filter.indexOf("/");
+  const [section, name] = [filter.slice(0, cut), filter.slice(cut + 1)];
+  const names = (section === "" ? data : groups[Number(section)]).groups.map((group) => group.name);
+  const place = names.indexOf(name);
+  if (section === "") return (item) => items.group[item] === place;
+  const { starts, of } = groups[Number(section)].members;
+  return (item) => of.subarray(starts[item], starts[item + 1]).includes(place);
+}
+
+/** Show the items of one group, from the table of groups. */
+export function showGroup(section, name) {
+  const { groups } = state.report;
+  const filter = `${groups[section].members ? section : ""}/${name}`;
+  byId("group").value = filter;
+  show({ group: filter, page: 0 });
+  byId("items").scrollIntoView();
+  byId("group").focus();
 }
 
 function columns() {
@@ -101,7 +130,7 @@ function columns() {
   });
   const [pca, ours] = pair().map((m) => m && measure.of(m));
   const difference = pca && ours ? [{ key: "change", title: "change",
-    note: "Item-Weighted PCA minus PCA", value: (j) => ours[j] - pca[j],
+    note: `${pair()[1].label} minus ${pair()[0].label}`, value: (j) => ours[j] - pca[j],
     text: (j) => signed(ours[j] - pca[j], measure.decimals) }] : [];
   return [
     { key: "name", title: "item", words: true, value: (j) => items.names[j] },
@@ -115,48 +144,20 @@ function columns() {
   ];
 }
 
-function sorted(positions, { value, words }) {
-  const compare = words && view.sort === "name"
-    ? (a, b) => value(a).localeCompare(value(b), "en")
-    : (a, b) => value(a) - value(b);
-  const known = (j) => words || !Number.isNaN(value(j));
-  return positions.filter(known).sort((a, b) => view.way * compare(a, b) || a - b)
-    .concat(positions.filter((j) => !known(j))); // unknown values are last in both orders
-}
-
 function show(fields) {
   Object.assign(view, fields);
   const all = columns();
-  const column = all.find(({ key }) => key === view.sort) || all[1];
-  const matching = sorted(found(), column);
+  if (!all.some(({ key }) => key === view.sort)) view.sort = "popularity"; // a hidden model
+  const { head, rows: matching } = sortable(all, found(), view, show);
   const pages = Math.max(1, Math.ceil(matching.length / PAGE));
   view.page = Math.min(view.page, pages - 1);
   const rows = matching.slice(view.page * PAGE, (view.page + 1) * PAGE);
   byId("item-table").replaceChildren(
     el("caption", { class: "visually-hidden" }, `${MEASURES[view.measure].title} of each item`),
-    el("thead", {}, el("tr", {}, ...all.map(header))),
+    head,
     el("tbody", {}, ...rows.map((item) => row(item, all))));
   tellFound(matching.length);
   drawPager(pages);
-}
-
-function header(column) {
-  const active = column.key === view.sort;
-  const arrow = active ? (view.way > 0 ? "\u00a0↑" : "\u00a0↓") : "";
-  return el("th", { scope: "col", class: kindOf(column), title: column.note,
-    "aria-sort": active ? (view.way > 0 ? "ascending" : "descending") : null,
-    style: column.hue ? `--hue: var(${column.hue})` : null },
-  el("button", { type: "button", "data-sort": column.key, onclick: () => sortBy(column, active) },
-    column.title, arrow));
-}
-
-function kindOf({ words, minor, hue }) {
-  return [words && "words", minor && "minor", hue && "hued"].filter(Boolean).join(" ") || null;
-}
-
-function sortBy(column, active) {
-  show({ sort: column.key, way: active ? -view.way : column.words ? 1 : -1, page: 0 });
-  document.querySelector(`[data-sort="${CSS.escape(column.key)}"]`).focus();
 }
 
 function row(item, all) {
@@ -186,7 +187,7 @@ function walk(event) {
 
 function tellFound(count) {
   const { items } = state.report;
-  const filtered = state.brush || view.search || view.group >= 0;
+  const filtered = state.brush || view.search || view.group;
   const boxed = state.brush && state.brush.y ? " in the box you drew" : "";
   byId("found").textContent = filtered
     ? `${plural(count, "item", "items")}${boxed}, of ${number(items.count)}`

@@ -2,8 +2,11 @@
 
 import { openItem, prepareCard } from "./card.js";
 import { drawSoon, followState } from "./charts.js";
+import { drawContest } from "./contest.js";
 import { drawControls } from "./controls.js";
 import { load, unzipped } from "./data.js";
+import { drawFloors } from "./floors.js";
+import { drawGroups } from "./groups.js";
 import { drawItems } from "./items.js";
 import { drawMechanisms } from "./mechanisms.js";
 import { drawOutcomes } from "./outcomes.js";
@@ -39,9 +42,12 @@ async function main() {
   followState();
   drawControls();
   prepareCard();
+  drawContest();
+  drawFloors();
   drawMechanisms(openItem);
   drawOutcomes();
   drawItems();
+  drawGroups();
   drawUsers();
   tellSample();
   drawSoon();

@@ -199,9 +199,9 @@ function popularityAxis() {
 
 /** Components that one item owns, a list for each model. */
 function drawOwned(openItem) {
-  const { settings, items } = state.report;
+  const { items } = state.report;
   const list = ({ variant, label, color: hue }) => {
-    const rank = variant.sizes.filter((r) => r <= settings.size).pop() || variant.sizes[0];
+    const rank = variant.size;
     const rows = variant.owned.map(([component, item, weight]) => el("li", {},
       el("button", { type: "button", class: "link", onclick: () => openItem(item) },
         named(items.names[item], 60)),
@@ -222,6 +222,6 @@ function drawOwned(openItem) {
     return box;
   };
   document.getElementById("owned").replaceChildren(
-    el("h3", {}, `Components owned by one item, at rank ${settings.size}`),
+    el("h3", {}, "Components owned by one item"),
     el("div", { class: "columns" }, ...shown().map(list)));
 }

@@ -4,7 +4,7 @@ import { clipped, gammaText } from "./text.js";
 
 const KINDS = ["pca", "normalized", "item-weighted"];
 const DASHES = ["solid", "dot", "solid", "dash", "dashdot", "longdash", "longdashdot"];
-const SYMBOLS = ["circle", "diamond", "square", "triangle-up", "cross", "triangle-down", "star"];
+export const SYMBOLS = ["circle", "diamond", "square", "triangle-up", "cross", "triangle-down", "star"];
 const COLORS = 8; // --model-0 … --model-7 in style.css
 
 export const state = {
@@ -53,7 +53,8 @@ export function exponentOf(variant) {
 
 /** Whether a model has no components to truncate: an item × item matrix, or any other model. */
 export function isWhole(variant) {
-  return variant.kind === "scores" || variant.kind === "model";
+  return variant.kind === "scores" || variant.kind === "model"
+    || (variant.kind === "advised" && variant.sizes.length === 1);
 }
 
 function nearest(values, wanted) {
@@ -67,7 +68,14 @@ export function slots() {
   const own = KINDS.flatMap((kind) => variants.filter((v) =>
     v.kind === kind && (kind !== "item-weighted" || exponentOf(v) === state.gamma)));
   const files = variants.filter((v) => !KINDS.includes(v.kind));
-  return [...own, ...files].map((variant) => model(variant));
+  return inOrder([...own, ...files]).map((variant) => model(variant));
+}
+
+/** The audited model first, then the advised one. */
+export function inOrder(variants) {
+  const { subject, advised } = state.report;
+  const place = ({ key }) => [subject, advised].indexOf(key) + 1 || 3;
+  return variants.slice().sort((a, b) => place(a) - place(b));
 }
 
 /** Those that are not hidden. */
@@ -99,11 +107,12 @@ export function place(variant) {
   return Math.max(below - 1, 0);
 }
 
-/** The two that most sentences compare, where they are shown. */
+/** The audited and the advised model, where they are shown; the second is none if nothing is better. */
 export function pair() {
-  const models = shown();
-  return [models.find((m) => m.variant.kind === "pca"),
-    models.find((m) => m.variant.kind === "item-weighted")];
+  const { subject, advised, variants } = state.report;
+  const slotOf = (key) => model(variants.find((variant) => variant.key === key)).slot;
+  const find = (key) => shown().find(({ slot }) => slot === slotOf(key));
+  return [find(subject), slotOf(subject) === slotOf(advised) ? undefined : find(advised)];
 }
 
 /** "PCA 0.97, Normalized PCA 0.84": one number for each model that is shown and has it. */

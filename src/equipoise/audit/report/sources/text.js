@@ -14,6 +14,14 @@ export function el(tag, attributes = {}, ...children) {
   return node;
 }
 
+export function capital(text) {
+  return text[0].toUpperCase() + text.slice(1);
+}
+
+export function byId(id) {
+  return document.getElementById(id);
+}
+
 // Marks that turn the direction of the text around them, and control characters.
 const DISTURBING = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 

@@ -89,10 +89,7 @@ def linear_map(features: Floats, targets: Floats) -> NDArray[np.float64]:
     """M = argmin ‖F M − T‖² + ε ‖M‖², with a slight ridge ε relative to FᵀF."""
     gram = features.T @ features
     ridge = _RIDGE * np.trace(gram) / len(gram)
-    solution: NDArray[np.float64] = np.linalg.solve(
-        gram + ridge * np.eye(len(gram)), features.T @ targets
-    )
-    return solution
+    return np.linalg.solve(gram + ridge * np.eye(len(gram)), features.T @ targets)
 
 
 def hold_out(user_items: sp.csr_array, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -109,8 +106,7 @@ def hold_out(user_items: sp.csr_array, share: float, rng: np.random.Generator) -
     order = np.lexsort((rng.random(user_items.nnz), users))
     place = np.empty(user_items.nnz, dtype=np.int64)
     place[order] = np.arange(user_items.nnz) - np.repeat(user_items.indptr[:-1], counts)
-    marked: NDArray[np.bool_] = place < np.floor(share * counts)[users]
-    return marked
+    return place < np.floor(share * counts)[users]
 
 
 def keep(user_items: sp.csr_array, kept: NDArray[np.bool_]) -> sp.csr_array:
@@ -160,8 +156,7 @@ class Pairs:
     def _has(self, users: Integers, items: Integers) -> NDArray[np.bool_]:
         wanted = users * self.n_items + items
         at = np.minimum(np.searchsorted(self._edges, wanted), len(self._edges) - 1)
-        found: NDArray[np.bool_] = self._edges[at] == wanted
-        return found
+        return self._edges[at] == wanted
 
 
 class KnownRows(NamedTuple):

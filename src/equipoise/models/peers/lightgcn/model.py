@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from os import PathLike, fspath
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import _fit_context
+from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from equipoise.data.interactions import Interactions
@@ -28,25 +26,16 @@ from equipoise.models.peers.lightgcn.graph import (
     user_shares,
 )
 from equipoise.models.peers.lightgcn.training import (
-    Checkpoint,
     Epoch,
-    Settings,
-    State,
     Task,
     Trained,
     best_epoch,
-    initial_state,
     train,
 )
-from equipoise.progress import Progress
 from equipoise.progress import task as reported_task
-from equipoise.progress.display import terminal_bar
-
-# A checkpoint holds four arrays of the model's size: rare enough to cost almost nothing.
-_EPOCHS_PER_CHECKPOINT = 10
-_STEPS, _SMALLEST_BATCH, _LARGEST_BATCH = 8, 256, 32_768
 
 
+@dataclass(eq=False, repr=False)
 class LightGCN(FactorModel):
     """Embeddings of users and items, smoothed over the graph of their interactions.
 
@@ -99,9 +88,6 @@ class LightGCN(FactorModel):
     random_state : int, RandomState or None
         Seeds the hold-out, the first embeddings, the order and the negatives. None is a fixed
         seed. Same seed, same bits (on the same machine with the same number of threads).
-    verbose : bool, default False
-        Show a progress bar with loss and NDCG on stderr, if that is a terminal and `fit` gets no
-        other `progress`.
 
     Attributes
     ----------
@@ -150,109 +136,29 @@ class LightGCN(FactorModel):
         "validation": [Interval(Real, 0, 1, closed="left")],
         "refit": ["boolean"],
         "device": [StrOptions({"auto", "cpu", "cuda"})],
-        "verbose": ["boolean"],
-    }
-    _arrays: ClassVar[dict[str, str]] = {
-        **FactorModel._arrays,
-        "item_messages_": "mr",
-        "fold_in_": "rr",
-        "user_embeddings_": "kr",
-        "row_hashes_": "k:u",
-        "loss_curve_": "e",
-        "validation_curve_": "e",
-    }
-    _scalars: ClassVar[dict[str, type]] = {
-        **FactorModel._scalars,
-        "n_epochs_": int,
-        "best_epoch_": int,
     }
 
-    item_messages_: NDArray[np.float64]
-    fold_in_: NDArray[np.float64]
-    user_embeddings_: NDArray[np.float32]
-    row_hashes_: NDArray[np.uint64]
-    loss_curve_: NDArray[np.float64]
-    validation_curve_: NDArray[np.float64]
-    n_epochs_: int
-    best_epoch_: int
+    n_components: int = 64
+    _: KW_ONLY
+    n_layers: int = 3
+    learning_rate: float = 0.01
+    regularization: float = 1e-3
+    batch_size: int | None = None
+    max_epochs: int = 1000
+    patience: int = 30
+    validation: float = 0.1
+    refit: bool = True
+    device: str = "auto"
+    random_state: Any = None
 
-    def __init__(
-        self,
-        n_components: int = 64,
-        *,
-        n_layers: int = 3,
-        learning_rate: float = 0.01,
-        regularization: float = 1e-3,
-        batch_size: int | None = None,
-        max_epochs: int = 1000,
-        patience: int = 30,
-        validation: float = 0.1,
-        refit: bool = True,
-        device: str = "auto",
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.n_layers = n_layers
-        self.learning_rate = learning_rate
-        self.regularization = regularization
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.patience = patience
-        self.validation = validation
-        self.refit = refit
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,  # noqa: ARG002
-        *,
-        progress: Progress | None = None,
-        on_epoch: Callable[[Epoch], None] | None = None,
-        checkpoint: str | PathLike[str] | None = None,
-    ) -> Self:
-        """Learn the embeddings of users × items.
-
-        Parameters
-        ----------
-        X : Interactions, or sparse or dense matrix of shape (n_users, n_items)
-            Non-negative; every value above 0 is an interaction.
-        y : ignored
-            For scikit-learn's pipelines.
-        progress : Progress, optional
-            Receives one step per epoch, with loss and NDCG. See `equipoise.progress`.
-        on_epoch : callable, optional
-            Called with an `Epoch` (number, loss, ndcg, best) after each. During the refit, numbers
-            start again from 1 and ndcg is NaN. An exception stops training.
-        checkpoint : path, optional
-            A file to save the training in every ten epochs; the refit uses the same name with
-            ``.refit``. If it exists, training resumes from it. A file of other data, parameters or
-            another seed is refused; `max_epochs` and `patience` may change.
-        """
+    def _fit(self, data: Interactions) -> None:
+        """Train with early stopping, and again on all interactions if `refit`."""
         for module in ("torch", "torch_geometric"):
             require_extra(module, "lightgcn", "Fitting LightGCN")
-        shown = terminal_bar() if progress is None and self.verbose else progress
-        with self._reporting_to(shown, "Fitting LightGCN"):
-            self._fit(self._accept(X), on_epoch, checkpoint)
-        return self
-
-    def _fit(
-        self,
-        data: Interactions,
-        on_epoch: Callable[[Epoch], None] | None = None,
-        checkpoint: str | PathLike[str] | None = None,
-    ) -> None:
-        """Train with early stopping, and again on all interactions if `refit`."""
         user_items = data.require_matrix(type(self).__name__)
-        trained = self._train(user_items, self.validation, self.max_epochs, on_epoch, checkpoint)
-        weights, epochs = trained
+        weights, epochs = self._train(user_items, self.validation, self.max_epochs)
         if self.refit and epochs[-1].ndcg == epochs[-1].ndcg:  # NaN: nothing was held out
-            again = None if checkpoint is None else f"{fspath(checkpoint)}.refit"
-            weights = self._train(user_items, 0.0, best_epoch(epochs), on_epoch, again).weights
+            weights = self._train(user_items, 0.0, best_epoch(epochs)).weights
         self._learn(user_items, weights)
         self.loss_curve_ = np.array([epoch.loss for epoch in epochs])
         self.validation_curve_ = np.array([epoch.ndcg for epoch in epochs])
@@ -268,48 +174,20 @@ class LightGCN(FactorModel):
         factors[~known] = passed[~known] @ self.fold_in_
         return factors
 
-    def _train(
-        self,
-        user_items: sp.csr_array,
-        validation: float,
-        max_epochs: int,
-        on_epoch: Callable[[Epoch], None] | None,
-        checkpoint: str | PathLike[str] | None,
-    ) -> Trained:
-        """Run one training, from the seed or from its checkpoint."""
+    def _train(self, user_items: sp.csr_array, validation: float, max_epochs: int) -> Trained:
+        """Run one training from the seed."""
         rng = self._generator()
         task = _divide(user_items, validation, rng)
-        settings = self._settings(task, max_epochs)
-        state = initial_state(task, settings, rng)
-        file = None if checkpoint is None else Checkpoint(Path(checkpoint), task, settings, state)
-        state = (None if file is None else file.load()) or state
+        settings = clone(self).set_params(max_epochs=max_epochs)
         # with early stopping the number of epochs is unknown
         total = None if validation else max_epochs
         with reported_task(self._progress, "Training", total) as training:
-            training.advance(len(state.epochs))
 
-            def after(epoch: Epoch, make_state: Callable[[], State]) -> None:
+            def after(epoch: Epoch) -> None:
                 training.note(f"epoch {epoch.number} of at most {max_epochs}, {epoch}")
                 training.advance()
-                if file is not None and epoch.number % _EPOCHS_PER_CHECKPOINT == 0:
-                    file.save(make_state())
-                if on_epoch is not None:
-                    on_epoch(epoch)
 
-            return train(task, settings, state, after)
-
-    def _settings(self, task: Task, max_epochs: int) -> Settings:
-        batch = -(-task.train.nnz // _STEPS)
-        return Settings(
-            n_components=int(self.n_components),
-            n_layers=int(self.n_layers),
-            learning_rate=float(self.learning_rate),
-            regularization=float(self.regularization),
-            batch_size=self.batch_size or min(max(batch, _SMALLEST_BATCH), _LARGEST_BATCH),
-            max_epochs=max_epochs,
-            patience=int(self.patience),
-            device=self.device,
-        )
+            return train(task, settings, rng, after)
 
     def _learn(self, user_items: sp.csr_array, weights: NDArray[Any]) -> None:
         """Compute what serving needs from layer 0 and the graph of all interactions."""
@@ -328,8 +206,7 @@ class LightGCN(FactorModel):
 
     def _passed(self, user_items: sp.csr_array) -> NDArray[np.float64]:
         """Return f: the contribution of the items of each row to its user."""
-        passed: NDArray[np.float64] = user_shares(user_items) @ self.item_messages_
-        return passed
+        return user_shares(user_items) @ self.item_messages_
 
     def _places(self, user_items: sp.csr_array) -> NDArray[np.intp]:
         """Return which known row each row is; −1 for none."""
@@ -339,8 +216,7 @@ class LightGCN(FactorModel):
         shares, direction = user_shares(user_items), self.item_factors_[item]
         if self._places(user_items)[0] < 0:
             direction = self.fold_in_ @ direction
-        parts: NDArray[Any] = shares.data * (self.item_messages_[shares.indices] @ direction)
-        return parts
+        return shares.data * (self.item_messages_[shares.indices] @ direction)
 
 
 def _divide(user_items: sp.csr_array, share: float, rng: np.random.Generator) -> Task:

@@ -1,35 +1,26 @@
-"""Training: PyTorch Geometric's LightGCN, BPR on sampled pairs, early stopping, checkpoints.
+"""Training: PyTorch Geometric's LightGCN, BPR on sampled pairs, early stopping.
 
 PyTorch is imported when a `Trainer` is created: this module can be imported without it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from functools import partial
-from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.array_files import ArrayArchive, refuse_damage
-from equipoise.exceptions import (
-    ArtifactError,
-    InvalidParameterError,
-    SolverError,
-    require_extra,
-)
-from equipoise.files import write_whole
+from equipoise.exceptions import SolverError, require_extra
 from equipoise.metrics.ranking import ndcg_at_k
 from equipoise.models.peers.lightgcn.graph import Pairs, adjacency, normalized
 from equipoise.models.ranking import rank_items
+
+if TYPE_CHECKING:
+    from equipoise.models.peers.lightgcn.model import LightGCN
 
 Floats = NDArray[np.floating[Any]]
 # PyTorch is an extra: type checking must work without it.
@@ -40,19 +31,7 @@ K = 20
 # scoring them takes a small part of an epoch on large data.
 VALIDATION_USERS = 10_000
 
-
-@dataclass(frozen=True)
-class Settings:
-    """The parameters of one training."""
-
-    n_components: int
-    n_layers: int
-    learning_rate: float
-    regularization: float
-    batch_size: int
-    max_epochs: int
-    patience: int
-    device: str
+_STEPS, _SMALLEST_BATCH, _LARGEST_BATCH = 8, 256, 32_768
 
 
 class Epoch(NamedTuple):
@@ -87,17 +66,6 @@ class Epoch(NamedTuple):
         return f"loss {self.loss:.4f}" + (f", NDCG@20 {self.ndcg:.4f}" if judged else "")
 
 
-@dataclass
-class State:
-    """Everything that the next epoch depends on: training can resume from it."""
-
-    weights: Floats
-    moments: tuple[Floats, Floats]
-    best_weights: Floats
-    epochs: list[Epoch]
-    generator: Mapping[str, Any]
-
-
 class Trained(NamedTuple):
     """Layer 0 at the best epoch, and all epochs."""
 
@@ -112,13 +80,11 @@ class Task(NamedTuple):
     held_out: sp.csr_array | None
 
 
-def initial_state(task: Task, settings: Settings, rng: np.random.Generator) -> State:
+def initial_weights(task: Task, settings: LightGCN, rng: np.random.Generator) -> Floats:
     """Layer 0 drawn as PyTorch Geometric draws it: uniform, by Glorot and Bengio's bound."""
-    n_nodes, rank = sum(task.train.shape), settings.n_components
-    bound = np.sqrt(6 / (n_nodes + rank))
-    weights = rng.uniform(-bound, bound, (n_nodes, rank)).astype(np.float32)
-    moments = (np.zeros_like(weights), np.zeros_like(weights))
-    return State(weights, moments, weights.copy(), [], dict(rng.bit_generator.state))
+    shape = sum(task.train.shape), settings.n_components
+    bound = np.sqrt(6 / sum(shape))
+    return rng.uniform(-bound, bound, shape).astype(np.float32)
 
 
 class Trainer:
@@ -128,31 +94,33 @@ class Trainer:
     ----------
     task : Task
         The graph to train on.
-    settings : Settings
-        The parameters.
-    state : State
-        Where to start.
+    settings : LightGCN
+        The model whose parameters are used.
+    rng : numpy.random.Generator
+        Draws layer 0, the order of the edges and the negatives.
     """
 
-    def __init__(self, task: Task, settings: Settings, state: State) -> None:
+    def __init__(self, task: Task, settings: LightGCN, rng: np.random.Generator) -> None:
         self.torch: Any = require_extra("torch", "lightgcn", "LightGCN")
         self.task, self.settings = task, settings
         self.pairs = Pairs(task.train)
         self.device = _device(self.torch, settings.device)
         self.adjacency = sparse_tensor(self.torch, adjacency(normalized(task.train)), self.device)
-        self.rng = np.random.default_rng()
-        self.rng.bit_generator.state = state.generator
+        self.rng = rng
         self.model = build_model(self.torch, sum(task.train.shape), settings).to(self.device)
         self.weights = self.model.embedding.weight
         self.optimizer = self.torch.optim.Adam([self.weights], lr=settings.learning_rate)
-        self._resume(state)
+        with self.torch.no_grad():
+            drawn = self.torch.from_numpy(initial_weights(task, settings, rng))
+            self.weights.copy_(drawn)
 
     def run_epoch(self) -> float:
         """Learn from every edge once, in random order; return the mean loss."""
         order = self.rng.permutation(len(self.pairs))
+        step = self.settings.batch_size or default_batch_size(self.task.train.nnz)
         total = 0.0
-        for start in range(0, len(order), self.settings.batch_size):
-            chosen = order[start : start + self.settings.batch_size]
+        for start in range(0, len(order), step):
+            chosen = order[start : start + step]
             users, liked = self.pairs.users[chosen], self.pairs.items[chosen]
             others = self.pairs.negatives(users, self.rng)
             total += self.step(users, liked, others) * len(chosen)
@@ -215,145 +183,50 @@ class Trainer:
         )
         return float(ndcg_at_k(ranking.ids, self.task.held_out[users], K).value)
 
-    def state(self, best_weights: Floats, epochs: list[Epoch]) -> State:
-        """Return a copy of everything that the next epoch depends on."""
-        kept = self.optimizer.state[self.weights]
-        moments = tuple(kept[name].cpu().numpy().copy() for name in ("exp_avg", "exp_avg_sq"))
-        return State(
-            self.current(),
-            (moments[0], moments[1]),
-            best_weights,
-            epochs,
-            self.rng.bit_generator.state,
-        )
-
     def current(self) -> Floats:
         """Return a copy of the current layer 0."""
-        copied: Floats = self.weights.detach().cpu().numpy().copy()
-        return copied
+        return self.weights.detach().cpu().numpy().copy()
 
     def is_finite(self) -> bool:
         """Whether layer 0 has only finite numbers."""
         return bool(self.torch.isfinite(self.weights).all())
 
-    def _resume(self, state: State) -> None:
-        with self.torch.no_grad():
-            self.weights.copy_(self.torch.from_numpy(state.weights))
-        if not state.epochs:
-            return
-        batches = -(-len(self.pairs) // self.settings.batch_size)
-        self.optimizer.state[self.weights] = {
-            "step": self.torch.tensor(float(len(state.epochs) * batches)),
-            "exp_avg": self.torch.from_numpy(state.moments[0].copy()).to(self.device),
-            "exp_avg_sq": self.torch.from_numpy(state.moments[1].copy()).to(self.device),
-        }
 
+def default_batch_size(n_edges: int) -> int:
+    """Return an eighth of the edges, within bounds.
 
-class Checkpoint:
-    """A file to resume an interrupted training from: an .npz archive, no pickle.
-
-    Parameters
-    ----------
-    path : Path
-        The file; it need not exist.
-    task, settings, state
-        The training that it belongs to, at its start.
+    Examples
+    --------
+    >>> [default_batch_size(n) for n in (8, 8000, 10**6)]
+    [256, 1000, 32768]
     """
-
-    def __init__(self, path: Path, task: Task, settings: Settings, state: State) -> None:
-        self.path = path
-        self.identity = _identity(task, settings, state)
-
-    def load(self) -> State | None:
-        """Return the state that was saved last, or None if there is no file.
-
-        Raises
-        ------
-        InvalidParameterError
-            If the file belongs to other data, parameters or another seed.
-        ArtifactError
-            If it is damaged.
-        """
-        if not self.path.exists():
-            return None
-        advice = "Delete it to train from the start, or choose another file."
-        with (
-            refuse_damage(self.path, "a LightGCN checkpoint", advice, ArtifactError),
-            ArrayArchive(self.path) as stored,
-        ):
-            facts = json.loads(stored.array("facts").item())
-            moments = stored.array("first_moment"), stored.array("second_moment")
-            state = State(
-                stored.array("weights"),
-                moments,
-                stored.array("best_weights"),
-                [Epoch(*epoch) for epoch in facts["epochs"]],
-                facts["generator"],
-            )
-        if facts["identity"] != self.identity:
-            raise InvalidParameterError(
-                f"{self.path} belongs to another training: other data, parameters or seed. {advice}"
-            )
-        return state
-
-    def save(self, state: State) -> None:
-        """Replace the saved state."""
-        facts = json.dumps(
-            {"identity": self.identity, "epochs": state.epochs, "generator": state.generator}
-        )
-
-        def fill(file: IO[bytes]) -> None:
-            np.savez(
-                file,
-                facts=np.array(facts),
-                weights=state.weights,
-                first_moment=state.moments[0],
-                second_moment=state.moments[1],
-                best_weights=state.best_weights,
-            )
-
-        write_whole(self.path, fill)
-
-
-# How long to train, and where, may change between two runs of the same training
-_FREE_SETTINGS = ("max_epochs", "patience", "device")
-
-
-def _identity(task: Task, settings: Settings, state: State) -> str:
-    """Hash the settings, the seed and the data of a training."""
-    fixed = {k: v for k, v in asdict(settings).items() if k not in _FREE_SETTINGS}
-    text = json.dumps([fixed, state.generator, task.train.shape], sort_keys=True, default=int)
-    digest = hashlib.sha256(text.encode())
-    for part in (task.train, task.held_out):
-        if part is not None:
-            digest.update(part.indptr.astype("<i8").data)
-            digest.update(part.indices.astype("<i8").data)
-    return digest.hexdigest()
+    return min(max(-(-n_edges // _STEPS), _SMALLEST_BATCH), _LARGEST_BATCH)
 
 
 def train(
     task: Task,
-    settings: Settings,
-    state: State,
-    after: Callable[[Epoch, Callable[[], State]], None],
+    settings: LightGCN,
+    rng: np.random.Generator,
+    after: Callable[[Epoch], None],
 ) -> Trained:
     """Run epochs until `patience` of them brought no improvement, or `max_epochs` are over.
 
     Parameters
     ----------
-    task, settings, state
-        The data, the parameters, and where to start.
+    task, settings, rng
+        As for `Trainer`.
     after : callable
-        Called with each epoch, and a function that returns the state to save.
+        Called with each epoch.
     """
-    trainer = Trainer(task, settings, state)
-    epochs, best_weights = list(state.epochs), state.best_weights
+    trainer = Trainer(task, settings, rng)
+    epochs: list[Epoch] = []
+    best_weights = trainer.current()
     with reproducible(trainer.torch):
         while not finished(epochs, settings):
             epochs.append(_next_epoch(trainer, epochs))
             if epochs[-1].best:
                 best_weights = trainer.current()
-            after(epochs[-1], partial(trainer.state, best_weights, epochs))
+            after(epochs[-1])
     return Trained(best_weights, epochs)
 
 
@@ -374,7 +247,7 @@ def best_epoch(epochs: list[Epoch]) -> int:
     return max((epoch.number for epoch in epochs if epoch.best), default=0)
 
 
-def finished(epochs: list[Epoch], settings: Settings) -> bool:
+def finished(epochs: list[Epoch], settings: LightGCN) -> bool:
     """Whether training is over."""
     waited = len(epochs) - best_epoch(epochs)
     return len(epochs) >= settings.max_epochs or waited >= settings.patience
@@ -387,11 +260,12 @@ def validation_users(held_out: sp.csr_array) -> NDArray[np.intp]:
     return users[:: max(1, step)]
 
 
-def build_model(torch: Any, n_nodes: int, settings: Settings) -> Any:
+def build_model(torch: Any, n_nodes: int, settings: LightGCN) -> Any:
     """Return PyTorch Geometric's LightGCN; it receives a graph that is already normalized."""
     nn = require_extra("torch_geometric.nn", "lightgcn", "LightGCN")
     with torch.random.fork_rng(devices=[]):  # it draws weights, which are replaced
-        return nn.LightGCN(n_nodes, settings.n_components, settings.n_layers, normalize=False)
+        size, layers = int(settings.n_components), int(settings.n_layers)
+        return nn.LightGCN(n_nodes, size, layers, normalize=False)
 
 
 def sparse_tensor(torch: Any, matrix: sp.csr_array, device: Any) -> Tensor:

@@ -16,7 +16,6 @@ class PlainNeighbors(Recommender):
         "computation": "closed form",
         "search": {"power": (0.0, 0.5, 1.0)},
     }
-    _arrays: ClassVar = {**Recommender._arrays, "shared_users_": "mm"}
 
     def __init__(self, power=0.5):
         self.power = power

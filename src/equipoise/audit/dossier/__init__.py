@@ -1,0 +1,1 @@
+"""Reports over time and under review: compare, thresholds, manifest, verify."""

@@ -1,0 +1,97 @@
+"""Limits that an audit must keep: conditions on its numbers, checked on a bound of the interval."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+from equipoise.audit.dossier.compare import Number
+from equipoise.exceptions import InvalidParameterError
+
+Bound = Literal["estimate", "low", "high"]
+_SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_CONDITION = re.compile(r"\s*([^<>=]*[^<>=\s])\s*(<=|>=|<|>)\s*(\S+)(?:\s+on\s+(\w+))?\s*")
+
+
+class Threshold(NamedTuple):
+    """The audit fails if this bound of this number meets the condition."""
+
+    name: str
+    sign: str
+    limit: float
+    bound: Bound = "estimate"
+
+    @classmethod
+    def parse(cls, text: str, bound: str = "estimate") -> Threshold:
+        """Read a condition.
+
+        Examples
+        --------
+        >>> Threshold.parse("exposure/indie < 0.1")
+        Threshold(name='exposure/indie', sign='<', limit=0.1, bound='estimate')
+        >>> Threshold.parse("item_auc > 0.9 on low").bound
+        'low'
+        """
+        found = _CONDITION.fullmatch(text)
+        try:
+            if found is None:
+                raise ValueError(text)
+            name, sign, limit = found[1], found[2], float(found[3])
+        except ValueError:
+            raise InvalidParameterError(
+                "a threshold is METRIC[/GROUP] < NUMBER (or <=, >, >=), e.g. 'exposure/indie < "
+                f"0.1', got {text!r}."
+            ) from None
+        bound = found[4] or bound
+        if bound not in get_args(Bound):
+            raise InvalidParameterError(f"the bound must be estimate, low or high, got {bound!r}.")
+        return cls(name, sign, limit, bound)  # type: ignore[arg-type]  # checked above
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.sign} {self.limit:g}"
+
+    def check(self, numbers: Mapping[str, Number]) -> dict[str, Any]:
+        """Return what was checked and whether it failed."""
+        number = numbers.get(self.name)
+        if number is None:
+            similar = difflib.get_close_matches(self.name, numbers, n=5) or list(numbers)[:5]
+            raise InvalidParameterError(
+                f"the audit has no number {self.name!r}. Similar: {', '.join(similar)}."
+            )
+        value = number.value if self.bound == "estimate" else getattr(number, self.bound)
+        if value != value:
+            raise InvalidParameterError(
+                f"{self.name} has no interval, so its {self.bound} bound cannot be checked. Use "
+                "the estimate."
+            )
+        failed = bool(_SIGNS[self.sign](value, self.limit))
+        return {"condition": str(self), "bound": self.bound, "value": value, "failed": failed}
+
+
+def read_thresholds(path: Path) -> list[Threshold]:
+    """Read a TOML file: ``fail_if = ["exposure/indie < 0.1"]`` and, if wanted, ``bound = "high"``.
+
+    A condition with a bound of its own is a table: ``{condition = "…", bound = "low"}``.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidParameterError(f"{path} is not TOML: {error}.") from error
+    unknown = set(content) - {"fail_if", "bound"}
+    if unknown or not isinstance(content.get("fail_if"), list):
+        raise InvalidParameterError(
+            f'{path} needs fail_if = ["METRIC < NUMBER", …] and may have bound; it has: '
+            f"{', '.join(content) or 'nothing'}."
+        )
+    bound = content.get("bound", "estimate")
+    return [
+        Threshold.parse(each["condition"], each.get("bound", bound))
+        if isinstance(each, dict)
+        else Threshold.parse(str(each), bound)
+        for each in content["fail_if"]
+    ]

@@ -1,0 +1,260 @@
+"""What the data support: findings against shuffled data with as many items and users."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from equipoise.audit.findings import DataSummary, Entry, Evidence, Floats, Variant
+from equipoise.audit.formatting import between, three
+from equipoise.audit.plan import Study, stratified
+from equipoise.audit.search import WEIGHTED
+from equipoise.exceptions import SolverWarning
+from equipoise.metrics.collaboration import item_auc
+from equipoise.metrics.intervals import Interval
+from equipoise.metrics.results import ALL
+from equipoise.models.registry import find_model
+
+# Users and items of the sample on which chance is measured, its largest rank, and shuffles.
+_USERS, _ITEMS, _RANK, _SHUFFLES = 2_000, 400, 32, 2
+
+# After so many rounds of exchanges the few pairs that are still there twice are dropped.
+_MOST_ROUNDS = 100
+
+# An excess is stated from so many standard errors on. On noise a normal number is larger once in
+# 30,000 times; smaller thresholds would state something in one of a few hundred audits.
+_STANDARD_ERRORS = 4.0
+
+# A smaller excess of item AUC is not worth a statement, however certain it is.
+_SMALLEST_EXCESS = 0.02
+
+# Groups with fewer items are too small to say anything about.
+FEWEST_ITEMS = 5
+
+
+# Smaller differences of shares are not worth a statement, however certain they are.
+_SMALLEST_DIFFERENCE = 0.05
+
+# A gain is stated if its interval is this far from zero, in half widths: 99.9 % instead of 95 %.
+# Of noise, one audit in a thousand would still state one.
+_FURTHER = 1.7
+
+POPULAR, NICHE = "popular", "niche"
+
+
+class Structure(NamedTuple):
+    """How well other items predict who has an item, in the data and in shuffled data.
+
+    Attributes
+    ----------
+    found : Interval
+        Mean item AUC of the sampled items.
+    shuffled : float
+        The same in shuffled data.
+    exceeds : bool
+        Whether the data exceed the shuffled ones, item by item.
+    n : int
+        Number of items.
+    """
+
+    found: Interval
+    shuffled: float
+    exceeds: bool
+    n: int
+
+
+def structure(study: Study, seed: int) -> dict[str, Structure]:
+    """Compare the data with shuffled data, for all items and by popularity group.
+
+    Item-Weighted PCA is fitted on a sample of users, as it is and shuffled. The shuffled sample
+    has the same number of items per user and of users per item, so items are compared in pairs.
+    Only who has what counts, not the values.
+    """
+    rng = np.random.default_rng([seed, 5])
+    fitted = study.fitted
+    users = np.flatnonzero(fitted.items_per_user())
+    drawn = np.sort(rng.choice(users, min(_USERS, len(users)), replace=False))
+    X = sp.csr_array(fitted.select_users(fitted.user_ids[drawn]).binarize().collect().matrix)
+    items = stratified(study.groups, min(_ITEMS, len(study.groups)), rng)
+    real = _auc(X, items)
+    null = np.mean([_auc(shuffled(X, rng), items) for _ in range(_SHUFFLES)], axis=0)
+    codes = study.groups.codes[items]
+    members = {"all": codes >= 0} | {
+        name: codes == code for code, name in enumerate(study.groups.names)
+    }
+    return {name: _compared(real[chosen], null[chosen]) for name, chosen in members.items()}
+
+
+def _compared(real: Floats, null: Floats) -> Structure:
+    known = ~np.isnan(real - null)
+    real, null, n = real[known], null[known], int(known.sum())
+    if n < FEWEST_ITEMS:
+        mean = float(real.mean()) if n else np.nan
+        found = Interval(mean, np.nan, np.nan, 0.95, n)
+        return Structure(found, float(null.mean()) if n else np.nan, False, n)
+    mean, excess = float(real.mean()), real - null
+    error, spread = (float(each.std(ddof=1) / np.sqrt(n)) for each in (excess, 1.96 * real))
+    beyond = max(_STANDARD_ERRORS * error, _SMALLEST_EXCESS)
+    found = Interval(mean, mean - spread, mean + spread, 0.95, n)
+    return Structure(found, float(null.mean()), bool(excess.mean() > beyond), n)
+
+
+def _auc(X: sp.csr_array, items: np.ndarray) -> Floats:
+    rank = min(_RANK, min(X.shape))
+    model = find_model(WEIGHTED).make(n_components=rank).for_search()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SolverWarning)  # fewer components than requested are fine
+        fitted = model.fit(X)
+    found = item_auc(X, fitted.components_.T, items=items, inputs=fitted.preprocess(X))
+    return np.asarray(found, dtype=np.float64)
+
+
+def shuffled(X: sp.csr_array, rng: np.random.Generator) -> sp.csr_array:
+    """Return random data with as many entries in every row and column, and the values of each row.
+
+    Columns of all entries are permuted. Where an entry would be there twice, its column is
+    exchanged with that of a random other entry, until none is. On data too dense for this, what
+    is still there twice after many rounds is left out.
+
+    Examples
+    --------
+    >>> X = sp.csr_array(np.eye(6) + np.eye(6, k=1))
+    >>> Y = shuffled(X, np.random.default_rng(0))
+    >>> Y.sum(axis=0).tolist(), Y.sum(axis=1).tolist()
+    ([1.0, 2.0, 2.0, 2.0, 2.0, 2.0], [2.0, 2.0, 2.0, 2.0, 2.0, 1.0])
+    """
+    n_items = X.shape[1]
+    users = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    items = X.indices[rng.permutation(X.nnz)].astype(np.int64)
+    for _ in range(_MOST_ROUNDS):
+        twice = _repeated(users * n_items + items)
+        if not twice.any():
+            break
+        places = np.flatnonzero(twice)
+        others = rng.choice(len(items), min(len(items), 2 * len(places)), replace=False)
+        both = np.union1d(places, others)
+        items[both] = items[rng.permutation(both)]
+    kept = ~_repeated(users * n_items + items)
+    entries = (X.data[kept], (users[kept], items[kept]))
+    return sp.csr_array(entries, shape=X.shape)
+
+
+def _repeated(keys: np.ndarray) -> np.ndarray:
+    """Mark entries whose key occurs earlier."""
+    order = np.argsort(keys, kind="stable")
+    found = np.zeros(len(keys), dtype=bool)
+    found[order[1:]] = keys[order[1:]] == keys[order[:-1]]
+    return found
+
+
+def better(entry: Entry) -> bool:
+    """Whether a model is better than the subject beyond chance."""
+    return entry.gain is not None and _above_zero(entry.gain)
+
+
+def _above_zero(gain: Interval, half_widths: float = _FURTHER) -> bool:
+    return gain.mean - half_widths * (gain.mean - gain.low) > 0
+
+
+def weigh(
+    subject: Variant,
+    pca: Variant,
+    chance: Mapping[str, Structure],
+    data: DataSummary,
+    contest: Sequence[Entry],
+) -> tuple[Evidence, ...]:
+    """Decide which findings the data support.
+
+    Parameters
+    ----------
+    subject : Variant
+        The audited model.
+    pca : Variant
+        PCA with the best preparation of rows.
+    chance : mapping of group to Structure
+        How well other items predict who has an item, in the data and in shuffled data.
+    data : DataSummary
+        For the sizes of the groups.
+    contest : sequence of Entry
+        The subject, then the other models by their accuracy on validation.
+    """
+    sizes = {group.name: group.n_items for group in data.groups}
+    overall = chance[ALL]
+    exists = overall.exceeds or _beats_popularity(contest)
+    reason = "" if exists else _no_structure(overall)
+    found = [Evidence("structure", overall.found, overall.shuffled, exists, reason)]
+
+    def difference(name: str, metric: str, first: str, second: str, group: str) -> None:
+        one, other = (subject.intervals.get(metric, {}).get(g) for g in (first, second))
+        if one is None or other is None:
+            return
+        value = _minus(one, other)
+        why = ""
+        small = [g for g in (first, second) if sizes[g] < FEWEST_ITEMS]
+        if small:
+            why = f"there are only {sizes[small[0]]} {small[0]} items, too few to say"
+        elif not (exists if group == ALL else chance[group].exceeds):
+            why = _no_structure(chance[group])
+        elif not value.low > _SMALLEST_DIFFERENCE:
+            why = f"the difference is {between(value)}"
+        found.append(Evidence(name, value, np.nan, not why, why))
+
+    difference("niche", "item_error", NICHE, POPULAR, NICHE)
+    difference("memorized", "self_reconstruction", POPULAR, NICHE, ALL)
+    found += _of_preparation(subject, pca, reason)
+    gain = contest[1].gain if len(contest) > 1 else None
+    if gain is not None:
+        stated = _above_zero(gain)
+        why = "" if stated else f"the difference is {between(gain)}"
+        found.append(Evidence("accuracy", gain, np.nan, stated, why))
+    return tuple(found)
+
+
+def _beats_popularity(contest: Sequence[Entry]) -> bool:
+    """Whether a model finds more held-out items than the most popular items do, beyond chance.
+
+    Then items predict each other, also where most have so few users that shuffled data fit as
+    well.
+    """
+    popular = next((each.test for each in contest if each.model == "popularity"), None)
+    best = next((each.test for each in contest[1:] if each.model != "popularity"), None)
+    if popular is None or best is None:
+        return False
+    return _above_zero(_minus(best, popular), _STANDARD_ERRORS / 1.96)
+
+
+def _of_preparation(subject: Variant, pca: Variant, reason: str) -> list[Evidence]:
+    """Whether components that single items own are due to the values."""
+    owned = len(subject.owned)
+    value = Interval(owned / subject.size, owned / subject.size, owned / subject.size, 0.95, 0)
+    why = reason or ("" if owned else "no component belongs to a single item")
+    found = [Evidence("owned", value, np.nan, not why, why)]
+    if subject.kind != "as-given":
+        return found
+    other = len(pca.owned) / pca.size
+    change = owned / subject.size - other
+    saved = Interval(change, change, change, 0.95, 0)
+    why = why or ("" if saved.mean > _SMALLEST_DIFFERENCE else "the preparation changes little")
+    return [*found, Evidence("preparation", saved, np.nan, not why, why)]
+
+
+def _minus(one: Interval, other: Interval) -> Interval:
+    """Return the difference of two independent means."""
+    below = np.hypot(one.mean - one.low, other.high - other.mean)
+    above = np.hypot(one.high - one.mean, other.mean - other.low)
+    mean = one.mean - other.mean
+    n = min(one.n_users, other.n_users)
+    return Interval(mean, float(mean - below), float(mean + above), one.confidence, n)
+
+
+def _no_structure(chance: Structure) -> str:
+    if chance.n < FEWEST_ITEMS:
+        return f"there are only {chance.n} items, too few to say"
+    return (
+        "other items predict who has an item no better than in shuffled data "
+        f"(AUC {three(chance.found.mean)} against {three(chance.shuffled)})"
+    )

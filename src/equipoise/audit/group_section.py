@@ -1,0 +1,503 @@
+"""Every measure by group of items and by group of users, with 95 % intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from equipoise.data.groups import Groups
+from equipoise.data.interactions import Interactions
+from equipoise.exceptions import InvalidParameterError
+from equipoise.metrics import ItemGroups, UserBlock, find_metric
+from equipoise.metrics.exposure import (
+    catalog_shares,
+    exposure_by_user,
+    hits_by_user,
+    ratio,
+    target_exposure,
+)
+from equipoise.metrics.intervals import Interval, bootstrap_sums
+from equipoise.metrics.metric import Context, Request
+from equipoise.metrics.results import ALL
+from equipoise.models.fair.floor_prices import FloorPrice, price_of_floors
+
+if TYPE_CHECKING:
+    from equipoise.audit.models import ItemNumbers
+    from equipoise.audit.plan import Study
+    from equipoise.evaluation.task import Task
+
+Floats = NDArray[np.float64]
+
+# Percentiles of so many draws have an error of about a tenth of the interval's width.
+RESAMPLES = 500
+_bootstrap = partial(bootstrap_sums, resamples=RESAMPLES)
+
+# Numbers of smaller groups would be noise, and could be about few people.
+SMALLEST = 10
+
+# The largest groups that are reported: more rows are not read, and take time.
+_MOST = 100
+
+# Floors are priced for so many groups, each at so many points: every point is a fit.
+_PRICED_GROUPS, _PRICED_FLOORS = 3, 4
+
+
+class Measure(NamedTuple):
+    """A column of the table: its title, what it means, and which values are better."""
+
+    title: str
+    meaning: str
+    better: Literal["higher", "lower", "1", ""] = ""
+
+
+MEASURES: Mapping[str, Measure] = {
+    "exposure": Measure(
+        "exposure", "share of the attention in the lists; a place counts 1/log2(rank + 1)"
+    ),
+    "exposure_relative": Measure(
+        "exposure / catalog", "share of the attention over share of the items", "1"
+    ),
+    "exposure_to_relevance": Measure(
+        "exposure / relevance", "share of the attention over share of the held-out items", "1"
+    ),
+    "impact_ratio": Measure(
+        "impact ratio",
+        "exposure per item over that of the best-served group; below 0.8 the four-fifths rule "
+        "calls it adverse",
+        "higher",
+    ),
+    "recall": Measure("recall", "held-out items of the group that are in the lists", "higher"),
+    "coverage": Measure("coverage", "items of the group that are in any list", "higher"),
+    "retained_share": Measure(
+        "retained share",
+        "share of the group's sum of squares that the model reconstructs",
+        "higher",
+    ),
+    "self_reconstruction": Measure(
+        "self-reconstruction", "mean share of an item's score that comes from the item itself"
+    ),
+    "item_auc": Measure(
+        "item AUC", "how well other items predict the users of an item: ½ guessing", "higher"
+    ),
+    "ndcg": Measure("NDCG", "accuracy of the lists of the group's users", "higher"),
+    "ndcg_difference": Measure("difference", "NDCG minus that of all users"),
+    "awrf": Measure(
+        "AWRF", "attention-weighted rank fairness: 1 divides attention like the catalog", "higher"
+    ),
+    "expected_exposure_loss": Measure(
+        "expected exposure loss", "distance from the exposure of the ideal ranking", "lower"
+    ),
+}
+
+
+class Outcome(NamedTuple):
+    """What one compared model did.
+
+    Attributes
+    ----------
+    key, label : str
+        Of its variant.
+    items : ItemNumbers
+        In-sample numbers of all items.
+    at : int
+        Position of the audited size in them.
+    lists : ndarray of shape (users, k) or None
+        Recommended columns of the users of `task.seen`, in their order.
+    task : Task or None
+        The users, and what was held out for them.
+    """
+
+    key: str
+    label: str
+    items: ItemNumbers
+    at: int
+    lists: NDArray[Any] | None
+    task: Task | None
+
+
+@dataclass(frozen=True)
+class GroupSize:
+    """One group: its members, its share of all members and of the interactions.
+
+    `reported` is false for a group that is too small to say anything about.
+    """
+
+    name: str
+    size: int
+    share: float
+    interactions: float
+    reported: bool
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSection:
+    """Groups of items or of users, and what each model does for them.
+
+    Attributes
+    ----------
+    of : {"items", "users"}
+        What is grouped.
+    rule : str
+        How, e.g. "label in artists.csv".
+    groups : tuple of GroupSize
+        Largest first.
+    numbers : mapping of model key to mapping of measure to mapping of group to Interval
+        `MEASURES` has titles and meanings; the group "all" is that of all members.
+    members : csr_array of shape (items, groups) or None
+        Which items are in which group; None for users.
+    note : str
+        What was matched, and what was left out.
+    prices : tuple of FloorPrice
+        What a floor for the retained share of a group costs, for the groups with the smallest
+        shares; empty for users, and for groups that were not given.
+    """
+
+    of: Literal["items", "users"]
+    rule: str
+    groups: tuple[GroupSize, ...]
+    numbers: Mapping[str, Mapping[str, Mapping[str, Interval]]]
+    members: sp.csr_array | None
+    note: str
+    prices: tuple[FloorPrice, ...] = ()
+
+    @property
+    def measures(self) -> list[str]:
+        """The measures by group that some model has, in the order of `MEASURES`."""
+        return self._known(lambda by_group: bool(set(by_group) - {ALL}))
+
+    @property
+    def whole(self) -> list[str]:
+        """The measures that have one number for all groups together."""
+        return self._known(lambda by_group: set(by_group) == {ALL})
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the groups were given, instead of popularity and activity."""
+        return self.rule not in ("popularity", "activity")
+
+    @property
+    def main(self) -> str:
+        """The measure that all models are compared by."""
+        wanted = "exposure_relative" if self.of == "items" else "ndcg"
+        return wanted if wanted in self.measures else next(iter(self.measures), wanted)
+
+    def number(self, key: str, measure: str, group: str) -> Interval | None:
+        """Return a number of a model; None where it is not known."""
+        found = self.numbers.get(key, {}).get(measure, {}).get(group)
+        return None if found is None or np.isnan(found.mean) else found
+
+    def _known(self, wanted: Callable[[Mapping[str, Interval]], bool]) -> list[str]:
+        found = {
+            name
+            for by_measure in self.numbers.values()
+            for name, by_group in by_measure.items()
+            if wanted(by_group) and not all(np.isnan(v.mean) for v in by_group.values())
+        }
+        return [name for name in MEASURES if name in found]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the members, for JSON."""
+        numbers = {
+            key: {
+                measure: {group: [v.mean, v.low, v.high] for group, v in by_group.items()}
+                for measure, by_group in by_measure.items()
+            }
+            for key, by_measure in self.numbers.items()
+        }
+        return {
+            "of": self.of,
+            "rule": self.rule,
+            "note": self.note,
+            "groups": [asdict(group) for group in self.groups],
+            "measures": {name: MEASURES[name]._asdict() for name in self.measures},
+            "whole": {name: MEASURES[name]._asdict() for name in self.whole},
+            "numbers": numbers,
+            "prices": [asdict(price) for price in self.prices],
+        }
+
+
+def measure(
+    study: Study,
+    outcomes: Sequence[Outcome],
+    item_groups: Groups | None = None,
+    user_groups: Groups | None = None,
+    seed: int = 0,
+    smallest: int = SMALLEST,
+) -> tuple[GroupSection, GroupSection]:
+    """Measure all models by group of items and by group of users.
+
+    Parameters
+    ----------
+    study : Study
+        The data.
+    outcomes : sequence of Outcome
+        The compared models.
+    item_groups, user_groups : Groups, optional
+        By default the popularity groups of the study, and users by activity.
+    seed : int
+        Of the bootstrap: over items for measures of items, over users for measures of lists.
+    smallest : int
+        Groups with fewer members are listed without numbers.
+    """
+    _check(item_groups, "items")
+    _check(user_groups, "users")
+    items = _selected(study.groups if item_groups is None else item_groups.align(study.data))
+    by_activity = user_groups is None
+    wanted = Groups.by_activity(study.data) if user_groups is None else user_groups
+    users = _selected(wanted)
+    counts = study.fitted.popularity("count")
+    return (
+        GroupSection(
+            "items",
+            "popularity" if item_groups is None else items.rule,
+            sizes := _sizes(items, counts, smallest),
+            {each.key: _item_numbers(each, items, sizes, study, seed) for each in outcomes},
+            items.membership,
+            _note(item_groups, study.data, sizes, smallest),
+        ),
+        GroupSection(
+            "users",
+            "activity" if by_activity else users.rule,
+            sizes := _sizes(users.align(study.data), study.data.items_per_user(), smallest),
+            {each.key: _user_numbers(each, users, sizes, seed) for each in outcomes},
+            None,
+            _note(user_groups, study.data, sizes, smallest),
+        ),
+    )
+
+
+def with_prices(
+    section: GroupSection,
+    groups: Groups,
+    study: Study,
+    n_components: int,
+    gamma: float,
+    settings: Mapping[str, Any],
+) -> GroupSection:
+    """Add the prices of floors for the groups with the smallest retained shares.
+
+    Parameters
+    ----------
+    section : GroupSection
+        Of items.
+    groups : Groups
+        Those of the section.
+    study : Study
+        The data.
+    n_components, gamma, settings
+        Rank, γ and preparation of the audited Item-Weighted PCA.
+    """
+    known = [each.name for each in section.groups if each.reported and each.interactions > 0]
+    if not known:
+        return section
+    prices = price_of_floors(
+        study.fitted,
+        groups.select(known),
+        min(n_components, study.fitted.n_items),
+        gamma=gamma,
+        points=_PRICED_FLOORS,
+        worst=_PRICED_GROUPS,
+        settings=settings,
+    )
+    return replace(section, prices=prices)
+
+
+def _check(groups: Any, of: str) -> None:
+    if groups is not None and not (isinstance(groups, Groups) and groups.of == of):
+        raise InvalidParameterError(
+            f"{of[:-1]}_groups must be Groups of {of}: Groups.read('file.csv:column', of={of!r})."
+        )
+
+
+def _selected(groups: Any) -> Any:
+    """Return the largest groups, most members first; popularity and activity keep their order."""
+    sizes = list(groups.sizes.values())
+    ordered = groups.rule in ("popularity", "activity") or not isinstance(groups, Groups)
+    order = range(len(sizes)) if ordered else np.argsort(-np.array(sizes), kind="stable")
+    kept = list(order)[:_MOST]
+    if kept == list(range(len(sizes))):
+        return groups
+    return groups.select([groups.names[place] for place in kept])
+
+
+def _sizes(groups: ItemGroups, counts: Any, smallest: int) -> tuple[GroupSize, ...]:
+    shares = ratio(counts @ groups.membership, counts.sum())
+    return tuple(
+        GroupSize(name, size, size / max(1, len(groups)), float(share), size >= smallest)
+        for (name, size), share in zip(groups.sizes.items(), shares, strict=True)
+    )
+
+
+def _note(
+    groups: Groups | None, data: Interactions, sizes: Sequence[GroupSize], smallest: int
+) -> str:
+    notes = [] if groups is None else [groups.describe(data)]
+    small = sum(not each.reported for each in sizes)
+    if small:
+        notes.append(f"{small:,} groups with fewer than {smallest} members have no numbers.")
+    if groups is not None and len(groups.names) > len(sizes):
+        notes.append(f"Only the {len(sizes)} largest of {len(groups.names):,} groups are shown.")
+    return " ".join(notes)
+
+
+def _with_all(membership: sp.csr_array) -> sp.csr_array:
+    """Add a group of everything."""
+    everything = sp.csr_array(np.ones((membership.shape[0], 1)))
+    return sp.csr_array(sp.hstack([membership, everything]))
+
+
+def _named(
+    values: Sequence[Interval], names: Sequence[str], sizes: Sequence[GroupSize]
+) -> dict[str, dict[str, Interval]]:
+    """Divide a flat list among measures and groups; leave out groups that are too small."""
+    groups = [*sizes, None]
+    by_measure = [values[at : at + len(groups)] for at in range(0, len(values), len(groups))]
+    return {
+        name: {
+            ALL if group is None else group.name: value
+            for group, value in zip(groups, row, strict=True)
+            if group is None or group.reported
+        }
+        for name, row in zip(names, by_measure, strict=True)
+    }
+
+
+def _item_numbers(
+    outcome: Outcome,
+    groups: ItemGroups,
+    sizes: tuple[GroupSize, ...],
+    study: Study,
+    seed: int,
+) -> dict[str, dict[str, Interval]]:
+    found = _item_means(outcome, groups, sizes, study, seed)
+    if outcome.lists is not None and outcome.task is not None:
+        block = _block(outcome)
+        found |= _list_ratios(block, groups, sizes, seed)
+        found |= dict(_whole_list(block, groups, seed))
+    return found
+
+
+def _item_means(
+    outcome: Outcome, groups: ItemGroups, sizes: tuple[GroupSize, ...], study: Study, seed: int
+) -> dict[str, dict[str, Interval]]:
+    """Weighted means over the items of each group; items are drawn in the bootstrap."""
+    items, at = outcome.items, outcome.at
+    squares = study.fitted.popularity("norm") ** 2
+    auc = np.full(len(groups), np.nan)
+    auc[study.auc_items] = items.auc[at]
+    ones = np.ones(len(groups))
+    columns = {
+        "retained_share": (1 - items.error[at], squares),
+        "self_reconstruction": (items.self_reconstruction[at], ones),
+        "item_auc": (auc, ones),
+    }
+    if outcome.lists is not None:
+        listed = outcome.lists[outcome.lists >= 0]
+        columns["coverage"] = ((np.bincount(listed, minlength=len(groups)) > 0) * 1.0, ones)
+    table = weighted_pairs(_with_all(groups.membership), columns.values())
+    found = _bootstrap(
+        table, lambda sums: means_of_pairs(sums, len(columns)).reshape(len(sums), -1), seed=seed
+    )
+    return _named(found, list(columns), sizes)
+
+
+def weighted_pairs(members: sp.csr_array, columns: Iterable[tuple[Floats, Floats]]) -> sp.csr_array:
+    """Return for each column of values its weighted sum and its weights, by group."""
+    parts = [
+        members.multiply(column[:, None])
+        for values, weights in columns
+        for column in (np.nan_to_num(values) * weights, ~np.isnan(values) * weights)
+    ]
+    return sp.csr_array(sp.hstack(parts))
+
+
+def means_of_pairs(sums: Floats, count: int) -> Floats:
+    """Return (draws, columns, groups) from the sums of `weighted_pairs`."""
+    pairs = sums.reshape(len(sums), count, 2, -1)
+    return ratio(pairs[:, :, 0], pairs[:, :, 1])
+
+
+def _block(outcome: Outcome) -> UserBlock:
+    lists, task = outcome.lists, outcome.task
+    assert lists is not None and task is not None  # noqa: S101, PT018 (callers check)
+    seen, held_out = (part.collect().matrix for part in (task.seen, task.held_out))
+    return UserBlock(np.asarray(lists), seen, held_out)
+
+
+def _list_ratios(
+    block: UserBlock, groups: ItemGroups, sizes: tuple[GroupSize, ...], seed: int
+) -> dict[str, dict[str, Interval]]:
+    """Recall and exposure of each group; users are drawn in the bootstrap."""
+    every = ItemGroups((*groups.names, ""), _with_all(groups.membership), groups.rule)
+    hits, held_out = hits_by_user(block, every, None)
+    attention = exposure_by_user(block, every, None, "log")
+    catalog = catalog_shares(every)
+    reported = np.array([*(each.reported for each in sizes), False])
+
+    def ratios(sums: Floats) -> Floats:
+        found, wanted, given = np.split(sums, 3, axis=1)
+        exposure = ratio(given, given[:, -1:])
+        relative = ratio(exposure, catalog)
+        best = np.max(np.nan_to_num(relative), axis=1, where=reported, initial=0.0)[:, None]
+        relevance = ratio(exposure, ratio(wanted, wanted[:, -1:]))
+        impact = ratio(relative, best)
+        impact[:, -1] = np.nan
+        return np.hstack([ratio(found, wanted), exposure, relative, relevance, impact])
+
+    table = sp.csr_array(np.hstack([hits, held_out, attention]))
+    names = ("recall", "exposure", "exposure_relative", "exposure_to_relevance", "impact_ratio")
+    return _named(_bootstrap(table, ratios, seed=seed), names, sizes)
+
+
+def _whole_list(
+    block: UserBlock, groups: ItemGroups, seed: int
+) -> Iterator[tuple[str, dict[str, Interval]]]:
+    """Yield the measures that have one number for all groups."""
+    k, context = block.lists.shape[1], Context(len(groups), groups=groups)
+    fairness = Request(find_metric("awrf"), k, "geometric").of_block(block, context).per_user
+    table = weighted_pairs(
+        sp.csr_array(np.ones((len(fairness), 1))), [(fairness, np.ones(len(fairness)))]
+    )
+    yield (
+        "awrf",
+        {ALL: _bootstrap(table, lambda sums: means_of_pairs(sums, 1)[:, 0], seed=seed)[0]},
+    )
+    asked = block.relevant > 0
+    given = exposure_by_user(block, groups, None, "geometric") - target_exposure(
+        block, groups, None, "geometric"
+    )
+    table = np.column_stack([given, np.ones(len(given))])[asked]
+
+    def loss(sums: Floats) -> Floats:
+        return np.asarray(np.sum(ratio(sums[:, :-1], sums[:, -1:]) ** 2, axis=1, keepdims=True))
+
+    if asked.any():
+        yield "expected_exposure_loss", {ALL: _bootstrap(table, loss, seed=seed)[0]}
+
+
+def _user_numbers(
+    outcome: Outcome, groups: Groups, sizes: tuple[GroupSize, ...], seed: int
+) -> dict[str, dict[str, Interval]]:
+    """NDCG and recall of each group of users; users are drawn in the bootstrap."""
+    if outcome.lists is None or outcome.task is None or not outcome.task.held_out.nnz:
+        return {}
+    block, T = _block(outcome), _with_all(groups.align(outcome.task.seen).membership)
+    k, context, names = block.lists.shape[1], Context(outcome.task.n_items), ("ndcg", "recall")
+    requests = [Request(find_metric(name), k, "standard") for name in names]
+    columns = [request.of_block(block, context).per_user for request in requests]
+    ones = np.ones(len(block.lists))
+
+    def means(sums: Floats) -> Floats:
+        found = means_of_pairs(sums, len(names))
+        difference = found[:, 0] - found[:, 0, -1:]
+        difference[:, -1] = np.nan
+        return np.hstack([found.reshape(len(sums), -1), difference])
+
+    found = _bootstrap(weighted_pairs(T, [(each, ones) for each in columns]), means, seed=seed)
+    return _named(found, (*names, "ndcg_difference"), sizes)

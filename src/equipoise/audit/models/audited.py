@@ -1,0 +1,594 @@
+"""A model as the audit measures it.
+
+By its components (`Projection`), its item × item matrix (`ScoreMatrix`), or by its lists only:
+those of a model (`AnyRecommender`), of user and item vectors (`UserVectors`), of a table (`Lists`).
+`OwnScores` has the components of item vectors and the lists of the model itself.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from equipoise.audit.findings import Floats
+from equipoise.data.identifiers import Lookup
+from equipoise.data.interactions import Interactions
+from equipoise.data.rows import Prepare, RowBlock
+from equipoise.evaluation.nested import Lists as Lists32
+from equipoise.evaluation.nested import NestedLists
+from equipoise.evaluation.scoring import Lister
+from equipoise.metrics import (
+    ItemView,
+    anisotropy,
+    components_to_reach,
+    effective_rank,
+    find_metric,
+    popularity_direction,
+)
+from equipoise.metrics.collaboration import (
+    Similarity,
+    collaboration_by_block,
+    collaboration_of_view,
+)
+from equipoise.models import Recommender
+from equipoise.models.item_vectors import LowRank, is_present
+from equipoise.models.ranking import rank_items
+from equipoise.spectral.norms import squared_column_norms
+
+# An item owns a component if it has more than half of the component's squared length. If two
+# items have exactly half each, neither owns it, despite rounding.
+OWNED_ABOVE = 0.5 + 1e-6
+
+# Factors that were saved in float16 are orthonormal to about 1e-3.
+_ORTHONORMAL_WITHIN = 2e-3
+
+# Columns of X B computed at a time, as values: 128 MB.
+_VALUES_AT_ONCE = 2**24
+
+# Cosines of more items are compared in float32: half the time, the same order but for near ties.
+_EXACT_NEIGHBORS = 4000
+
+# A model ranks this many times the wanted neighbors, of which those outside the sample are dropped.
+_SPARE_NEIGHBORS = 10
+
+
+class ItemNumbers(NamedTuple):
+    """In-sample numbers of every item.
+
+    Attributes
+    ----------
+    self_reconstruction, error : ndarray of shape (sizes, n_items)
+        nan where they are not defined.
+    components_to_half : ndarray of shape (n_items,)
+        inf where all components do not halve the error.
+    auc, precision : ndarray of shape (sizes, sampled items)
+        How well other items predict the users of an item.
+    """
+
+    self_reconstruction: Floats
+    error: Floats
+    components_to_half: Floats
+    auc: Floats
+    precision: Floats
+
+
+class Owner(NamedTuple):
+    """A component, the column of the item that owns it, and the item's share of it."""
+
+    component: int
+    column: int
+    weight: float
+
+
+class Geometry(NamedTuple):
+    """How the item vectors of a model lie; see `equipoise.metrics.embeddings`.
+
+    Attributes
+    ----------
+    popularity_cosine : float
+        Cosine of the leading direction with popularity.
+    popularity_shares : ndarray of shape (n_items,)
+        Share of each item's squared length along that direction.
+    effective_rank, anisotropy : float
+        How many directions are used; mean cosine of two items.
+    """
+
+    popularity_cosine: float
+    popularity_shares: Floats
+    effective_rank: float
+    anisotropy: float
+
+
+class Explained(NamedTuple):
+    """A score, and what each stored entry of the user's row adds to it."""
+
+    score: float
+    parts: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class AuditedModel(ABC):
+    """One variant to be measured; sizes are given in ascending order.
+
+    Attributes
+    ----------
+    key, label, kind, settings
+        As in `equipoise.audit.findings.Variant`.
+    given : bool
+        A model passed by the user: measured at its own number of components, too.
+    notes : tuple of str
+        How its items and users were matched with the data, and what is missing.
+    """
+
+    key: str
+    label: str
+    kind: str
+    settings: Mapping[str, Any]
+    given: bool = field(default=False, kw_only=True)
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @property
+    @abstractmethod
+    def depth(self) -> int:
+        """Number of components; the number of items if there are none."""
+
+    def sizes(self, common: Sequence[int]) -> tuple[int, ...]:  # noqa: ARG002
+        """Return the sizes to measure, given those of our own models; one without components."""
+        return (self.depth,)
+
+    @abstractmethod
+    def measure_items(
+        self, data: Interactions, sizes: Sequence[int], sample: NDArray[np.intp], k: int
+    ) -> ItemNumbers:
+        """Return the in-sample numbers of the items; AUC and precision of a sample."""
+
+    #: lists per user of `lists`
+    n_variants: ClassVar[int] = 1
+
+    def lister(self, sizes: Sequence[int]) -> Lister:  # noqa: ARG002
+        """Return the recommender of lists at every size: the model itself if it has one."""
+        return self
+
+    def lists(self, seen: sp.csr_array, k: int, own: Any = None) -> Iterator[Lists32]:
+        """Yield the lists of all users at the only size of the model."""
+        raise NotImplementedError
+
+    def for_users(self, user_ids: NDArray[Any]) -> NDArray[Any] | None:  # noqa: ARG002
+        """Return what the lister needs of these users, one row each; None: only their data."""
+        return None
+
+    @abstractmethod
+    def similar(self, columns: NDArray[np.int64], size: int, count: int) -> NDArray[np.int32]:
+        """Return the nearest of the given items to each of them, by position; −1 for none."""
+
+    @abstractmethod
+    def explain(self, row: sp.csr_array, column: int, size: int) -> Explained:
+        """Return the score of an item for the user of a one-row matrix, with its parts."""
+
+    def owners(self, size: int) -> list[Owner]:  # noqa: ARG002
+        """Return the components that one item owns."""
+        return []
+
+    def geometry(self, popularity: Floats) -> Geometry | None:  # noqa: ARG002
+        """Return how the item vectors lie; None without vectors whose lengths mean something."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Projection(AuditedModel):
+    """P = U diag(f) Uᵀ on prepared rows.
+
+    Attributes
+    ----------
+    model : LowRank
+        Components, their weights, and the preparation of rows.
+    vectors : ndarray of shape (n_items, any), optional
+        Item vectors whose cosines define similar items; rows of U f^½ by default.
+    """
+
+    model: LowRank
+    vectors: NDArray[Any] | None = None
+
+    @property
+    def depth(self) -> int:
+        """Number of components."""
+        return len(self.model.components)
+
+    def sizes(self, common: Sequence[int]) -> tuple[int, ...]:
+        """Return the common sizes; for a given model those that it has, and its own."""
+        if not self.given:
+            return tuple(common)
+        return tuple(sorted({size for size in common if size < self.depth} | {self.depth}))
+
+    def measure_items(
+        self, data: Interactions, sizes: Sequence[int], sample: NDArray[np.intp], k: int
+    ) -> ItemNumbers:
+        """Return the in-sample numbers of the items; beyond the last component, all count."""
+        kept = np.minimum(sizes, self.depth).astype(np.intp)
+        every = self._view(data, np.arange(self.depth + 1), sample, self.depth)
+        error = _measured("item_error", every)
+        # at the largest size only: the precision of its scores decides ties
+        view = self._view(data, kept, sample, int(kept[-1]))
+        together = collaboration_of_view(view, k)
+        return ItemNumbers(
+            _measured("self_reconstruction", view),
+            error[kept],
+            components_to_reach(error, 0.5, unreached=np.inf),
+            together.auc,
+            together.precision,
+        )
+
+    def _view(
+        self, data: Interactions, sizes: NDArray[np.intp], sample: NDArray[np.intp], depth: int
+    ) -> ItemView:
+        weights = self.model.component_weights[:depth]
+        factors = np.ascontiguousarray(self.model.components[:depth].T)
+        weighted = None if np.all(weights == 1) else weights
+        return ItemView(data, self.model.prepare, factors, weighted, sizes, sample)
+
+    def lister(self, sizes: Sequence[int]) -> Lister:
+        """Return the recommender of lists at every size."""
+        return NestedLists.of(self.model, sizes)
+
+    def similar(self, columns: NDArray[np.int64], size: int, count: int) -> NDArray[np.int32]:
+        """Return the nearest items by the cosine of their vectors."""
+        vectors = self.vectors
+        if vectors is None:
+            kept = min(size, self.depth)
+            scale = np.sqrt(self.model.component_weights[:kept])
+            vectors = self.model.components[:kept].T * scale
+        norms = np.linalg.norm(vectors, axis=1)
+        present = is_present(norms)
+        unit = vectors[columns] / np.where(present, norms, 1.0)[columns, None]
+        if len(columns) > _EXACT_NEIGHBORS:
+            unit = unit.astype(np.float32)
+        absent = ~present[columns]
+
+        def cosines(rows: slice) -> NDArray[Any]:
+            values: NDArray[Any] = unit[rows] @ unit.T
+            values[absent[rows]] = -np.inf
+            values[:, absent] = -np.inf
+            return values
+
+        return _nearest(cosines, len(columns), count)
+
+    def geometry(self, popularity: Floats) -> Geometry | None:
+        """Return how the given vectors lie; None if they are orthonormal: no direction leads."""
+        V = self.vectors
+        if V is None or np.allclose(V.T @ V, np.eye(V.shape[1]), atol=_ORTHONORMAL_WITHIN):
+            return None
+        direction = popularity_direction(V, popularity)
+        return Geometry(*direction, effective_rank(V), anisotropy(V))
+
+    def explain(self, row: sp.csr_array, column: int, size: int) -> Explained:
+        """Return a score as the sum of what each entry adds."""
+        kept = slice(0, min(size, self.depth))
+        U, inputs = self.model.components[kept], self.model.prepare(row)
+        weighted = U[:, column] * self.model.component_weights[kept]
+        parts = np.asarray(inputs.data * (weighted @ U[:, inputs.indices]), dtype=np.float64)
+        return Explained(float(parts.sum()), parts)
+
+    def owners(self, size: int) -> list[Owner]:
+        """Return the components at a size that one item owns."""
+        squares = np.square(self.model.components[:size], dtype=np.float64)
+        columns = squares.argmax(axis=1)
+        weights = squares[np.arange(len(squares)), columns]
+        return [
+            Owner(int(i), int(columns[i]), float(weights[i]))
+            for i in np.flatnonzero(weights > OWNED_ABOVE)
+        ]
+
+
+def _measured(metric: str, view: ItemView) -> Floats:
+    return np.asarray(find_metric(metric).measure(view, None, None, "standard"))
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreMatrix(AuditedModel):
+    """Scores X B of an item × item matrix: EASE, nearest neighbors, graph filters.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_items, n_items)
+        B: what an entry 1 at item i adds to the score of item j.
+    prepare : callable
+        From rows of data to the rows that are multiplied with B.
+    """
+
+    scores: NDArray[Any]
+    prepare: Prepare
+
+    @property
+    def depth(self) -> int:
+        """Number of items."""
+        return len(self.scores)
+
+    def measure_items(
+        self,
+        data: Interactions,
+        sizes: Sequence[int],  # noqa: ARG002
+        sample: NDArray[np.intp],
+        k: int,
+    ) -> ItemNumbers:
+        """Return B_jj, ‖X_·j − (XB)_·j‖² / ‖X_·j‖², AUC and precision; no components to count."""
+        left, total = data.total(squared_errors, self.scores, self.prepare)
+        error = np.divide(left, total, out=np.full(self.depth, np.nan), where=total > 0)
+        model = Similarity(np.asarray(self.scores, dtype=np.float64), self.prepare)
+        together = collaboration_by_block(data, model, sample, k)
+        return ItemNumbers(
+            np.asarray(self.scores.diagonal(), dtype=np.float64)[None],
+            error[None],
+            np.full(self.depth, np.nan),
+            together.auc,
+            together.precision,
+        )
+
+    def lists(self, seen: sp.csr_array, k: int, own: Any = None) -> Iterator[Lists32]:  # noqa: ARG002
+        """Yield the k best unseen items of every user."""
+        n_users, n_items = seen.shape
+
+        def score(rows: slice) -> NDArray[Any]:
+            return np.asarray(self.prepare(seen[rows]) @ self.scores)
+
+        yield rank_items(score, n_users, n_items, k, seen=seen, excluded=None).ids.astype(np.int32)
+
+    def similar(self, columns: NDArray[np.int64], size: int, count: int) -> NDArray[np.int32]:  # noqa: ARG002
+        """Return the items whose score an entry at the item raises most."""
+
+        def weights(rows: slice) -> NDArray[Any]:
+            values = self.scores[np.ix_(columns[rows], columns)]
+            return np.where(values == 0, -np.inf, values)
+
+        return _nearest(weights, len(columns), count)
+
+    def explain(self, row: sp.csr_array, column: int, size: int) -> Explained:  # noqa: ARG002
+        """Return a score as the sum of what each entry adds."""
+        inputs = self.prepare(row)
+        parts = np.asarray(inputs.data * self.scores[inputs.indices, column], dtype=np.float64)
+        return Explained(float(parts.sum()), parts)
+
+
+def squared_errors(block: RowBlock, B: NDArray[Any], prepare: Prepare) -> tuple[Floats, Floats]:
+    """Return ‖X_·j − (XB)_·j‖² and ‖X_·j‖² of prepared rows."""
+    inputs = prepare(block.matrix)
+    n_users, n_items = inputs.shape
+    left = np.empty(n_items)
+    step = max(1, _VALUES_AT_ONCE // max(1, n_users))
+    columns = sp.csc_array(inputs)
+    for start in range(0, n_items, step):
+        part = slice(start, min(start + step, n_items))
+        difference = inputs @ B[:, part] - columns[:, part].toarray()
+        left[part] = np.einsum("ij,ij->j", difference, difference)
+    return left, squared_column_norms(inputs)
+
+
+@dataclass(frozen=True, eq=False)
+class ListsOnly(AuditedModel):
+    """A model without components and item × item matrix: its in-sample numbers are nan.
+
+    Attributes
+    ----------
+    n_items : int
+        Of the data.
+    """
+
+    n_items: int
+
+    @property
+    def depth(self) -> int:
+        """Number of items."""
+        return self.n_items
+
+    def measure_items(
+        self,
+        data: Interactions,
+        sizes: Sequence[int],
+        sample: NDArray[np.intp],
+        k: int,  # noqa: ARG002
+    ) -> ItemNumbers:
+        """Return nan."""
+        items = np.full((len(sizes), data.n_items), np.nan)
+        sampled = np.full((len(sizes), len(sample)), np.nan)
+        return ItemNumbers(items, items, items[0], sampled, sampled)
+
+    def similar(self, columns: NDArray[np.int64], size: int, count: int) -> NDArray[np.int32]:  # noqa: ARG002
+        """Return −1: lists define no similar items."""
+        return np.full((len(columns), count), -1, dtype=np.int32)
+
+    def explain(self, row: sp.csr_array, column: int, size: int) -> Explained:  # noqa: ARG002
+        """Return nan: lists do not explain themselves."""
+        return Explained(float("nan"), np.zeros(row.nnz))
+
+
+@dataclass(frozen=True, eq=False)
+class Lists(ListsOnly):
+    """Lists from another system.
+
+    Attributes
+    ----------
+    columns : ndarray of int32, shape (listed users + 1, longest list)
+        Items, best first; −1 for none or for an item that the data lack. The last row is empty.
+    users : Lookup
+        From user ids to rows.
+    """
+
+    columns: NDArray[np.int32]
+    users: Lookup
+
+    def lists(self, seen: sp.csr_array, k: int, own: Any = None) -> Iterator[Lists32]:
+        """Yield the first k items; shorter lists are filled with −1."""
+        found = np.full((seen.shape[0], k), -1, dtype=np.int32)
+        found[:, : own.shape[1]] = own[:, :k]
+        yield found
+
+    def for_users(self, user_ids: NDArray[Any]) -> NDArray[np.int32]:
+        """Return the lists of these users; an empty one for a user without (−1: the last row)."""
+        return self.columns[self.users.find(user_ids)]
+
+
+@dataclass(frozen=True, eq=False)
+class UserVectors(ListsOnly):
+    """Inner products of user and item vectors, which are the model's own scores.
+
+    Attributes
+    ----------
+    items : ndarray of shape (n_items, r)
+        Item vectors, in the order of the data.
+    absent : ndarray of bool, shape (n_items,)
+        Items without a vector, which are never recommended.
+    vectors : ndarray of shape (known users + 1, r)
+        User vectors; the last row is nan.
+    users : Lookup
+        From user ids to rows.
+    """
+
+    items: Floats
+    absent: NDArray[np.bool_]
+    vectors: Floats
+    users: Lookup
+
+    def lists(self, seen: sp.csr_array, k: int, own: Any = None) -> Iterator[Lists32]:
+        """Yield the k best unseen items of every user; none for users without a vector."""
+        known = ~np.isnan(own).any(axis=1)
+        vectors = own[known]
+
+        def score(rows: slice) -> NDArray[Any]:
+            return np.asarray(vectors[rows] @ self.items.T)
+
+        found = np.full((len(own), k), -1, dtype=np.int32)
+        ranked = rank_items(
+            score, len(vectors), len(self.items), k, seen=seen[known], excluded=self.absent
+        )
+        found[known] = ranked.ids
+        yield found
+
+    def for_users(self, user_ids: NDArray[Any]) -> Floats:
+        """Return the vectors of these users; nan for a user without (−1: the last row)."""
+        return self.vectors[self.users.find(user_ids)]
+
+
+@dataclass(frozen=True, eq=False)
+class AnyRecommender(ListsOnly):
+    """A fitted model through its public methods: lists, similar items and explanations.
+
+    Attributes
+    ----------
+    model : Recommender
+        Fitted; takes and returns column numbers.
+    order : ColumnOrder or None
+        Columns of the model for the data's items; None if they are the same.
+    """
+
+    model: Recommender
+    order: ColumnOrder | None
+
+    def lists(self, seen: sp.csr_array, k: int, own: Any = None) -> Iterator[Lists32]:  # noqa: ARG002
+        """Yield the model's recommendations as columns of the data."""
+        rows = seen if self.order is None else self.order.rows(seen)
+        columns = self.model.rank(rows, k, seen=rows).ids
+        if self.order is not None:  # -1, for no item, reads the last entry
+            columns = np.append(self.order.data, -1)[columns]
+        yield columns.astype(np.int32)
+
+    def similar(self, columns: NDArray[np.int64], size: int, count: int) -> NDArray[np.int32]:  # noqa: ARG002
+        """Return the nearest items by the model's own similarity."""
+        own = columns if self.order is None else self.order.model[columns]
+        n_known = self.model.n_features_in_
+        position = np.full(n_known, -1, dtype=np.int32)
+        position[own[own >= 0]] = np.flatnonzero(own >= 0)
+        wanted = min(n_known, count if len(own) >= n_known else _SPARE_NEIGHBORS * count)
+        found = np.full((len(own), count), -1, dtype=np.int32)
+        for row, column in enumerate(own):
+            if column >= 0:
+                ids = np.asarray(self.model.similar_items(int(column), wanted).ids)
+                near = position[ids[ids >= 0]]
+                near = near[near >= 0][:count]
+                found[row, : len(near)] = near
+        return found
+
+    def explain(self, row: sp.csr_array, column: int, size: int) -> Explained:  # noqa: ARG002
+        """Return the model's own explanation of a score."""
+        own = np.arange(self.n_items) if self.order is None else self.order.model
+        rows = row if self.order is None else self.order.rows(row)
+        explained = self.model.explain(rows, int(own[column]), None)
+        by_column = np.zeros(self.model.n_features_in_ + 1)  # the last for items it does not have
+        by_column[np.asarray(explained.ids)] = explained.contributions
+        return Explained(float(explained.score), by_column[own[row.indices]])
+
+
+class ColumnOrder(NamedTuple):
+    """Columns of a model that has the items of the data, or some of them, in another order.
+
+    Attributes
+    ----------
+    model : ndarray of shape (n_items,)
+        The model's column of each item of the data; −1 if it has none.
+    data : ndarray of shape (items of the model,)
+        The data's column of each item of the model.
+    """
+
+    model: NDArray[np.intp]
+    data: NDArray[np.intp]
+
+    def rows(self, rows: sp.csr_array) -> sp.csr_array:
+        """Return rows with the columns of the model."""
+        moved = sp.csr_array(rows[:, self.data])
+        moved.sort_indices()
+        return moved
+
+    def take(self, values: NDArray[Any], axis: int) -> NDArray[Any]:
+        """Return values of the model's items in the order of the data; 0 where it has none."""
+        taken = np.take(values, self.model, axis=axis)
+        shape = [1] * values.ndim
+        shape[axis] = -1
+        return np.ascontiguousarray(np.where((self.model >= 0).reshape(shape), taken, 0))
+
+
+def prepare_reordered(rows: sp.csr_array, prepare: Prepare, order: ColumnOrder) -> sp.csr_array:
+    """Prepare rows like a model whose columns are in another order than those of the data."""
+    prepared = prepare(order.rows(rows))
+    parts = (prepared.data, order.data[prepared.indices], prepared.indptr)
+    moved = sp.csr_array(parts, shape=rows.shape)
+    moved.sort_indices()
+    return moved
+
+
+@dataclass(frozen=True, eq=False)
+class OwnScores(Projection):
+    """Item vectors by the space that they span; lists and explanations by the model itself.
+
+    Attributes
+    ----------
+    scoring : AuditedModel
+        Whose lists are the model's own: `UserVectors` or `AnyRecommender`.
+    """
+
+    scoring: AuditedModel = field(kw_only=True)
+
+    def sizes(self, common: Sequence[int]) -> tuple[int, ...]:  # noqa: ARG002
+        """Return the number of directions: the model has no lists at smaller sizes."""
+        return (self.depth,)
+
+    def lister(self, sizes: Sequence[int]) -> Lister:
+        """Return the recommender of lists."""
+        return self.scoring.lister(sizes)
+
+    def for_users(self, user_ids: NDArray[Any]) -> NDArray[Any] | None:
+        """Return what the lister needs of these users."""
+        return self.scoring.for_users(user_ids)
+
+    def explain(self, row: sp.csr_array, column: int, size: int) -> Explained:
+        """Return the model's own explanation of a score, if it has one."""
+        return self.scoring.explain(row, column, size)
+
+
+def _nearest(values: Callable[[slice], NDArray[Any]], n: int, count: int) -> NDArray[np.int32]:
+    """Return the largest values of each row without the item itself; −inf if there is none."""
+    ranked = rank_items(values, n, n, count, seen=sp.eye_array(n, format="csr"), excluded=None)
+    return np.where(np.isfinite(ranked.scores), ranked.ids, -1).astype(np.int32)

@@ -1,0 +1,490 @@
+"""Models to audit that were fitted elsewhere: models, arrays, embeddings, lists, and files of them.
+
+Item factors Y (m × r) are measured by the space that they span. With A an orthonormal basis of it
+(the left singular vectors of Y, longest direction first; Y itself if its columns are orthonormal),
+P = AAᵀ = Y(YᵀY)⁻¹Yᵀ: a user's scores are the projection XP of the user's row, a fold-in by least
+squares. Self-reconstruction, error and AUC are defined for it. With user vectors, lists are by the
+inner products of user and item, which are the model's own scores. An item × item matrix B is used
+unchanged: scores X B, self-reconstruction B_jj.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from equipoise.audit.findings import Floats
+from equipoise.audit.models import tables
+from equipoise.audit.models.audited import (
+    AnyRecommender,
+    AuditedModel,
+    ColumnOrder,
+    Lists,
+    OwnScores,
+    Projection,
+    ScoreMatrix,
+    UserVectors,
+    prepare_reordered,
+    squared_errors,
+)
+from equipoise.audit.models.tables import Table, check_score_size
+from equipoise.audit.plan import Preparation
+from equipoise.data.identifiers import Lookup, factorize, name_a_few
+from equipoise.data.interactions import Interactions
+from equipoise.data.rows import Prepare, RowBlock
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
+from equipoise.models import Recommender, VanillaPCA
+from equipoise.models.item_vectors import LowRank, unchanged
+from equipoise.models.value_transforms import ValueTransform, has_different_values, transform_rows
+
+# Float32 solvers are orthonormal to about 1e-6 (see `metrics.orthonormal_basis`). What was saved in
+# float16 is orthonormal to about 1e-3, and is made so again without a change of order.
+_ORTHONORMAL_WITHIN, _ROUNDED_WITHIN = 1e-5, 2e-3
+
+# Sums of squares of larger numbers overflow.
+_LARGEST = 1e150
+
+# Directions shorter than this share of the longest are rounding.
+_NOTHING_BELOW = 1e-7
+
+# Values that models of other libraries are commonly fitted on.
+_TRANSFORMS: tuple[ValueTransform | None, ...] = (None, "binary", "log1p", "shares")
+
+# Values as given are taken unless others fit better by more than rounding and sampling.
+_SMALLEST_GAIN = 0.02
+
+_NO_IDS = "It has no ids, so its rows are taken to be in the order of the data."
+_CHECKPOINTS = (".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".onnx")
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """Vectors of a model, and the ids of their rows.
+
+    Attributes
+    ----------
+    items : path, array, table, tensor, module or state dict
+        Item vectors: see `equipoise.audit.audit`.
+    item_ids : path, mapping, table or sequence, optional
+        Ids in the order of the rows (one per line of a text file, a JSON list), or ids with their
+        rows (a mapping, a JSON object, a table with a column `row`). Not needed if `items` has
+        them; without any, rows are in the order of the data's items. Rows for padding are dropped.
+    users : like `items`, optional
+        User vectors, or a user tower's outputs: lists are then by the model's own scores, the
+        inner products of user and item. By default a user is folded in by least squares.
+    user_ids : like `item_ids`, optional
+        Ids of the users.
+    tensor, user_tensor : str, optional
+        Names of the two tensors, or how the names end, where a source contains several.
+    """
+
+    items: Any
+    item_ids: Any = None
+    users: Any = None
+    user_ids: Any = None
+    tensor: str | None = None
+    user_tensor: str | None = None
+
+
+def read_models(
+    models: Mapping[str, Any] | Sequence[Any], data: Interactions
+) -> list[AuditedModel]:
+    """Read the models that are audited next to ours.
+
+    Parameters
+    ----------
+    models : mapping of label to model, or sequence of models
+        See `equipoise.audit.audit`.
+    data : Interactions
+        For the items and users.
+    """
+    if isinstance(models, str | PathLike) or not isinstance(models, Mapping | Sequence):
+        raise InvalidParameterError(
+            f"models takes a list of files or models, or a mapping of names to them, got "
+            f"{type(models).__name__}. Pass [it]."
+        )
+    named = (
+        list(models.items())
+        if isinstance(models, Mapping)
+        else [(_label(one, place), one) for place, one in enumerate(models)]
+    )
+    return [
+        replace(_read_model(f"given:{place}", str(label), one, data), given=True)
+        for place, (label, one) in enumerate(named)
+    ]
+
+
+def with_preparation(model: AuditedModel, data: Interactions) -> AuditedModel:
+    """Return a given model with the preparation of values that it was most likely fitted on.
+
+    Factors and matrices of other libraries do not contain it, and numbers on other values than
+    those of the fit would blame the model for the values. For factors, each preparation is scored
+    by the sum of squares that they retain, divided by what PCA of as many components retains; for
+    an item × item matrix by the share of squares that its scores explain. Of equals, values as
+    given are taken.
+    """
+    is_factors = isinstance(model, Projection) and model.model.prepare is unchanged
+    is_matrix = isinstance(model, ScoreMatrix) and model.prepare is unchanged
+    if not (is_factors or is_matrix) or not has_different_values(data):
+        return model
+    scores = {name: _fit_quality(model, data, name) for name in _TRANSFORMS}
+    best = max(scores, key=lambda name: scores[name])
+    if scores[best] <= scores[None] + _SMALLEST_GAIN:
+        return model
+    prepare = partial(transform_rows, value_transform=best)
+    note = (
+        f"Its fit agrees best with {Preparation(best)} ({scores[best]:.2f}; values as given "
+        f"{scores[None]:.2f}; 1 is a perfect fit), so these are taken as its values."
+    )
+    notes = (*model.notes, note)
+    if isinstance(model, Projection):
+        return replace(model, model=model.model._replace(prepare=prepare), notes=notes)
+    return replace(model, prepare=prepare, notes=notes)  # type: ignore[call-arg]  # a ScoreMatrix
+
+
+def _fit_quality(model: AuditedModel, data: Interactions, name: ValueTransform | None) -> float:
+    prepare = partial(transform_rows, value_transform=name)
+    if isinstance(model, ScoreMatrix):
+        left, total = data.total(squared_errors, model.scores, prepare)
+        return float(1 - left.sum() / total.sum())
+    components = model.model.components  # type: ignore[attr-defined]  # a Projection
+    retained = float(data.total(_retained, components, prepare))
+    pca = VanillaPCA(len(components), value_transform=name).for_search()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SolverWarning)  # fewer components than requested are fine
+        return retained / float(pca.fit(data).eigenvalues_.sum())
+
+
+def _retained(block: RowBlock, components: Floats, prepare: Prepare) -> Floats:
+    return np.array(np.square(prepare(block.matrix) @ components.T).sum())
+
+
+def notes_on(models: Sequence[AuditedModel]) -> list[str]:
+    """Return how given models are measured, if there are any, and what they lack."""
+    kinds = {model.kind for model in models if model.given}
+    notes = {
+        "factors": "Item factors are measured by the space that they span, leading direction "
+        "first: a user's scores are the projection of the user's row onto it (a fold-in by least "
+        "squares). Confidences, biases and regularization are not part of the factors, so the "
+        "lists of their library may differ. In tables they have the audited rank, or all their "
+        "directions if they have fewer.",
+        "embeddings": "Embeddings are measured by the space that their item vectors span. Their "
+        "lists are the model's own.",
+        "scores": "An item × item matrix B is used unchanged: scores are X B, and its diagonal is "
+        "the self-reconstruction. It has no components to count.",
+        "model": "A model with neither item factors nor an item × item matrix is measured by its "
+        "lists only.",
+        "lists": "Lists from another system are measured as lists: who is shown what, and what is "
+        "found. Nothing is concluded about the representation of items.",
+    }
+    found = [note for kind, note in notes.items() if kind in kinds]
+    return found + [f"{model.label}: {note}" for model in models for note in model.notes]
+
+
+def _label(model: Any, place: int) -> str:
+    if isinstance(model, Embeddings):
+        model = model.items
+    if isinstance(model, str | PathLike):
+        return Path(model).name
+    if isinstance(model, np.ndarray) or sp.issparse(model) or tables.is_frame(model):
+        return f"array {place + 1}"
+    return type(model).__name__
+
+
+def _read_model(key: str, label: str, given: Any, data: Interactions) -> AuditedModel:
+    path = Path(given) if isinstance(given, str | PathLike) else None
+    if path is not None and path.suffix.lower() == ".eqp":
+        from equipoise.models import load
+
+        given = load(path)
+    if isinstance(given, Recommender):
+        order = _columns_in(given, data, label)
+        missing = 0 if order is None else int((order.model < 0).sum())
+        matched = tables.Matched(np.zeros(data.n_items, dtype=np.intp), missing, 0)
+        notes = matched.note("item", "they are never recommended")
+        return replace(audited(key, label, "", {}, given, order=order), notes=notes)
+    where = label if path is None else str(path)
+    if path is not None and path.suffix.lower() in (".csv", ".tsv", ".parquet", ".pq"):
+        if not path.is_file():
+            raise InvalidDataError(f"{path} is not a file. Check the path.")
+        given = tables.read_frame(path)
+    if tables.is_frame(given):
+        frame = tables.as_frame(given)
+        if tables.is_list_table(frame.columns):
+            return _of_lists(key, label, tables.read_lists(frame, where), data, where)
+        given = frame
+    parts = given if isinstance(given, Embeddings) else Embeddings(given)
+    if isinstance(parts.items, str | PathLike):
+        where = str(parts.items)
+    return _of_embeddings(key, label, parts, data, where)
+
+
+def _of_embeddings(
+    key: str, label: str, parts: Embeddings, data: Interactions, where: str
+) -> AuditedModel:
+    """Return item vectors or an item × item matrix, with user vectors if there are any."""
+    n_items = data.n_items
+    vocabulary = None if parts.item_ids is None else tables.read_ids(parts.item_ids, "item")
+    n_ids = n_items if vocabulary is None else len(vocabulary.ids)
+    table = tables.read_vectors(parts.items, where, n_ids, parts.tensor)
+    values = _finite(table.values, where)
+    ids = table.ids if vocabulary is None else vocabulary.ids
+    if vocabulary is not None:
+        values = tables.rows_of(table._replace(values=values), vocabulary, where)
+    if ids is None:
+        if Path(where).suffix.lower() in _CHECKPOINTS:
+            raise InvalidDataError(
+                f"{where} has no ids for its {len(values):,} rows. Pass the vocabulary of the "
+                "model: --item-ids FILE, or Embeddings(..., item_ids=...)."
+            )
+        if values.shape == (n_items, n_items) and not table.is_factors:
+            check_score_size(n_items)
+            return ScoreMatrix(key, label, "scores", {}, values, unchanged)
+        Y, absent = _in_data_order(values, n_items, where), np.zeros(n_items, dtype=bool)
+        notes: tuple[str, ...] = (_NO_IDS,)
+    else:
+        found = tables.find_rows(ids, data.item_ids, "item", where)
+        absent = found.place < 0
+        Y = np.where(absent[:, None], 0.0, values[found.place])
+        notes = found.note("item", "they have no vector and are never recommended")
+    projection = replace(_of_factors(key, label, Y, where), notes=notes)
+    users = _user_vectors(parts, table.users, data, Y.shape[1], where)
+    if users is None:
+        return projection
+    lookup = Lookup(data.user_ids, "user")
+    scoring = UserVectors(key, label, "embeddings", {}, n_items, Y, absent, users.vectors, lookup)
+    return _with_own_lists(projection, scoring, (*notes, *users.notes))
+
+
+def _with_own_lists(
+    projection: Projection, scoring: AuditedModel, notes: tuple[str, ...] = ()
+) -> OwnScores:
+    shown = (projection.key, projection.label, "embeddings", projection.settings)
+    return OwnScores(
+        *shown, projection.model, projection.vectors, scoring=scoring, given=True, notes=notes
+    )
+
+
+def _in_data_order(values: Floats, n_items: int, where: str) -> Floats:
+    """Return one row per item of a matrix without ids."""
+    if values.shape[0] == n_items:
+        return values
+    if values.shape[1] == n_items:
+        return values.T
+    raise InvalidDataError(
+        f"{where} contains a {values.shape[0]:,} × {values.shape[1]:,} matrix, and neither side is "
+        f"the number of items, {n_items:,}. Give one row per item of the data, in the order of "
+        "interactions.item_ids (first appearance in the file), with the same filters; or give the "
+        "ids of the rows."
+    )
+
+
+def _user_vectors(
+    parts: Embeddings, own: NDArray[Any] | None, data: Interactions, width: int, where: str
+) -> _Users | None:
+    """Return the vectors of the users: given ones, or those that come with the items."""
+    ids = None if parts.user_ids is None else tables.read_ids(parts.user_ids, "user")
+    n_ids = data.n_users if ids is None else len(ids.ids)
+    where = f"{where} (users)"
+    if parts.users is not None or parts.user_tensor is not None:
+        source = parts.items if parts.users is None else parts.users
+        table = tables.read_vectors(source, where, n_ids, parts.user_tensor)
+    elif own is not None and len(own) == n_ids:
+        table = Table(own)
+    else:
+        return None
+    values = _finite(table.values, where)
+    known = data.user_ids if table.ids is None else table.ids
+    if ids is not None:
+        values, known = tables.rows_of(table._replace(values=values), ids, where), ids.ids
+    if len(values) != len(known) or values.shape[1] != width:
+        raise InvalidDataError(
+            f"{where} is {len(values):,} × {values.shape[1]:,}, and {len(known):,} users × {width} "
+            "were expected: one vector per user, as long as those of the items. Pass user_ids "
+            "(--user-ids FILE) if its rows are not the users of the data."
+        )
+    found = tables.find_rows(known, data.user_ids, "user", where)
+    # one row per user of the data and a last one of nan; users without a vector have the last
+    longer = np.vstack([values, np.full((1, width), np.nan)])
+    return _Users(longer[np.append(found.place, -1)], found.note("user", "they get no list"))
+
+
+class _Users(NamedTuple):
+    """One vector per user of the data and a last row of nan, and what is missing."""
+
+    vectors: Floats
+    notes: tuple[str, ...]
+
+
+def _of_lists(
+    key: str, label: str, found: tables.ListTable, data: Interactions, where: str
+) -> Lists:
+    users, items = factorize(found.users, "user"), factorize(found.items, "item")
+    matched_users = tables.find_rows(users.ids, data.user_ids, "user", where)
+    matched_items = tables.find_rows(items.ids, data.item_ids, "item", where)
+    column = np.full(len(items.ids), -1, dtype=np.int32)
+    here = matched_items.place >= 0
+    column[matched_items.place[here]] = np.flatnonzero(here)
+    listed = np.full((len(users.ids) + 1, int(found.places.max()) + 1), -1, dtype=np.int32)
+    listed[users.codes, found.places] = column[items.codes]
+    # one row per user of the data and an empty last one; users without a list have the last
+    shown = listed[np.append(matched_users.place, -1)]
+    never = data.n_items - len(np.unique(shown[shown >= 0]))
+    notes = [
+        f"Lists of {int((matched_users.place >= 0).sum()):,} users, with up to "
+        f"{shown.shape[1]:,} items; {never:,} of the {data.n_items:,} items are in none of them.",
+        *matched_users.note("user", "they have no list"),
+    ]
+    if matched_items.extra:
+        notes.append(f"{matched_items.extra:,} items of the lists are not in the data.")
+    if found.older:
+        notes.append(f"{found.older:,} rows of earlier lists are left out.")
+    lookup = Lookup(data.user_ids, "user")
+    return Lists(key, label, "lists", {}, data.n_items, shown, lookup, notes=tuple(notes))
+
+
+def _of_factors(key: str, label: str, Y: Floats, where: str) -> Projection:
+    A = leading_directions(Y)
+    if not A.shape[1]:
+        raise InvalidDataError(f"{where} contains only zeros. Fit the model first.")
+    components = np.ascontiguousarray(A.T)
+    low_rank = LowRank(components, np.ones(len(components)), unchanged)
+    return Projection(key, label, "factors", {}, low_rank, vectors=Y, given=True)
+
+
+def leading_directions(Y: Floats) -> Floats:
+    """Orthonormal columns that span the columns of Y, longest direction first.
+
+    Columns that are orthonormal already are returned unchanged.
+
+    Examples
+    --------
+    >>> np.abs(leading_directions(np.array([[0.0, 3.0], [1.0, 0.0], [0.0, 0.0]])).round(6))
+    array([[1., 0.],
+           [0., 1.],
+           [0., 0.]])
+    """
+    if Y.shape[1] <= Y.shape[0]:
+        gram = Y.T @ Y
+        deviation = np.abs(gram - np.eye(len(gram))).max(initial=0.0)
+        if deviation <= _ORTHONORMAL_WITHIN:
+            return Y
+        if deviation <= _ROUNDED_WITHIN:
+            Q, R = np.linalg.qr(Y)
+            return np.asarray(Q * np.sign(R.diagonal()))
+    A, lengths, _ = np.linalg.svd(Y, full_matrices=False)
+    return A[:, lengths > _NOTHING_BELOW * lengths.max(initial=0.0)]
+
+
+def audited(
+    key: str,
+    label: str,
+    kind: str,
+    settings: Mapping[str, Any],
+    model: Recommender,
+    *,
+    order: ColumnOrder | None = None,
+) -> AuditedModel:
+    """Return a fitted model as the audit measures it.
+
+    Parameters
+    ----------
+    key, label, kind, settings
+        As in `equipoise.audit.findings.Variant`; an empty `kind` is filled in by what the model
+        is: "factors", "scores", "embeddings" or "model".
+    model : Recommender
+        Fitted.
+    order : ColumnOrder, optional
+        Where the model has the items in another order than the data.
+    """
+    low_rank = model.low_rank()
+    if low_rank is not None:
+        components, weights, prepare = low_rank
+        if order is not None:
+            components = order.take(components, axis=1)
+            prepare = partial(prepare_reordered, prepare=prepare, order=order)
+        moved = LowRank(components, weights, prepare)
+        return Projection(key, label, kind or "factors", settings, moved)
+    item_item = model.item_item()
+    n_items = model.n_features_in_ if order is None else len(order.model)
+    if item_item is not None:
+        check_score_size(n_items)
+        given: Any = item_item.coefficients
+        B = _finite(given.toarray() if sp.issparse(given) else np.asarray(given), label)
+        prepare = item_item.prepare
+        if order is not None:
+            B = order.take(order.take(B, axis=0), axis=1)
+            prepare = partial(prepare_reordered, prepare=prepare, order=order)
+        return ScoreMatrix(key, label, kind or "scores", settings, B, prepare)
+    anonymous = copy.copy(model)
+    anonymous.item_ids_ = None  # takes and returns column numbers
+    anonymous.__dict__.pop("_item_lookup", None)
+    own = AnyRecommender(key, label, kind or "model", settings, n_items, anonymous, order)
+    factors = model.factors()
+    if factors is None:
+        return own
+    Y = _finite(np.asarray(factors.items), label)
+    projection = _of_factors(key, label, Y if order is None else order.take(Y, axis=0), label)
+    found = _with_own_lists(projection, own)
+    return replace(found, kind=kind or found.kind, settings=settings, given=False)
+
+
+def _columns_in(model: Recommender, data: Interactions, label: str) -> ColumnOrder | None:
+    """Return the model's columns of the data's items; None if they are the same."""
+    if model.item_ids_ is None:
+        if model.n_features_in_ != data.n_items:
+            raise InvalidDataError(
+                f"{label} was fitted on {model.n_features_in_:,} items, the data have "
+                f"{data.n_items:,}. Audit it on the data that it was fitted on."
+            )
+        return None
+    order = Lookup(model.item_ids_, "item").find(data.item_ids)
+    extra = np.setdiff1d(np.arange(len(model.item_ids_)), order)
+    if len(extra):
+        raise InvalidDataError(
+            f"{label} was fitted on {len(model.item_ids_):,} items, of which {len(extra):,} are "
+            f"not among the {data.n_items:,} of the data: {name_a_few(model.item_ids_[extra])}. "
+            "Audit it on the data that it was fitted on, with the same filters."
+        )
+    if np.array_equal(order, np.arange(data.n_items)):
+        return None
+    columns = np.empty(len(model.item_ids_), dtype=np.intp)
+    columns[order[order >= 0]] = np.flatnonzero(order >= 0)
+    return ColumnOrder(order, columns)
+
+
+def _finite(values: NDArray[Any], where: str) -> Floats:
+    if values.dtype.kind not in "fiu":
+        raise InvalidDataError(
+            f"{where} must contain real numbers, got dtype {values.dtype}. Save item factors as "
+            "floats."
+        )
+    if values.ndim != 2 or not values.size:
+        raise InvalidDataError(
+            f"{where} must contain a matrix with one row (or column) per item, got shape "
+            f"{values.shape}."
+        )
+    wide = np.asarray(values, dtype=np.float64)
+    bad = np.argwhere(~np.isfinite(wide))
+    if len(bad):
+        raise InvalidDataError(
+            f"{where} has {len(bad):,} NaN or infinite entries, the first in row {bad[0][0]}, "
+            f"column {bad[0][1]}. Was the model fitted to the end?"
+        )
+    largest = float(np.abs(wide).max())
+    if largest > _LARGEST:
+        raise InvalidDataError(
+            f"{where} has entries as large as {largest:.3g}, too large to compute with: the model "
+            "diverged. Fit it again."
+        )
+    return wide

@@ -1,0 +1,569 @@
+"""Tables of vectors and of lists, from objects and files of other libraries; never from a pickle.
+
+A table of vectors is a matrix, with ids if its source has them. Files and objects that contain many
+tensors (NumPy archives, safetensors, PyTorch, ONNX, state dicts) are searched for the one that is
+named or that fits.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from equipoise.array_files import ArrayArchive, read_array, refuse_damage
+from equipoise.data.identifiers import Lookup, as_id_array, duplicate_at, name_a_few, show
+from equipoise.data.readers import parquet, tables
+from equipoise.data.readers.columns import normalized
+from equipoise.data.validation import refuse_broken_structure
+from equipoise.exceptions import EquipoiseError, InvalidDataError, first_line, require_extra
+from equipoise.memory import require
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# Names of item factors in an .npz or of an object: those of implicit and scikit-learn, and common
+# choices.
+FACTOR_NAMES = ("item_factors", "components_", "item_embeddings", "item_vectors")
+
+# The users' factors that implicit saves next to those of the items.
+USER_FACTORS = "user_factors"
+
+# A column of this name contains the ids of the rows, not a factor.
+_ID_COLUMNS = ("item", "itemid", "user", "userid", "id")
+
+# A column of this name in a vocabulary contains the number of the row.
+_ROW_COLUMNS = ("row", "index", "idx", "position", "code")
+
+# The parts of a sparse matrix in an .npz.
+_SPARSE = {"data", "indptr", "indices", "shape"}
+
+# Item × item matrices of float64 while a score matrix is measured: itself and two copies.
+_MATRICES = 3
+
+# Rows for padding and unknown ids that an embedding table may have besides those of the ids.
+_SPARE_ROWS = 2
+
+
+class Table(NamedTuple):
+    """A matrix of vectors.
+
+    Attributes
+    ----------
+    values : ndarray
+        One row per id; without ids, items may also be columns.
+    ids : ndarray or None
+        Of the rows.
+    is_factors : bool
+        Factors by name or by ids, even if it is square.
+    padding : int or None
+        The row that is not an item, if it is known.
+    users : ndarray or None
+        User vectors that come with those of the items (implicit).
+    """
+
+    values: NDArray[Any]
+    ids: NDArray[Any] | None = None
+    is_factors: bool = False
+    padding: int | None = None
+    users: NDArray[Any] | None = None
+
+
+class _Tensors(NamedTuple):
+    """Arrays by name, read when they are needed."""
+
+    shapes: dict[str, tuple[int, ...]]
+    read: Callable[[str], NDArray[Any]]
+    padding: Mapping[str, int] = {}
+
+
+def read_vectors(source: Any, where: str, n_rows: int, tensor: str | None = None) -> Table:
+    """Read vectors or an item × item matrix.
+
+    Parameters
+    ----------
+    source : path, array, sparse matrix, table, tensor, module, state dict or model
+        .npy, .npz (of implicit, of SciPy, or of arrays), Parquet, CSV, .safetensors, .pt, .pth,
+        .ckpt, .bin or .onnx; NumPy, SciPy, polars, pandas, Arrow, PyTorch; any object with
+        `item_factors` or `components_`.
+    where : str
+        Name of the source in errors.
+    n_rows : int
+        Number of ids, to find the tensor that fits.
+    tensor : str, optional
+        Name of the tensor, or how its name ends.
+    """
+    if isinstance(source, str | PathLike):
+        return _from_file(Path(source), n_rows, tensor)
+    if is_frame(source):
+        return _from_frame(as_frame(source), where)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(source, torch.nn.Module):
+        return _chosen(_of_module(source), where, n_rows, tensor)
+    if torch is not None and isinstance(source, torch.Tensor):
+        return Table(_as_numpy(source))
+    if isinstance(source, Mapping):
+        return _chosen(_of_mapping(source), where, n_rows, tensor)
+    for name in FACTOR_NAMES:
+        if hasattr(source, name):
+            users = getattr(source, USER_FACTORS, None)
+            return Table(
+                _as_numpy(getattr(source, name)),
+                is_factors=True,
+                users=None if users is None else _as_numpy(users),
+            )
+    if sp.issparse(source):
+        check_score_size(source.shape[0])
+        return Table(source.toarray())
+    return Table(_as_numpy(source))
+
+
+def is_frame(source: Any) -> bool:
+    """Whether this is a polars, pandas or Arrow table."""
+    return tables.is_pandas(source) or (tables.is_table(source) and hasattr(source, "columns"))
+
+
+def as_frame(source: Any) -> pl.DataFrame:
+    """Return a table of any library as one of polars."""
+    import polars as pl
+
+    if isinstance(source, pl.LazyFrame):
+        return source.collect()
+    if isinstance(source, pl.DataFrame):
+        return source
+    return pl.DataFrame(source if not tables.is_pandas(source) else source.reset_index(drop=True))
+
+
+def read_frame(path: Path) -> pl.DataFrame:
+    """Read a CSV, TSV or Parquet file."""
+    if path.suffix.lower() in (".parquet", ".pq"):
+        return parquet.read_table(path)
+    import polars as pl
+
+    separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    with _refusing(path, "a CSV table"):
+        return pl.read_csv(path, separator=separator, infer_schema_length=None)
+
+
+def _as_numpy(value: Any) -> NDArray[Any]:
+    if hasattr(value, "detach"):  # of PyTorch
+        value = value.detach().cpu()
+        value = value.float().numpy() if value.is_floating_point() else value.numpy()
+    array = np.asarray(value)
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
+
+
+def _of_mapping(arrays: Mapping[Any, Any]) -> _Tensors:
+    found = dict(_flat(arrays))
+    return _Tensors(
+        {name: tuple(each.shape) for name, each in found.items()},
+        lambda name: _as_numpy(found[name]),
+    )
+
+
+def _flat(arrays: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the arrays of a nested mapping with the names on the way to them."""
+    for name, value in arrays.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        elif hasattr(value, "shape"):
+            yield f"{prefix}{name}", value
+
+
+def _of_module(module: Any) -> _Tensors:
+    padding = {
+        f"{name}.weight".removeprefix("."): each.padding_idx
+        for name, each in module.named_modules()
+        if getattr(each, "padding_idx", None) is not None
+    }
+    return _of_mapping(module.state_dict())._replace(padding=padding)
+
+
+def _chosen(tensors: _Tensors, where: str, n_rows: int, tensor: str | None) -> Table:
+    """Return the named tensor; else one with a known name; else the only one that fits."""
+    shapes = tensors.shapes
+    if tensor is not None:
+        found = [name for name in shapes if name == tensor]
+        found = found or [name for name in shapes if name.endswith(f".{tensor}")]
+    else:
+        found = [name for name in FACTOR_NAMES if name in shapes][:1]
+    named = bool(found)
+    if not found and tensor is None:
+        found = [name for name, shape in shapes.items() if _fits(shape, n_rows)]
+    if len(found) != 1:
+        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
+        wanted = "a matrix" if tensor is None else f"called {tensor!r}"
+        problem = f"none is {wanted}" if not found else f"{', '.join(found)} all are {wanted}"
+        raise InvalidDataError(
+            f"{where} contains {listed}: {problem} with one row or column for each of "
+            f"{n_rows:,} ids. Name the right one (--tensor), or save it as item_factors."
+        )
+    (name,) = found
+    users = tensors.read(USER_FACTORS) if tensor is None and USER_FACTORS in shapes else None
+    return Table(tensors.read(name), None, named, tensors.padding.get(name), users)
+
+
+def _fits(shape: tuple[int, ...], n_rows: int) -> bool:
+    if len(shape) != 2:
+        return False
+    return n_rows in shape or n_rows < shape[0] <= n_rows + _SPARE_ROWS
+
+
+def _from_file(path: Path, n_rows: int, tensor: str | None) -> Table:
+    ending = path.suffix.lower()
+    if ending not in _READERS:
+        raise InvalidDataError(
+            f"{path}: models are read from {', '.join(_READERS)} and .eqp files, got "
+            f"{ending or 'no ending'!r}. Save the matrix with numpy.save. Pickles are not read."
+        )
+    if not path.is_file():
+        kind = "is a folder" if path.is_dir() else "does not exist"
+        raise InvalidDataError(f"{path} {kind}: there are no factors to read. Check the path.")
+    return _READERS[ending](path, n_rows, tensor)
+
+
+@contextmanager
+def _refusing(path: Path, kind: str) -> Iterator[None]:
+    """Turn whatever a library raises on a file that is not its own into one error."""
+    try:
+        yield
+    except EquipoiseError:
+        raise
+    except Exception as error:
+        raise InvalidDataError(
+            f"{path} cannot be read as {kind}: {first_line(error)}. Save the matrix itself with "
+            "numpy.save. Pickles are not read."
+        ) from error
+
+
+def _npy(path: Path, n_rows: int, tensor: str | None) -> Table:  # noqa: ARG001
+    with _damage(path):
+        return Table(read_array(path))
+
+
+def _damage(path: Path) -> Any:
+    advice = "Save the matrix itself with numpy.save or numpy.savez. Pickles are not read."
+    return refuse_damage(path, "a matrix", advice)
+
+
+def _npz(path: Path, n_rows: int, tensor: str | None) -> Table:
+    with _damage(path), ArrayArchive(path) as archive:
+        if set(archive.names) >= _SPARSE:
+            return Table(_sparse(path, archive, n_rows))
+        shapes = {name: archive.shape(name) for name in archive.names}
+        return _chosen(_Tensors(shapes, archive.array), str(path), n_rows, tensor)
+
+
+def _sparse(path: Path, archive: ArrayArchive, n_rows: int) -> NDArray[Any]:
+    """Read a sparse matrix that SciPy saved, or similarities of implicit (CSR, no format named)."""
+    shape = tuple(archive.array("shape").ravel().tolist())
+    if shape != (n_rows, n_rows):
+        raise InvalidDataError(
+            f"{path} contains a sparse matrix of shape {shape}; a sparse one must be item × item, "
+            f"{n_rows:,} × {n_rows:,}, in the order of interactions.item_ids."
+        )
+    check_score_size(n_rows)
+    kinds = {"csr": sp.csr_array, "csc": sp.csc_array, "bsr": sp.bsr_array}
+    named = archive.array("format").item() if "format" in archive.names else "csr"
+    kind = kinds[named.decode() if isinstance(named, bytes) else str(named)]
+    values, columns, starts = (archive.array(name) for name in ("data", "indices", "indptr"))
+    stored = kind((values, columns, starts), shape=shape)
+    refuse_broken_structure(stored, str(path))
+    return np.asarray(stored.toarray())
+
+
+def check_score_size(n_items: int) -> None:
+    """Refuse a full item × item matrix that does not fit into memory."""
+    require(
+        _MATRICES * 8 * n_items**2,
+        f"auditing a full {n_items:,} × {n_items:,} score matrix",
+        "Filter rare items, or pass item factors.",
+    )
+
+
+def _table(path: Path, n_rows: int, tensor: str | None) -> Table:  # noqa: ARG001
+    return _from_frame(read_frame(path), str(path))
+
+
+def _safetensors(path: Path, n_rows: int, tensor: str | None) -> Table:
+    library = require_extra("safetensors", "safetensors", f"reading {path}")
+    with _refusing(path, "safetensors"), library.safe_open(path, framework="np") as file:
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        tensors = _Tensors(shapes, lambda name: _as_numpy(file.get_tensor(name)))
+        return _chosen(tensors, str(path), n_rows, tensor)
+
+
+def _torch(path: Path, n_rows: int, tensor: str | None) -> Table:
+    torch = require_extra("torch", "torch", f"reading {path}")
+    with _refusing(path, "PyTorch weights"):
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+        if not isinstance(loaded, Mapping):
+            loaded = {"tensor": loaded}
+        return _chosen(_of_mapping(loaded), str(path), n_rows, tensor)
+
+
+def _onnx(path: Path, n_rows: int, tensor: str | None) -> Table:
+    onnx = require_extra("onnx", "onnx", f"reading {path}")
+    numpy_helper = require_extra("onnx.numpy_helper", "onnx", f"reading {path}")
+    with _refusing(path, "ONNX"):
+        found = {each.name: each for each in onnx.load(path).graph.initializer}
+        shapes = {name: tuple(each.dims) for name, each in found.items()}
+        tensors = _Tensors(shapes, lambda name: _as_numpy(numpy_helper.to_array(found[name])))
+        return _chosen(tensors, str(path), n_rows, tensor)
+
+
+_READERS: dict[str, Callable[[Path, int, str | None], Table]] = {
+    ".npy": _npy,
+    ".npz": _npz,
+    ".parquet": _table,
+    ".pq": _table,
+    ".csv": _table,
+    ".tsv": _table,
+    ".safetensors": _safetensors,
+    ".pt": _torch,
+    ".pth": _torch,
+    ".ckpt": _torch,
+    ".bin": _torch,
+    ".onnx": _onnx,
+}
+
+
+def _from_frame(table: pl.DataFrame, where: str) -> Table:
+    """Return one factor per column, or the lists of a single column; ids if there is such."""
+    names = [name for name in table.columns if normalized(name) in _ID_COLUMNS]
+    values = _factor_columns(table.drop(names), where)
+    if not names:
+        return Table(values)
+    return Table(values, as_id_array(table[names[0]].to_numpy(), "item"), is_factors=True)
+
+
+def _factor_columns(table: pl.DataFrame, where: str) -> NDArray[Any]:
+    import polars as pl
+
+    if table.width == 1 and isinstance(table.dtypes[0], pl.List | pl.Array):
+        rows = table.to_series().to_list()
+        lengths = {-1 if row is None else len(row) for row in rows}
+        if len(lengths) != 1 or -1 in lengths:
+            raise InvalidDataError(
+                f"{where}: the lists in column {table.columns[0]!r} differ in length or are "
+                "missing. Each item needs the same number of factors."
+            )
+        try:
+            return np.array(rows, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidDataError(
+                f"{where}: the lists in column {table.columns[0]!r} must contain numbers: {error}. "
+                "Use one list of numbers per item."
+            ) from error
+    other = [name for name, kind in table.schema.items() if not kind.is_numeric()]
+    if other or not table.width:
+        raise InvalidDataError(
+            f"{where}: factors must be columns of numbers, and "
+            f"{f'these are not: {other}' if other else 'there are none'}. Remove other columns; "
+            "item ids go into a column named 'item'."
+        )
+    return np.asarray(table.cast(pl.Float64).to_numpy())
+
+
+class Vocabulary(NamedTuple):
+    """Ids, and their rows in a table; None if they are in the order of its rows."""
+
+    ids: NDArray[Any]
+    rows: NDArray[np.intp] | None = None
+
+
+def read_ids(source: Any, role: str) -> Vocabulary:
+    """Read the ids of the rows of a table.
+
+    Parameters
+    ----------
+    source : path, mapping, table or sequence
+        Ids in the order of the rows: a sequence, a text file with one id per line, a JSON list, or
+        a table with one column. Or ids with their rows: a mapping, a JSON object, or a table with
+        a column `row` (or index, idx, position, code).
+    role : {"item", "user"}
+        For errors.
+    """
+    where = f"the {role} ids"
+    if isinstance(source, str | PathLike):
+        path = Path(source)
+        where = str(path)
+        if path.suffix.lower() in (".csv", ".tsv", ".parquet", ".pq"):
+            source = read_frame(path)
+        else:
+            with _refusing(path, "a list of ids"):
+                text = path.read_text(encoding="utf-8-sig")
+                is_json = path.suffix.lower() == ".json"
+                source = json.loads(text) if is_json else text.splitlines()
+    if is_frame(source):
+        table = as_frame(source)
+        rows = [name for name in table.columns if normalized(name) in _ROW_COLUMNS]
+        ids = [name for name in table.columns if name not in rows]
+        if len(ids) != 1 or len(rows) > 1:
+            raise InvalidDataError(
+                f"{where} has columns {table.columns}. Give one of ids and, if they are not in "
+                "the order of the rows, one called 'row'."
+            )
+        found = as_id_array(table[ids[0]].to_numpy(), role)
+        return _checked(found, table[rows[0]].to_numpy() if rows else None, where, role)
+    if isinstance(source, Mapping):
+        return _checked(as_id_array(list(source), role), list(source.values()), where, role)
+    return _checked(as_id_array(source, role), None, where, role)
+
+
+def _checked(ids: NDArray[Any], rows: Any, where: str, role: str) -> Vocabulary:
+    twice = duplicate_at(ids, role)
+    if twice is not None:
+        raise InvalidDataError(f"{where} contains {show(ids[twice])} more than once.")
+    if rows is None:
+        return Vocabulary(ids)
+    places = np.asarray(rows)
+    if places.dtype.kind not in "iu" or (len(places) and places.min() < 0):
+        raise InvalidDataError(f"{where}: rows must be whole numbers from 0 on.")
+    return Vocabulary(ids, places.astype(np.intp))
+
+
+def rows_of(table: Table, vocabulary: Vocabulary, where: str) -> NDArray[Any]:
+    """Return the vectors of the ids, one row each; rows for padding are dropped."""
+    values, n_ids = table.values, len(vocabulary.ids)
+    if vocabulary.rows is not None:
+        if n_ids and vocabulary.rows.max() >= len(values):
+            raise InvalidDataError(
+                f"{where} has {len(values):,} rows, and an id of the vocabulary has row "
+                f"{vocabulary.rows.max():,}, counted from 0. They do not belong together."
+            )
+        return np.asarray(values[vocabulary.rows])
+    if table.padding is not None and len(values) > n_ids:
+        values = np.delete(values, table.padding, axis=0)
+    if len(values) > n_ids and values.ndim == 2:  # PyTorch keeps the padding row at 0
+        values = values[np.any(values != 0, axis=1)]
+    if len(values) != n_ids:
+        raise InvalidDataError(
+            f"{where} has {len(values):,} rows without padding, and there are {n_ids:,} ids. Give "
+            "one id per row, or each id with its row."
+        )
+    return np.asarray(values)
+
+
+class Matched(NamedTuple):
+    """The row of each id of the data, −1 for none; and how many of each side have no match."""
+
+    place: NDArray[np.intp]
+    missing: int
+    extra: int
+
+    def note(self, role: str, without: str) -> tuple[str, ...]:
+        """Return what is missing as sentences; `without` says what follows."""
+        found = []
+        if self.missing:
+            found.append(
+                f"{self.missing:,} of the {len(self.place):,} {role}s of the data are not in it: "
+                f"{without}."
+            )
+        if self.extra:
+            found.append(f"{self.extra:,} of its {role}s are not in the data and are left out.")
+        return tuple(found)
+
+
+def find_rows(ids: NDArray[Any], wanted: NDArray[Any], role: str, where: str) -> Matched:
+    """Find each id of the data among the ids of a table, by value, or by text if the types differ.
+
+    Examples
+    --------
+    >>> find_rows(np.array(["7", "5", "x"], object), np.array([5, 6, 7]), "item", "ids.txt")
+    Matched(place=array([ 1, -1,  0]), missing=1, extra=1)
+    """
+    twice = duplicate_at(ids, role)
+    if twice is not None:
+        raise InvalidDataError(
+            f"{where} has more than one row for {show(ids[twice])}. Keep one row per {role}."
+        )
+    if (ids.dtype.kind == "O") == (wanted.dtype.kind == "O"):
+        place = Lookup(ids, role).find(wanted)
+    else:
+        place = Lookup(as_text(ids), role).find(as_text(wanted))
+    known = int((place >= 0).sum())
+    if not known:
+        raise InvalidDataError(
+            f"{where} has no row for any of the {len(wanted):,} {role}s: its ids are like "
+            f"{name_a_few(ids, 3)}, those of the data like {name_a_few(wanted, 3)}."
+        )
+    return Matched(place, len(wanted) - known, len(ids) - known)
+
+
+def as_text(ids: NDArray[Any]) -> NDArray[Any]:
+    """Return ids as an array of text."""
+    return as_id_array([str(each) for each in ids.tolist()], "item")
+
+
+class ListTable(NamedTuple):
+    """Lists of another system.
+
+    Attributes
+    ----------
+    users, items : ndarray
+        Ids; rows of one user follow each other, the best item first.
+    places : ndarray of int
+        Place in the list, from 0.
+    older : int
+        Rows of earlier lists of the same users, which are left out.
+    """
+
+    users: NDArray[Any]
+    items: NDArray[Any]
+    places: NDArray[np.intp]
+    older: int
+
+
+_RANKS, _SCORES = ("rank", "position", "place"), ("score", "prediction", "value", "rating")
+_TIMES = ("time", "timestamp", "date", "datetime")
+
+
+def read_lists(table: pl.DataFrame, where: str) -> ListTable:
+    """Read columns user, item, rank or score, and optionally time: the latest list counts."""
+    import polars as pl
+
+    def column(names: tuple[str, ...]) -> str | None:
+        return next((name for name in table.columns if normalized(name) in names), None)
+
+    user, item = column(("user", "userid")), column(("item", "itemid"))
+    rank, score, time = column(_RANKS), column(_SCORES), column(_TIMES)
+    order = rank or score
+    if user is None or item is None or order is None:
+        raise InvalidDataError(
+            f"{where} has columns {table.columns}. Lists need user, item, and rank or score."
+        )
+    if not table.schema[order].is_numeric() or table[order].null_count():
+        raise InvalidDataError(f"{where}: column {order!r} must contain numbers, none missing.")
+    kept = table
+    if time is not None:
+        kept = table.filter(pl.col(time) == pl.col(time).max().over(user))
+    kept = kept.with_columns(
+        _place=pl.col(order).rank("ordinal", descending=rank is None).over(user) - 1
+    ).sort(user, "_place")
+    repeated = kept.filter(kept.select(user, item).is_duplicated())
+    if len(repeated):
+        raise InvalidDataError(
+            f"{where}: user {show(repeated[user][0])} has item {show(repeated[item][0])} more than "
+            "once in one list. Keep it once, or add a column 'time' for lists of several days."
+        )
+    return ListTable(
+        as_id_array(kept[user].to_numpy(), "user"),
+        as_id_array(kept[item].to_numpy(), "item"),
+        kept["_place"].to_numpy().astype(np.intp),
+        len(table) - len(kept),
+    )
+
+
+def is_list_table(names: list[str]) -> bool:
+    """Whether columns of these names are lists: a user and an item."""
+    found = {normalized(name) for name in names}
+    return bool(found & {"user", "userid"}) and bool(found & {"item", "itemid"})

@@ -1,0 +1,291 @@
+"""The search: every model over the same preparations of the values, on the validation part."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from equipoise.audit.formatting import plain, symbol
+from equipoise.audit.plan import (
+    ALS_RANK,
+    AS_GIVEN,
+    Preparation,
+    als_seconds,
+    ease_seconds,
+    fit_seconds,
+    preparations,
+)
+from equipoise.evaluation.goal import Goal
+from equipoise.evaluation.task import Task
+from equipoise.evaluation.tuning import Trial, search
+from equipoise.exceptions import SolverWarning
+from equipoise.models.base import possible_sizes
+from equipoise.models.registry import find_model
+from equipoise.progress import Progress
+
+PCA, NORMALIZED, WEIGHTED, EASE, ALS = "pca", "normalized", "item-weighted", "ease", "weighted-mf"
+# Item-Weighted PCA with equal weights and a power filter: the filter is not a merit of the weights.
+FILTERED = "filtered-pca"
+_TITLES = {FILTERED: "PCA with power filter", ALS: "ALS"}
+
+# Preparations are compared at the first ranks; the best of each model is then tried at all, and at
+# the last ones if the best is at the edge.
+_FIRST_RANKS, _RANKS, _BEYOND = (8, 32), (4, 16, 64, 128), (256, 512)
+_FIRST_EXPONENT, _EXPONENTS, _BEYOND_EXPONENTS = -1.0, (-0.5, -1.5, -2.0), (-2.5, -3.0)
+_FILTERS = {"spectral_filter": ("power",), "filter_strength": (0.5, 1.0)}
+
+# λ of EASE relative to the mean squared norm of an item; then a step further while that is better.
+_RIDGES, _MORE_RIDGES = (0.3, 1.0, 3.0), {0.3: (0.1, 0.03), 3.0: (10.0, 30.0)}
+# Of ALS, from those that the registry's search has.
+_ALPHAS, _PENALTIES = (1.0, 8.0), (3.0, 30.0)
+
+# Seconds per multiplication of scores, and per score to rank: two cores, measured on the data sets
+# of the guide.
+_PER_PRODUCT, _PER_SCORE = 1.5e-10, 3e-9
+
+
+class Best(NamedTuple):
+    """The best trial of a model.
+
+    Attributes
+    ----------
+    family : str
+        Name in the registry of models, or "filtered-pca".
+    settings : mapping of str to value
+        Parameters that differ from the defaults, and the number of components.
+    score : float
+        NDCG@k on validation.
+    edge : tuple of str
+        Parameters whose best value is the last that was tried.
+    """
+
+    family: str
+    settings: Mapping[str, Any]
+    score: float
+    edge: tuple[str, ...]
+
+    @property
+    def model(self) -> str:
+        """Name in the registry of models."""
+        return WEIGHTED if self.family == FILTERED else self.family
+
+    @property
+    def title(self) -> str:
+        """Its name for people."""
+        return _TITLES.get(self.family) or find_model(self.model).title
+
+    @property
+    def preparation(self) -> Preparation:
+        """How rows are prepared."""
+        return Preparation.of(self.settings)
+
+
+@dataclass(eq=False)
+class Search:
+    """Tries models × preparations × settings on the validation part within a time budget.
+
+    Attributes
+    ----------
+    task : Task
+        The validation part.
+    k : int
+        Length of the lists.
+    seconds : float
+        The budget, by estimate; what was tried is subtracted.
+    progress : Progress or None
+        Receives the progress.
+    tried : list of (str, Trial)
+        All trials with the family of the model.
+    left_out : list of str
+        What the budget did not allow.
+    """
+
+    task: Task
+    k: int
+    seconds: float
+    progress: Progress | None = None
+    tried: list[tuple[str, Trial]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Search: preparations first, then ranks, filters and exponents at the best of them."""
+        self._try("popularity", [{}], 0.0)
+        self._compare_preparations()
+        ranks = {"n_components": possible_sizes(self.task.n_items, _RANKS)}
+        if self.best(PCA) != self.as_given():
+            self._widen(self.as_given(), ranks)
+        for family in (PCA, NORMALIZED, WEIGHTED):
+            self._widen(self.best(family), ranks)
+        self._widen(self.best(WEIGHTED), {"gamma": _EXPONENTS}, fits=len(_EXPONENTS))
+        if "gamma" in self.best(WEIGHTED).edge:
+            self._widen(self.best(WEIGHTED), {"gamma": _BEYOND_EXPONENTS}, fits=2)
+        # the same filter for equal and for unequal weights, each at its own best setting
+        for family in (PCA, WEIGHTED):
+            self._widen(self.best(family), {**ranks, **_FILTERS})
+        beyond = [size for size in _BEYOND if size <= self.task.n_items]
+        for best in self.best_of_all():
+            if beyond and "n_components" in best.edge and best.family != ALS:
+                self._widen(best, {"n_components": beyond})
+        self._try_ease()
+        self._try_als()
+
+    def best(self, family: str, preparation: Preparation | None = None) -> Best:
+        """Return the best trial of a model, or of those with a preparation; of equals the first."""
+        trials = [trial for name, trial in self.tried if name == family]
+        if preparation is not None:
+            trials = [t for t in trials if Preparation.of(t.settings) == preparation]
+        chosen = max(trials, key=self._score)
+        edge = _edges(chosen, trials, self.task.n_items)
+        return Best(family, _parameters(family, chosen), self._score(chosen), edge)
+
+    def as_given(self) -> Best:
+        """Return the best trial of PCA of values as given."""
+        return self.best(PCA, AS_GIVEN)
+
+    def best_of_all(self) -> list[Best]:
+        """Return the best trial of every model, best first."""
+        families = dict.fromkeys([PCA, *(name for name, _ in self.tried)])
+        return sorted(map(self.best, families), key=lambda each: -each.score)
+
+    def _score(self, trial: Trial) -> float:
+        return trial.scores[f"ndcg@{self.k}"]
+
+    def _compare_preparations(self) -> None:
+        first = possible_sizes(self.task.n_items, _FIRST_RANKS)
+        different = preparations(self.task.fitted)
+        cost = self._seconds(first)
+        for number, each in enumerate(different):
+            if number and 3 * cost > self.seconds:
+                rest = "; ".join(map(str, different[number:]))
+                self.left_out.append(f"these preparations of the values: {rest}")
+                break
+            grid = {**_fixed(each._asdict()), "n_components": first}
+            self._try(WEIGHTED, {**grid, "gamma": (0.0, _FIRST_EXPONENT)}, 2 * cost)
+            self._try(NORMALIZED, grid, cost)
+
+    def _widen(self, best: Best, grid: Mapping[str, Sequence[Any]], fits: int = 1) -> None:
+        """Try more values around the best setting of a model."""
+        around = dict(best.settings)
+        cost = fits * self._seconds(grid.get("n_components", (around["n_components"],)))
+        if cost > self.seconds:
+            axes = (f"{symbol(name)} {', '.join(map(plain, v))}" for name, v in grid.items())
+            self.left_out.append(f"{' and '.join(axes)} of {best.title}")
+            return
+        model = best.model
+        if best.family == PCA:  # one eigenproblem serves both, and more settings
+            model, around["gamma"] = WEIGHTED, 0.0
+        self._try(model, {**_fixed(around), **grid}, cost)
+
+    def _try_ease(self) -> None:
+        transforms = self._transforms()
+        cost = ease_seconds(self.task.fitted) + self._list_seconds(1)
+        if cost * (len(_RIDGES) + len(transforms) - 1) > self.seconds:
+            self.left_out.append("EASE")
+            return
+        scale = {one: self._mean_squared_norm(one) for one in transforms}
+
+        def attempt(transform: Any, ridges: Iterable[float]) -> float:
+            """Return the best λ so far, relative to the scale of these values."""
+            values = {float(f"{ridge * scale[transform]:.3g}"): ridge for ridge in ridges}
+            grid = {"value_transform": (transform,), "regularization": tuple(values)}
+            self._try(EASE, grid, cost * len(values))
+            found = self.best(EASE).settings
+            return values.get(found["regularization"], 0.0)
+
+        first, *others = transforms
+        best = attempt(first, _RIDGES)
+        for further in _MORE_RIDGES.get(best, ()):
+            if cost > self.seconds or attempt(first, [further]) != further:
+                break
+            best = further
+        for one in others:
+            if cost <= self.seconds:
+                attempt(one, [best])
+
+    def _try_als(self) -> None:
+        entry = find_model(ALS)
+        if not entry.installed:
+            self.left_out.append(f"ALS ({entry.install_command})")
+            return
+        rank = min(ALS_RANK, self.task.n_items)
+        cost = als_seconds(self.task.fitted) + self._list_seconds(rank)
+        first, *others = self._transforms()
+        axes: dict[str, Any]
+        axes = {"n_components": (rank,), "regularization": (10.0,), "value_transform": (first,)}
+        steps = [{**axes, "alpha": _ALPHAS}, *({"value_transform": (each,)} for each in others)]
+        for number, step in enumerate([*steps, {"regularization": _PENALTIES}]):
+            around = _fixed(self.best(ALS).settings) if number else {}
+            grid = {**around, **step}
+            seconds = cost * max(map(len, grid.values()))
+            if seconds > self.seconds:
+                self.left_out.append("ALS" if not number else "more settings of ALS")
+                return
+            self._try(ALS, grid, seconds)
+
+    def _transforms(self) -> list[Any]:
+        """Return the value transforms of the preparations that were tried, 0/1 first."""
+        tried = {Preparation.of(trial.settings).value_transform: None for _, trial in self.tried}
+        return sorted(tried, key=lambda one: one != "binary")
+
+    def _mean_squared_norm(self, transform: Any) -> float:
+        model = find_model(EASE).make(value_transform=transform)
+        squares = self.task.fitted.prepared(model.preprocess).popularity("norm") ** 2
+        return float(squares[squares > 0].mean())
+
+    def _try(self, model: str, grid: Any, seconds: float) -> None:
+        goal = Goal.parse(f"ndcg@{self.k}", None, (), self.k)
+        base = find_model(model).make()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SolverWarning)  # fewer components than tried are fine
+            trials, complete = search(self.task, base, grid, goal, progress=self.progress)
+        if not complete:  # part of the grid would give another choice
+            raise KeyboardInterrupt
+        self.tried += [(_family(model, trial), trial) for trial in trials]
+        self.seconds -= seconds
+
+    def _seconds(self, sizes: Sequence[int]) -> float:
+        """Estimate one fit with the lists at these sizes."""
+        (fit,) = fit_seconds(self.task.fitted, [max(sizes)])
+        return fit + self._list_seconds(max(sizes), len(sizes))
+
+    def _list_seconds(self, rank: int, n_sizes: int = 1) -> float:
+        scores = self.task.seen.n_users * self.task.n_items
+        return scores * (rank * _PER_PRODUCT + n_sizes * _PER_SCORE)
+
+
+def _fixed(settings: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
+    return {name: (value,) for name, value in settings.items()}
+
+
+def _family(model: str, trial: Trial) -> str:
+    """Return what a trial is: Item-Weighted PCA with equal weights is PCA."""
+    if model != WEIGHTED or trial.settings.get("gamma") != 0:
+        return model
+    return FILTERED if "spectral_filter" in trial.settings else PCA
+
+
+def _parameters(family: str, trial: Trial) -> dict[str, Any]:
+    """Return the parameters of a trial that differ from the model's defaults, and its size."""
+    default = find_model(Best(family, {}, 0.0, ()).model).make().get_params(deep=False)
+    always = ("n_components", "gamma")
+    return {
+        name: value
+        for name, value in trial.settings.items()
+        if name in default and (name in always or value != default[name])
+    }
+
+
+def _edges(chosen: Trial, trials: Iterable[Trial], n_items: int) -> tuple[str, ...]:
+    """Return the numbers whose chosen value is the last that was tried, but for natural limits."""
+    found = []
+    for name in ("n_components", "gamma", "regularization", "alpha"):
+        value = chosen.settings.get(name)
+        values = {t.settings[name] for t in trials if name in t.settings}
+        if len(values) < 2 or value is None:
+            continue
+        ends = {"n_components": {max(values)} - {n_items}, "gamma": {min(values)}}
+        if value in ends.get(name, {min(values), max(values)}):
+            found.append(name)
+    return tuple(found)

@@ -1,0 +1,289 @@
+"""`equipoise compare BEFORE AFTER [DATA]` and `equipoise verify REPORT DATA`; thresholds."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shlex
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from equipoise.cli import console
+from equipoise.cli.options import (
+    AsJson,
+    Cutoff,
+    DataOptions,
+    Names,
+    check_outputs,
+    option,
+    output,
+    shown,
+)
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from equipoise.audit.dossier.thresholds import Threshold
+    from equipoise.audit.findings import Findings
+    from equipoise.data import Interactions, Split
+
+_review = partial(option, rich_help_panel="Review")
+
+# Options of a recorded command that are not part of what was computed, with and without a value.
+_WITH_VALUE = {"--out", "-o", "--fail-if", "--thresholds", "--bound", "--auditor", "--organization"}
+_WITHOUT_VALUE = {"--json", "--md", "--open", "--quiet", "-q", "--debug"}
+
+
+@dataclass(frozen=True)
+class ReviewOptions:
+    """Thresholds, repeated halves and the sign-off of an audit."""
+
+    fail_if: Annotated[
+        list[str] | None,
+        _review(
+            "Exit with 1 if this holds, e.g. 'exposure/indie < 0.1'; may be repeated.", "CONDITION"
+        ),
+    ] = None
+    thresholds: Annotated[
+        Path | None, _review("TOML file of such conditions: fail_if and bound.", "FILE")
+    ] = None
+    bound: Annotated[
+        str, _review("What --fail-if compares: estimate, low or high of the interval.", "NAME")
+    ] = "estimate"
+    repeat: Annotated[
+        int,
+        _review("Audit N random halvings of the users, for equipoise compare.", "N", min=0),
+    ] = 0
+    auditor: Annotated[str | None, _review("Who signs the report.", "NAME")] = None
+    organization: Annotated[str | None, _review("For whom the report is signed.", "NAME")] = None
+
+    def check(self, *, one_table: bool) -> None:
+        """Refuse conditions that cannot be read and halves of a split, before the work."""
+        self.limits()
+        if self.repeat and not one_table:
+            raise InvalidParameterError(
+                "--repeat draws halves of one table: it cannot be used with --cut, --train or "
+                "--test."
+            )
+
+    def limits(self) -> list[Threshold]:
+        """Return the conditions of the command line and of the file."""
+        from equipoise.audit.dossier.thresholds import Threshold, read_thresholds
+
+        found = [Threshold.parse(text, self.bound) for text in self.fail_if or []]
+        return found + (read_thresholds(self.thresholds) if self.thresholds else [])
+
+    def review(
+        self,
+        found: Findings,
+        data: Interactions | Split,
+        files: Sequence[Path],
+        again: Callable[[Interactions], Findings],
+        command: str,
+    ) -> Findings:
+        """Add the manifest: the data, files, command, noise and thresholds of the audit."""
+        from equipoise.audit import to_json
+        from equipoise.audit.dossier import compare, halves, manifest
+
+        limits = self.limits()
+        content = {**found.manifest, "command": command, "files": manifest.hashes(files)}
+        if self.repeat:
+            content["noise"] = halves.noise(data, again, self.repeat, found.settings.seed)  # type: ignore[arg-type]  # refuses parts
+        if limits:
+            numbers = compare.numbers(json.loads(to_json(found)))
+            content["thresholds"] = [limit.check(numbers) for limit in limits]
+        return replace(found, manifest=content)
+
+    def sign(self, report: Path) -> None:
+        """Write the sign-off next to the report, if somebody signs."""
+        from equipoise.audit.dossier.manifest import sign_off
+
+        if self.auditor or self.organization:
+            console.say(f"Signed: {sign_off(report, self.auditor, self.organization)}")
+
+    def exit_code(self, found: Findings) -> int:
+        """Report thresholds that failed; 1 if there are any."""
+        failed = [each for each in found.manifest.get("thresholds", ()) if each["failed"]]
+        for each in failed:
+            console.say(f"failed: {each['condition']} (the {each['bound']} is {each['value']:.4g})")
+        return 1 if failed else 0
+
+
+def recorded_command(data: str | None) -> str:
+    """Return the command line without outputs and passwords, with DATA for the data."""
+    words = ["DATA" if word == data else word for word in console.arguments]
+    kept, values = [], iter(words)
+    for word in values:
+        name, has_value, _ = word.partition("=")
+        if name in _WITH_VALUE:
+            if not has_value:
+                next(values, None)
+        elif word not in _WITHOUT_VALUE:
+            kept.append(console.without_passwords(word))
+    return shlex.join(["equipoise", *kept])
+
+
+def compare(
+    before: Annotated[
+        Path, typer.Argument(help="JSON report of an audit, or a model.", metavar="BEFORE")
+    ],
+    after: Annotated[
+        Path, typer.Argument(help="The same, later or of another model.", metavar="AFTER")
+    ],
+    reading: DataOptions,
+    k: Cutoff,
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            help="For two models: file, folder, glob or database URL.",
+            metavar="DATA",
+            show_default=False,
+        ),
+    ] = None,
+    names: Names = None,
+    out: Annotated[
+        Path | None,
+        output("Write to this .html, .md or .json file.", "FILE", "--out", "-o"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what changed between two audits, or between two models on one table, beyond noise.
+
+    Reports made with --repeat include the noise of fitting again. Without it, a model that was
+    fitted on new data may differ by chance.
+    """
+    from equipoise.audit.dossier.compare import compare as compare_reports
+    from equipoise.audit.dossier.compare import read_report
+
+    writers = {".html": "to_html", ".md": "to_markdown", ".json": "to_json"}
+    if out is not None and out.suffix.lower() not in writers:
+        raise InvalidParameterError(
+            f"--out {out}: the ending sets the format; use one of {', '.join(writers)}."
+        )
+    check_outputs({"--out": out}, [before, after, *([] if data is None else reading.files(data))])
+    if data is None:
+        reports = [read_report(_text(path), str(path)) for path in (before, after)]
+        found = compare_reports(*reports)
+        if not all(report.get("manifest", {}).get("noise") for report in reports):
+            console.say(
+                "note: the reports were made without --repeat. Changes may be the noise of fitting "
+                "again."
+            )
+    else:
+        from equipoise.audit.dossier.two_models import compare_models
+
+        models = {before.name: str(before), after.name: str(after)}
+        if len(models) == 1:
+            models = {str(before): str(before), str(after): str(after)}
+        found = compare_models(
+            reading.read(data),
+            models,
+            k=k,
+            names=reading.names(data, names),
+            source=shown(data),
+            progress=console.progress(),
+        )
+    if out is not None:
+        from equipoise.files import write_whole
+
+        write_whole(out, getattr(found, writers[out.suffix.lower()])().encode())
+        console.say(f"Report: {out.resolve()}")
+    console.write(found.to_json() if as_json else found.to_markdown())
+
+
+def verify(
+    report: Annotated[Path, typer.Argument(help="JSON report of an audit.", metavar="REPORT")],
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            help="The audited data; not needed if the audit had --train and --test.",
+            metavar="DATA",
+            show_default=False,
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float, option("Relative difference of numbers that is accepted.", "NUMBER", min=0)
+    ] = 0.0,
+    as_json: AsJson = False,
+) -> int:
+    """Compute an audit again and show whether every number is the same.
+
+    Exits with 1 and names the first number that differs. Other versions of the libraries may
+    change last digits: see --tolerance.
+    """
+    from equipoise.audit.dossier.compare import read_report
+    from equipoise.audit.dossier.manifest import check_signature, count_values, differences
+
+    content = read_report(_text(report), str(report))
+    signed = check_signature(report)
+    again = _recomputed(content, data, report)
+    found = list(differences(content, again, tolerance=tolerance))
+    versions = [each.get("manifest", {}).get("versions") for each in (content, again)]
+    facts = {
+        "same": not found,
+        "values": count_values(content),
+        "different": len(found),
+        "first": found[0]._asdict() if found else None,
+        "signed": signed,
+        "versions": None if versions[0] == versions[1] else versions,
+    }
+    if as_json:
+        console.write_json(facts, indent=1)
+        return 1 if found else 0
+    if signed:
+        console.write(signed)
+    if versions[0] != versions[1]:
+        console.write(f"Versions differ: {versions[0]} in the report, {versions[1]} here.")
+    if found:
+        console.write(
+            f"{len(found):,} of {facts['values']:,} values differ. The first: {found[0]}."
+        )
+        return 1
+    console.write(f"All {facts['values']:,} values are the same.")
+    return 0
+
+
+def _recomputed(content: dict[str, Any], data: str | None, report: Path) -> dict[str, Any]:
+    """Run the recorded command on the data."""
+    from equipoise.audit.dossier.compare import read_report
+    from equipoise.cli.app import run
+
+    words = shlex.split(content.get("manifest", {}).get("command") or "")
+    if words[:2] != ["equipoise", "audit"]:
+        raise InvalidDataError(
+            f"{report} does not contain the command that made it. Make it with equipoise audit "
+            "DATA --out report.json."
+        )
+    if "DATA" in words and data is None:
+        raise InvalidParameterError("give DATA, the data that were audited.")
+    command = [str(data) if word == "DATA" else word for word in words[1:]]
+    with tempfile.TemporaryDirectory(prefix="equipoise-") as folder:
+        out = Path(folder) / "report.json"
+        limits = content["manifest"].get("thresholds", ())
+        options = [
+            word
+            for each in limits
+            for word in ("--fail-if", f"{each['condition']} on {each['bound']}")
+        ]
+        with contextlib.redirect_stdout(io.StringIO()):
+            code = run([*command, *options, "--out", str(out)])
+        if code not in (0, 1):
+            raise InvalidDataError("the audit could not be computed again; see above.")
+        return read_report(out.read_text(encoding="utf-8"), str(out))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InvalidDataError(
+            f"{path} is not the JSON report of an audit. For two models, give DATA too."
+        ) from None

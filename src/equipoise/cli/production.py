@@ -1,0 +1,142 @@
+"""`equipoise inspect`, `update`, `serve` and `export`: a model in production."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+from equipoise.cli import console
+from equipoise.cli.options import (
+    AsJson,
+    Data,
+    DataOptions,
+    ModelFile,
+    check_outputs,
+    flag,
+    option,
+    output,
+)
+from equipoise.exceptions import InvalidParameterError
+from equipoise.files import require_writable
+
+
+def inspect(model: ModelFile, as_json: AsJson = False) -> None:
+    """Show what a model file contains: class, parameters, sizes, preparation, certificate."""
+    from equipoise.models.persistence import read_model
+
+    saved = read_model(model)
+    certificate = saved.scalars.get("certificate_", {})
+    ids = saved.arrays.get("item_ids_")
+    facts: dict[str, Any] = {
+        "model": saved.model,
+        "items": saved.scalars["n_features_in_"],
+        "first item": None if ids is None else ids[0],
+        "written by": f"equipoise {saved.version}",
+        "bytes": model.stat().st_size,
+    }
+    facts |= {name: value for name, value in saved.parameters.items() if value is not None}
+    facts |= {f"certificate: {name}": value for name, value in certificate.items()}
+    if as_json:
+        steps = [{"step": step.name, **step.settings} for step in saved.preparation]
+        console.write_json(facts | {"preparation": steps})
+        return
+    for number, step in enumerate(saved.preparation, start=1):
+        facts[f"preparation {number}"] = str(step)
+    console.print_facts(facts, f"{model}")
+    console.write("Rows are prepared in the same way when the model serves them.")
+
+
+def update(
+    model: ModelFile,
+    data: Data,
+    reading: DataOptions,
+    out: Annotated[
+        Path | None, output("Write here (default: replace MODEL).", "FILE", "--out", "-o")
+    ] = None,
+    refit_above: Annotated[
+        float | None,
+        option("Refit if the certified loss exceeds this share, e.g. 0.001.", "SHARE", min=0),
+    ] = None,
+    passes: Annotated[int, option("Passes over DATA.", "N", min=1)] = 2,
+    added: Annotated[
+        bool, flag("DATA are new rows only; the model keeps the sums of the old ones.", "--added")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Update a model on all of DATA in a few passes, and certify what a refit would gain.
+
+    DATA are read and prepared as for the fit. New users and new items are added.
+    """
+    from equipoise.models import load
+    from equipoise.models.projection import ProjectionModel
+
+    target = model if out is None else out
+    require_writable(target)
+    fitted = load(model)
+    if not isinstance(fitted, ProjectionModel):
+        raise InvalidParameterError(
+            f"{type(fitted).__name__} cannot be updated. Fit it again: equipoise fit."
+        )
+    interactions = reading.like(fitted).read(data)
+    started = time.perf_counter()
+    found = fitted.update(
+        interactions,
+        added=added,
+        passes=passes,
+        refit_above=refit_above,
+        progress=console.progress(),
+    )
+    saved = found.model.save(target).resolve()
+    facts = {
+        "items": found.model.n_features_in_,
+        "new items": found.model.n_features_in_ - fitted.n_features_in_,
+        "refitted": found.refitted,
+        "passes over the data": found.passes,
+        "certified loss": found.loss,
+        "bound from": found.model.certificate_.how,
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+    if as_json:
+        console.write_json(facts | {"saved": str(saved)})
+        return
+    console.print_facts(facts, f"Update of {model}")
+    console.write(f"Model: {saved}")
+
+
+def serve(
+    model: ModelFile,
+    host: Annotated[str, option("Address; only this machine by default.", "HOST")] = "127.0.0.1",
+    port: Annotated[int, option("Port; 0 takes a free one.", "N", min=0, max=65535)] = 8000,
+    reload_seconds: Annotated[
+        float, option("Seconds between looks for a new model file.", "SECONDS", min=0.01)
+    ] = 1.0,
+    max_users: Annotated[int, option("Largest batch of users.", "N", min=1)] = 256,
+    max_k: Annotated[int, option("Longest list.", "N", min=1)] = 1000,
+    mmap: Annotated[
+        bool,
+        flag("Keep arrays in the file's pages, which processes share.", "--mmap"),
+    ] = False,
+) -> None:
+    """Serve a model over HTTP: /recommend, /similar, /explain, /health, /metrics, /openapi.json.
+
+    A file that replaces MODEL is verified and then takes over. Ctrl-C stops after open requests.
+    With --mmap, replace MODEL by renaming another file, as all commands do; do not overwrite it.
+    """
+    from equipoise.serving.service import Limits
+    from equipoise.serving.service import serve as run
+
+    limits = Limits(users=max_users, k=max_k)
+    run(model, host, port, reload_seconds=reload_seconds, limits=limits, mmap=mmap)
+
+
+def export(
+    model: ModelFile,
+    out: Annotated[Path, output("File to write: .safetensors or .parquet.", "FILE", "--out", "-o")],
+) -> None:
+    """Write the item vectors of a model with their ids, for programs without equipoise."""
+    from equipoise.models import load
+    from equipoise.serving import export_vectors
+
+    check_outputs({"--out": out}, [model])
+    console.say(f"Vectors: {export_vectors(load(model), out).resolve()}")

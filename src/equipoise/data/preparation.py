@@ -1,0 +1,144 @@
+"""What was done to data before a fit, and what is left to do to the rows of a request.
+
+`Interactions` record every step. A model keeps the record of its training data, and applies to
+other rows the steps that they lack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from equipoise.exceptions import InvalidDataError
+
+StepName = Literal["binarize", "normalize_rows", "items"]
+
+#: steps that leave out items
+SELECTING = ("filter", "sample_items", "select_items", "align_items")
+STEPS = ("read", "binarize", "normalize_rows", *SELECTING)
+
+
+class Step(NamedTuple):
+    """One step of the preparation: a method of `Interactions` and its settings."""
+
+    name: str
+    settings: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        return f"{self.name}({settings})"
+
+
+class State(NamedTuple):
+    """What was done to rows.
+
+    Attributes
+    ----------
+    binary : bool
+        Values became 1.
+    scaled : {"all", "kept"} or None
+        Values were divided by the row's sum over all items, or over the items that were kept.
+    selected : bool
+        Items were left out.
+    """
+
+    binary: bool = False
+    scaled: Literal["all", "kept"] | None = None
+    selected: bool = False
+
+
+def state_of(steps: Sequence[Step]) -> State:
+    """Return what these steps make of raw rows."""
+    state = State()
+    for step in steps:
+        if step.name == "binarize":
+            state = state._replace(binary=True, scaled=None)
+        elif step.name == "normalize_rows":
+            state = state._replace(scaled="kept" if state.selected else "all")
+        elif step.name in SELECTING:
+            state = state._replace(selected=True)
+    return state
+
+
+def remaining_steps(done: Sequence[Step], wanted: Sequence[Step]) -> tuple[StepName, ...]:
+    """Return the steps that prepare rows like the training data; "items" aligns the columns.
+
+    Parameters
+    ----------
+    done, wanted : sequence of Step
+        The record of the rows, and that of the training data.
+
+    Raises
+    ------
+    InvalidDataError
+        If no step leads there: values that were binarized or normalized cannot be restored.
+
+    Examples
+    --------
+    >>> shares = [Step("filter", {"min_users_per_item": 2}), Step("normalize_rows", {})]
+    >>> remaining_steps([], shares)
+    ('items', 'normalize_rows')
+    >>> remaining_steps(shares, shares)
+    ('items',)
+    """
+    if list(done) == list(wanted):
+        return ("items",)
+    have, want = state_of(done), state_of(wanted)
+    if not want.binary:
+        _refuse_other_values(_reading(done), _reading(wanted))
+    if have.binary and not want.binary:
+        raise _refused("binarized", done, wanted)
+    binarize = want.binary and (not have.binary or (have.scaled and not want.scaled))
+    scaled = None if binarize else have.scaled
+    if scaled and not want.scaled:
+        raise _refused("divided by their sums", done, wanted)
+    if want.selected and want.scaled == "all" and have.selected and scaled != "all":
+        raise _refused("restricted to some items, without their sums over all items", done, wanted)
+    before: tuple[StepName, ...] = ("binarize",) if binarize else ()
+    if want.scaled == "all" and scaled is None:
+        before = (*before, "normalize_rows")
+    after: tuple[StepName, ...] = ("normalize_rows",) if want.scaled == "kept" else ()
+    return (*before, "items", *after)
+
+
+def _reading(steps: Sequence[Step]) -> Mapping[str, Any]:
+    """Return how the rows were read; nothing where that is not recorded."""
+    return next((step.settings for step in steps if step.name == "read"), {})
+
+
+def _refuse_other_values(done: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Refuse values that do not mean what those of the training data do."""
+    for name in ("duplicates", "value"):
+        here, there = done.get(name), wanted.get(name)
+        known = here is not None and there is not None
+        # duplicates="error": there were none, so no rule was applied
+        if known and here != there and "error" not in (here, there):
+            raise InvalidDataError(
+                f"these rows were read with {name}={here!r}, the training data with "
+                f"{name}={there!r}, so their values differ in meaning. Read the rows with "
+                f"{name}={there!r}."
+            )
+
+
+def _refused(state: str, done: Sequence[Step], wanted: Sequence[Step]) -> InvalidDataError:
+    def shown(steps: Sequence[Step]) -> str:
+        return ", ".join(step.name for step in steps) or "nothing"
+
+    return InvalidDataError(
+        f"these rows were {state}, which cannot be undone, and the model was fitted on rows "
+        f"prepared in another way (here: {shown(done)}; at the fit: {shown(wanted)}). Pass the "
+        "rows as they were read; the model prepares them."
+    )
+
+
+def steps_from_json(values: Any) -> tuple[Step, ...]:
+    """Return the steps that a model file lists; refuse anything else."""
+    steps = tuple(Step(name, settings) for name, settings in values)
+    for step in steps:
+        plain = isinstance(step.settings, dict) and all(
+            value is None or isinstance(value, str | int | float)
+            for value in step.settings.values()
+        )
+        if step.name not in STEPS or not plain:
+            raise ValueError(f"{str(step.name)[:40]!r} is not a known preparation of data")
+    return steps

@@ -1,0 +1,85 @@
+"""How public types display themselves in notebooks, and become data frames: one mechanism."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+# A notebook shows the first rows; all of them are in the data frame.
+_MOST_ROWS = 20
+
+
+class Shown(NamedTuple):
+    """A table with a title, and lines of text below it."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    notes: Sequence[str] = ()
+
+    def html(self, most: int | None = _MOST_ROWS) -> str:
+        """Return the first rows as HTML, None for all; text from the data is escaped."""
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        body = "".join(
+            f"<tr>{''.join(_html_cell(cell) for cell in row)}</tr>" for row in self.rows[:most]
+        )
+        left = 0 if most is None else len(self.rows) - most
+        notes = [*([f"… and {left:,} more rows"] if left > 0 else []), *self.notes]
+        below = "".join(f"<p>{escape(note)}</p>" for note in notes)
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<div><b>{escape(self.title)}</b>{table if self.rows else ''}{below}</div>"
+
+    def markdown(self) -> str:
+        """Return the whole table as Markdown."""
+        lines = [f"## {_inline(self.title)}", ""]
+        if self.rows:
+            lines += [_row(self.columns), _row(["---"] * len(self.columns))]
+            lines += [_row(map(_cell, row)) for row in self.rows] + [""]
+        return "\n".join([*lines, *(f"{_inline(note)}\n" for note in self.notes)])
+
+
+class Displayed:
+    """A type that shows `_shown` in notebooks: by default its first rows as a data frame."""
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the rows as a polars data frame."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the rows as a pandas data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_polars().to_dict(as_series=False))
+
+    def _shown(self) -> Shown:
+        frame = self.to_polars()
+        return Shown(repr(self), frame.columns, frame.rows())
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(map(_inline, cells))} |"
+
+
+def _inline(text: str) -> str:
+    """Escape what Markdown would read as part of a table, a tag or emphasis."""
+    return re.sub(r"([\\|<>*_`\[\]])", r"\\\1", " ".join(text.split()))
+
+
+def _html_cell(value: Any) -> str:
+    style = ' style="text-align: left"' if isinstance(value, str) else ""
+    return f"<td{style}>{escape(_cell(value))}</td>"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

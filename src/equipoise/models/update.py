@@ -1,0 +1,170 @@
+"""Update a fitted PCA on new data in one or two passes, with a bound of what a refit would gain."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from equipoise.checks import check_whole_number
+from equipoise.data.identifiers import as_id_array
+from equipoise.data.interactions import Interactions
+from equipoise.data.preparation import Step, state_of
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.parallel import one_blas_thread
+from equipoise.progress import Progress
+from equipoise.spectral.certificate import certify, suboptimality
+from equipoise.spectral.gram import DenseGram
+from equipoise.spectral.refine import refine
+from equipoise.spectral.solve import Components, solve
+from equipoise.spectral.weighted import WeightedGram
+
+if TYPE_CHECKING:
+    from equipoise.models.projection import ProjectionModel
+
+# Random vectors in addition to the old components: they find new directions. More hardly help.
+_EXTRA = 8
+
+
+class Update(NamedTuple):
+    """An updated model and what it may lack.
+
+    Attributes
+    ----------
+    model : ProjectionModel
+        The model of the new data.
+    loss : float
+        Upper bound of what a full refit would gain, relative to the objective: the gap of the
+        certificate, an estimate unless ``certificate_.method`` is rigorous.
+    passes : int
+        Passes over the data, those of a refit included.
+    refitted : bool
+        Whether the bound exceeded `refit_above`.
+    """
+
+    model: Any
+    loss: float
+    passes: int
+    refitted: bool
+
+
+def update(
+    model: ProjectionModel,
+    interactions: Interactions,
+    *,
+    passes: int = 2,
+    refit_above: float | None = None,
+    progress: Progress | None = None,
+) -> Update:
+    """Update a model on all data of today; see `ProjectionModel.update`."""
+    check_is_fitted(model)
+    check_whole_number("passes", passes, least=1)
+    data = _like_training(model, interactions)
+    new, data, start = _with_new_items(model, data, keep=False)
+    new._accept(data)
+    new._dtype, new.solver_ = data.dtype, "matrix_free"
+    gram = new._signal(data).gram(kind="matrix_free")
+    weights = new._weights_of(new.item_norms_)
+    operator = WeightedGram(gram, weights)
+    rank = new.n_components
+    with one_blas_thread():
+        rng = np.random.default_rng(0)
+        pairs = refine(operator, start, rank, extra=_EXTRA, passes=passes, rng=rng)
+    objective = float(pairs.values.sum())
+    certificate = certify(
+        pairs,
+        objective=objective,
+        bound=objective + suboptimality(pairs, rank),
+        scale=operator.scale,
+        passes=pairs.passes,
+    )
+    if refit_above is not None and certificate.gap > refit_above:
+        refitted = clone(model).fit(data, progress=progress)
+        taken = pairs.passes + refitted.certificate_.passes
+        return Update(refitted, refitted.certificate_.gap, taken, refitted=True)
+    scaled = (pairs.values * operator.scale, pairs.vectors, pairs.residuals * operator.scale)
+    _learn(new, weights, Components(*scaled, 0.0, certificate))
+    return Update(new, certificate.gap, pairs.passes, refitted=False)
+
+
+def update_from_gram(
+    model: ProjectionModel, added: Interactions, replaced: Interactions | None = None
+) -> Update:
+    """Fit again from the sums XᵀX that the model keeps, and the rows that changed."""
+    check_is_fitted(model)
+    if not hasattr(model, "gram_") or not hasattr(model, "item_weights_"):
+        raise InvalidParameterError(
+            "this model keeps no sums XᵀX. Pass all data to update, or call keep_gram(data) on an "
+            "ItemWeightedPCA after its fit."
+        )
+    new = _with_new_items(model, added, keep=state_of(model.preparation_).selected).model
+    size = new.n_features_in_
+    C = np.zeros((size, size))
+    C[: len(model.gram_), : len(model.gram_)] = model.gram_
+    for data, sign in ((added, 1.0), (replaced, -1.0)):
+        if data is not None:
+            C += sign * new.prepare(data).prepared(new._row_transform()).dense_gram().matrix()
+    new.gram_ = C
+    new.item_norms_ = np.sqrt(np.maximum(C.diagonal(), 0.0))
+    weights = new._weights_of(new.item_norms_)
+    new.solver_, new._dtype = "gram", model.components_.dtype
+    found = solve(
+        DenseGram(C), weights, new.n_components, solver="gram", tol=new.tol, rng=new._generator()
+    )
+    _learn(new, weights, found)
+    return Update(new, found.certificate.gap, 0, refitted=True)
+
+
+def _learn(model: Any, weights: Any, found: Components) -> None:
+    if hasattr(model, "item_weights_"):
+        model.item_weights_, model.error_budget_multiplier_ = weights, 0.0
+    model._learn(found)
+
+
+class _Larger(NamedTuple):
+    """A copy of a model with new items last, data in its columns, and U with zeros for them."""
+
+    model: Any
+    data: Interactions
+    start: Any
+
+
+def _with_new_items(model: ProjectionModel, data: Interactions, *, keep: bool) -> _Larger:
+    """Add the items that the model lacks, or keep its items and leave others out."""
+    if model.item_ids_ is None:
+        raise InvalidParameterError("update needs a model with ids: fit on Interactions.")
+    model._weights_of(model.item_norms_)  # refuses models that are not updated
+    unknown = model._item_lookup.find(data.item_ids) < 0
+    fresh = data.item_ids[unknown & (not keep)]
+    ids = as_id_array([*model.item_ids_.tolist(), *fresh.tolist()], "item")
+    new = copy.copy(model)
+    new.__dict__.pop("_item_lookup", None)
+    new.__dict__.pop("gram_", None)
+    new.item_ids_, new.n_features_in_ = ids, len(ids)
+    start = np.zeros((len(ids), len(model.components_)))
+    start[: model.n_features_in_] = model.components_.T
+    return _Larger(new, data.align_items(ids, unknown="drop"), start)
+
+
+def _like_training(model: ProjectionModel, data: Interactions) -> Interactions:
+    """Repeat the preparation of the fit, filters included, on all data."""
+    done, wanted = _without_read(data.preparation), _without_read(model.preparation_)
+    if wanted[: len(done)] != done:
+        raise InvalidDataError(
+            f"the data were prepared in another way than those of the fit: "
+            f"{', '.join(map(str, done))}. Pass the data as they were read."
+        )
+    for step in wanted[len(done) :]:
+        if step.name not in ("filter", "binarize", "normalize_rows"):
+            raise InvalidDataError(
+                f"{step} was done before the fit and cannot be repeated. Do it before the update."
+            )
+        data = getattr(data, step.name)(**step.settings)
+    return data.with_preparation(model.preparation_)
+
+
+def _without_read(steps: tuple[Step, ...]) -> list[Step]:
+    return [step for step in steps if step.name != "read"]

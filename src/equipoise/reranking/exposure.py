@@ -1,0 +1,524 @@
+"""Lists of the most relevance in which every group has at least its floor of the exposure.
+
+    max Σ_u Σ_p d_p r_u,π_u(p)    subject to    Σ_u Σ_p d_p S_π_u(p),g ≥ f_g T    for every group g,
+
+where π_u is the list of user u, r the relevance, d_p the exposure of place p, S the membership of
+items in groups and T = Σ_u Σ_p d_p all exposure. With a price λ_g ≥ 0 per group, each user's best
+list is a sort by r_ui + Σ_g S_ig λ_g, and
+
+    D(λ) = Σ_u Σ_p d_p (r + Sλ)_u,π_u(p) − T Σ_g λ_g f_g
+
+is at least the relevance of any lists that meet the floors. Minimizing D over as many numbers as
+groups gives the prices and the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from equipoise.checks import check_choice, check_whole_number
+from equipoise.exceptions import InfeasibleError, InvalidParameterError
+from equipoise.metrics import ItemGroups
+from equipoise.metrics.exposure import attention
+from equipoise.reranking.base import (
+    Candidates,
+    Floats,
+    ItemContext,
+    Positions,
+    Reranker,
+    check_strength,
+    ordered,
+)
+from equipoise.reranking.exposure_kernel import best_lists
+
+Batches = Callable[[], Iterable[Candidates]]
+
+# Passes of the smooth method: with many users the bound is nearly smooth, and this comes close.
+_SMOOTH_PASSES = 40
+# First step of the exact method, in units of the relevance, which is at most 1.
+_FIRST_STEP = 0.1
+# Attempts to round the solution to lists that meet the floors, and passes for each. Cutting planes
+# need more passes than that with many groups.
+_ATTEMPTS, _EXTRA_PASSES, _FEW_GROUPS = 10, 15, 10
+# Users of the sample on which the prices are found first, where there are many more.
+_SAMPLE = 20_000
+# A floor that is missed by less than this share of the exposure is met: it is rounding.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class ExposureSolution:
+    """Prices, lists and what is proven about them.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The groups.
+    floors, exposure : ndarray of shape (groups,)
+        The least share of the exposure of each group, and what the lists give it.
+    prices : ndarray of shape (groups,)
+        λ at the best bound: the relevance that one more unit of exposure of a group costs.
+    bound : float
+        No lists that meet the floors have more relevance per unit of exposure.
+    relevance : float
+        That of the rounded lists.
+    before : float
+        That of the lists without floors, which are at least as relevant.
+    passes : int
+        Passes over the candidates.
+    serving_prices : ndarray of shape (groups,)
+        One price per group for lists of any user: they meet the floors if `serving_meets`.
+    serving_meets : bool
+        Whether one price per group met the floors on these users.
+    columns : ndarray of shape (c, groups)
+        The prices that the lists are rounded from.
+    weights : ndarray of shape (c,)
+        The share of the users with each of them.
+    """
+
+    names: tuple[str, ...]
+    floors: Floats
+    exposure: Floats
+    prices: Floats
+    bound: float
+    relevance: float
+    before: float
+    passes: int
+    serving_prices: Floats
+    serving_meets: bool
+    columns: Floats = field(repr=False)
+    weights: Floats = field(repr=False)
+
+    @property
+    def gap(self) -> float:
+        """How much better any lists with the same floors could be, relative to the bound."""
+        return (self.bound - self.relevance) / max(abs(self.bound), 1e-300)
+
+    @property
+    def shortfall(self) -> float:
+        """The largest share of the exposure by which a floor is missed; 0 if all are met."""
+        missing = float((self.floors - self.exposure).max(initial=0.0))
+        return missing if missing > _ROUNDING else 0.0
+
+    def __str__(self) -> str:
+        lines = [
+            f"relevance       {self.relevance:.6f} ({self.relevance / self.before:.2%} of "
+            "that without floors)",
+            f"upper bound     {self.bound:.6f}",
+            f"relative gap    {self.gap:.1e}",
+            f"floors missed   {self.shortfall:.1e}",
+            f"passes          {self.passes}",
+            "group                   floor   exposure      price",
+        ]
+        rows = zip(self.names, self.floors, self.exposure, self.prices, strict=True)
+        lines += [f"{n:<20.20} {f:>8.4f} {e:>10.4f} {p:>10.4f}" for n, f, e, p in rows]
+        return "\n".join(lines)
+
+
+def solve_exposure(
+    batches: Batches,
+    groups: ItemGroups,
+    floors: Mapping[str, float] | Sequence[float],
+    k: int,
+    *,
+    discount: str = "log",
+    tol: float = 1e-6,
+    max_passes: int = 300,
+) -> ExposureSolution:
+    """Find the prices of groups, and lists that meet the floors, over all users of a stream.
+
+    Parameters
+    ----------
+    batches : callable
+        Returns the candidates of all users, batch by batch, at every call; it may read them from
+        disk. They are read once per pass.
+    groups : ItemGroups
+        The groups; an item may be in several or none.
+    floors : mapping of str to float, or one number per group
+        Least shares of the exposure; 0 for groups that are not named.
+    k : int
+        Length of the lists.
+    discount : str
+        Exposure of places; see `equipoise.metrics.exposure_by_group`.
+    tol : float
+        Stop when the bound can improve by at most this much relevance per unit of exposure.
+    max_passes : int
+        Stop after so many passes over the candidates.
+
+    Raises
+    ------
+    InfeasibleError
+        If no lists of these candidates meet the floors; with the prices that prove it.
+
+    Examples
+    --------
+    Two users, one place. The niche item 1 must get half of the exposure. User 0 loses 1 by it and
+    user 1 loses 0.2 of 1, where the third candidate is at 0.
+
+    >>> items = np.array([[0, 1, 2], [0, 1, 2]], dtype=np.int32)
+    >>> lists = Candidates(items, np.array([[1.0, 0.0, 0.0], [1.0, 0.8, 0.0]]))
+    >>> groups = ItemGroups(("popular", "niche"), [0, 1, 0])
+    >>> found = solve_exposure(lambda: [lists], groups, {"niche": 0.5}, k=1)
+    >>> round(found.relevance, 6), round(found.bound, 6), found.shortfall
+    (0.9, 0.9, 0.0)
+    """
+    check_whole_number("k", k, least=1)
+    problem = _Problem(batches, groups, _floors(floors, groups), attention(k, discount))
+    return problem.solve(tol, max_passes)
+
+
+def _floors(floors: Mapping[str, float] | Sequence[float], groups: ItemGroups) -> Floats:
+    if isinstance(floors, Mapping):
+        for name in floors:
+            check_choice("group of a floor", name, groups.names)
+        given = np.array([floors.get(name, 0.0) for name in groups.names], dtype=np.float64)
+    else:
+        given = np.asarray(floors, dtype=np.float64)
+    if given.shape != (len(groups.names),) or not np.all((given >= 0) & (given <= 1)):
+        raise InvalidParameterError(
+            f"floors must be one share from 0 to 1 for each of the {len(groups.names)} groups, "
+            f"got {given.tolist()}."
+        )
+    return given
+
+
+class _Problem:
+    """The dual problem, with a cut for each pass: S(λ) ≥ R_c + E_c·λ, in units of T."""
+
+    def __init__(
+        self, batches: Batches, groups: ItemGroups, floors: Floats, discount: Floats
+    ) -> None:
+        self.batches, self.groups, self.floors, self.discount = batches, groups, floors, discount
+        self.membership = sp.csr_array(groups.membership)
+        self.passes = 0
+        self.place = 0.0
+        self.points: list[Floats] = []
+        self.relevance: list[float] = []
+        self.exposure: list[Floats] = []
+
+    def at(self, prices: Floats) -> int:
+        """Make a pass, add a cut, and return its number."""
+        relevance, exposure = self._measure(prices[None, :], np.ones(1))
+        self.points.append(prices)
+        self.relevance.append(relevance)
+        self.exposure.append(exposure)
+        bound = self.bound(len(self.points) - 1)
+        if bound < -1e-9:
+            self._refuse(prices, bound)
+        return len(self.points) - 1
+
+    def bound(self, number: int, floors: Floats | None = None) -> float:
+        """Return D at the prices of a pass, for these floors or for raised ones."""
+        slack = self.exposure[number] - (self.floors if floors is None else floors)
+        return float(self.relevance[number] + self.points[number] @ slack)
+
+    def _refuse(self, prices: Floats, bound: float) -> None:
+        weights = prices / prices.sum()
+        shown = [
+            f"{name} {weight:.2f}"
+            for name, weight in zip(self.groups.names, weights, strict=True)
+            if weight > 0.005
+        ]
+        raise InfeasibleError(
+            "no lists of these candidates meet the floors. Proof: with the weights "
+            f"{', '.join(shown[:5])}, the weighted exposure is at most "
+            f"{float(weights @ self.floors) + bound / float(prices.sum()):.4f}, and the floors "
+            f"need {float(weights @ self.floors):.4f}. Lower the floors, or take more candidates.",
+            best=bound,
+            dual_weights=prices,
+        )
+
+    def solve(self, tol: float, max_passes: int) -> ExposureSolution:
+        start = self._start()
+        first = self.at(np.zeros(len(self.floors)))
+        if not np.all(self.exposure[first] >= self.floors):
+            self._smooth(start, _SMOOTH_PASSES, self.floors)
+            self._exact(tol, max_passes, self.floors)
+        rounded = self._rounded(tol)
+        best = min(range(len(self.points)), key=self.bound)
+        meeting = self._meeting()
+        serving = max(meeting, key=self.relevance.__getitem__, default=best)
+        return ExposureSolution(
+            names=self.groups.names,
+            floors=self.floors,
+            prices=self.points[best],
+            bound=self.bound(best),
+            before=self.relevance[first],
+            passes=self.passes,
+            serving_prices=self.points[serving],
+            serving_meets=bool(meeting),
+            **rounded,
+        )
+
+    def _meeting(self) -> list[int]:
+        """Return the passes whose prices met all floors."""
+        return [
+            number
+            for number, exposure in enumerate(self.exposure)
+            if np.all(exposure >= self.floors - _ROUNDING)
+        ]
+
+    def _start(self) -> Floats:
+        """Return prices for a sample of the users, where there are many more."""
+        n_users = sum(len(batch.items) for batch in self.batches())
+        zero = np.zeros(len(self.floors))
+        if n_users < 5 * _SAMPLE:
+            return zero
+        step = n_users // _SAMPLE
+        some = [
+            Candidates(batch.items[::step].copy(), batch.scores[::step].copy())
+            for batch in self.batches()
+        ]
+        sample = _Problem(lambda: some, self.groups, self.floors, self.discount)
+        try:
+            sample.at(zero)
+            sample._smooth(zero, _SMOOTH_PASSES, self.floors)
+            sample._exact(1e-4, 120, self.floors)
+        except InfeasibleError:
+            return zero
+        return sample.points[min(range(len(sample.points)), key=sample.bound)]
+
+    def _smooth(self, start: Floats, most: int, floors: Floats) -> None:
+        """Minimize the bound as if it were smooth; each pass leaves a cut."""
+        from scipy.optimize import minimize
+
+        def value(prices: Floats) -> tuple[float, Floats]:
+            number = self.at(prices.copy())
+            return self.bound(number, floors), self.exposure[number] - floors
+
+        minimize(
+            value,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0, None)] * len(start),
+            options={"maxfun": most, "ftol": 1e-9, "gtol": 1e-7},
+        )
+
+    def _master(
+        self, floors: Floats, center: Floats | None = None, radius: float = np.inf
+    ) -> tuple[float, Floats, Floats]:
+        """Minimize the largest cut near a center; return the minimum, prices, weights of cuts."""
+        from scipy.optimize import linprog
+
+        E, R = np.array(self.exposure), np.array(self.relevance)
+        n_groups = len(floors)
+        low = np.zeros(n_groups)
+        high = np.full(n_groups, np.inf)
+        if center is not None:
+            low, high = np.maximum(0, center - radius), center + radius
+        found = linprog(
+            np.r_[-floors, 1.0],
+            A_ub=np.c_[E, -np.ones(len(R))],
+            b_ub=-R,
+            bounds=[*zip(low, high, strict=True), (None, None)],
+            method="highs",
+        )
+        if found.status != 0:  # unbounded: the cuts do not mix to lists that meet the floors
+            return -np.inf, np.zeros(n_groups), np.zeros(len(R))
+        weights = np.maximum(0.0, -found.ineqlin.marginals)
+        return float(found.fun), found.x[:-1], weights / max(weights.sum(), 1e-300)
+
+    def _exact(self, tol: float, max_passes: int, floors: Floats) -> None:
+        """Minimize the bound by cutting planes within a box, which grows and shrinks."""
+        radius = _FIRST_STEP
+        best = min(range(len(self.points)), key=lambda n: self.bound(n, floors))
+        while self.passes < max_passes:
+            center = self.points[best]
+            lowest, prices, _ = self._master(floors, center, radius)
+            expected = self.bound(best, floors) - lowest
+            inside = bool(np.all(np.abs(prices - center) < radius * (1 - 1e-9)))
+            if expected <= tol:
+                if inside or radius > 1e6:
+                    return
+                radius *= 4
+                continue
+            number = self.at(prices)
+            gained = self.bound(best, floors) - self.bound(number, floors)
+            if gained > 0:
+                best = number
+            if gained >= 0.5 * expected:
+                radius *= 2
+            elif gained < 0.1 * expected:
+                radius *= 0.5
+
+    def _rounded(self, tol: float) -> dict[str, Any]:
+        """Give each user the list of one price vector; raise the floors until they are met."""
+        options: list[tuple[float, float, Floats, Floats, Floats]] = []
+        raised = self.floors
+        for attempt in range(_ATTEMPTS):
+            lowest, _, weights = self._master(raised)
+            if np.isfinite(lowest):
+                used = np.flatnonzero(weights > 1e-9)
+                prices, shares = np.array([self.points[n] for n in used]), weights[used]
+                relevance, exposure = self._measure(prices, shares)
+                missing = float((self.floors - exposure).max(initial=0.0))
+                options.append((missing, relevance, exposure, prices, shares))
+                if missing <= _ROUNDING:
+                    break
+            if self._meeting():
+                break
+            raised = np.where(self.floors > 0, self.floors + 2.0 ** (attempt - 2) * self.place, 0.0)
+            best = min(range(len(self.points)), key=lambda n: self.bound(n, raised))
+            self._smooth(self.points[best], _EXTRA_PASSES, raised)
+            if len(self.groups.names) <= _FEW_GROUPS:
+                self._exact(tol, self.passes + _EXTRA_PASSES, raised)
+        for number in self._meeting():
+            found = self.relevance[number], self.exposure[number], self.points[number][None, :]
+            options.append((0.0, *found, np.ones(1)))
+        _, relevance, exposure, prices, shares = max(
+            options, key=lambda one: (-one[0] if one[0] > _ROUNDING else 0.0, one[1])
+        )
+        return {
+            "relevance": relevance,
+            "exposure": exposure,
+            "columns": prices,
+            "weights": shares,
+        }
+
+    def _measure(self, prices: Floats, weights: Floats) -> tuple[float, Floats]:
+        """Return relevance and exposure of lists whose users are divided among prices."""
+        relevance, total = 0.0, 0.0
+        exposure = np.zeros(self.membership.shape[0])
+        for batch, by_item in _divided(self.batches(), self.membership @ prices.T, weights):
+            found = best_lists(batch.items, batch.scores, by_item, self.discount)
+            relevance, total = relevance + found[0], total + found[1]
+            exposure += found[2]
+        if total == 0:
+            raise InvalidParameterError("no user has a candidate, so there is nothing to re-rank.")
+        self.passes += 1
+        self.place = self.discount[0] / total  # the share of one user's first place
+        return relevance / total, np.asarray(self.membership.T @ exposure / total)
+
+
+def _divided(
+    batches: Iterable[Candidates], by_item: Floats, weights: Floats
+) -> Iterator[tuple[Candidates, Floats]]:
+    """Yield the users of each column of prices, batch by batch."""
+    seen = 0
+    for batch in batches:
+        own = columns_of_users(seen, len(batch.items), weights)
+        seen += len(batch.items)
+        for column in np.unique(own):
+            rows = slice(None) if len(weights) == 1 else own == column
+            part = Candidates(batch.items[rows], batch.scores[rows])
+            yield part, np.ascontiguousarray(by_item[:, column])
+
+
+def columns_of_users(first: int, count: int, weights: Floats) -> Positions:
+    """Divide users among columns so that every stretch of users has about the same shares.
+
+    Examples
+    --------
+    >>> columns_of_users(0, 6, np.array([0.5, 0.5])).tolist()
+    [0, 1, 1, 0, 1, 0]
+    """
+    golden = (np.sqrt(5) - 1) / 2
+    places = ((np.arange(first, first + count) + 0.5) * golden) % 1.0
+    edges = np.cumsum(weights)[:-1]
+    return np.asarray(np.searchsorted(edges, places, side="right"), dtype=np.intp)
+
+
+def exposure_lists(
+    batches: Batches, groups: ItemGroups, solution: ExposureSolution, k: int, discount: str = "log"
+) -> Iterator[Positions]:
+    """Yield the rounded lists of a solution, batch by batch: positions of candidates.
+
+    Parameters
+    ----------
+    batches, groups, k, discount
+        As in `solve_exposure`.
+    solution : ExposureSolution
+        What it returned.
+    """
+    by_item = sp.csr_array(groups.membership) @ solution.columns.T
+    seen = 0
+    for batch in batches():
+        own = columns_of_users(seen, len(batch.items), solution.weights)
+        seen += len(batch.items)
+        order = np.full((len(own), k), -1, dtype=np.intp)
+        for column in np.unique(own):
+            rows = own == column
+            prices = np.ascontiguousarray(by_item[:, column])
+            *_, found = best_lists(
+                batch.items[rows],
+                batch.scores[rows],
+                prices,
+                attention(k, discount),
+                with_order=True,
+            )
+            order[rows] = found
+        yield order
+
+
+@dataclass(frozen=True)
+class ExposureFloors(Reranker):
+    """Give every group at least its floor of the exposure, at the least loss of relevance.
+
+    The floor of group g is `floor` times its target share. The prices λ of the groups are found on
+    the lists of all training users, as in `solve_exposure`; a list is then a sort by
+
+        s_i + Σ_g S_ig λ_g,
+
+    where
+
+    - s_i is the score, scaled to [0, 1] within the user's candidates,
+    - S_ig is the membership of item i in group g.
+
+    Parameters
+    ----------
+    floor : float
+        Share of the target that every group gets at least, from 0 to 1.
+    target : {"interactions", "items", "equal"}
+        Target shares of the groups: of the training interactions, of the items, or equal ones.
+    length : int
+        Length of the lists whose exposure counts.
+
+    Notes
+    -----
+    The floors hold for the lists of the training users together. One price per group serves any
+    user; `solve_exposure` and `exposure_lists` give the lists of a fixed set of users with a bound
+    on what any method could reach.
+    """
+
+    learns: ClassVar[bool] = True
+    title: ClassVar[str] = "Exposure floors"
+    search: ClassVar[tuple[str, ...]] = tuple(
+        f"exposure:{floor}" for floor in (0.25, 0.5, 0.75, 0.9, 1.0)
+    )
+
+    floor: float = 0.75
+    target: Literal["interactions", "items", "equal"] = "interactions"
+    length: int = 20
+
+    def __post_init__(self) -> None:
+        check_strength("floor", self.floor)
+        check_choice("target", self.target, ("interactions", "items", "equal"))
+        check_whole_number("length of exposure", self.length, least=1)
+
+    def floors(self, context: ItemContext) -> Floats:
+        """Return the least share of the exposure of every group."""
+        S = context.shares
+        if self.target == "equal":
+            return np.full(S.shape[1], self.floor / S.shape[1])
+        weights = context.popularity if self.target == "interactions" else np.ones(S.shape[0])
+        sums = S.T @ weights
+        return np.asarray(self.floor * sums / max(float(weights.sum()), 1e-300))
+
+    def learn(self, batches: Batches, context: ItemContext) -> Floats:
+        """Find the prices; the result is one number per item."""
+        groups = ItemGroups(context.groups.names, context.shares)
+        found = solve_exposure(batches, groups, self.floors(context).tolist(), self.length)
+        return np.asarray(context.shares @ found.serving_prices)
+
+    def rerank(self, candidates: Candidates, k: int, context: ItemContext) -> Positions:
+        """Order the candidates by relevance plus price."""
+        if context.learned is None:
+            raise InvalidParameterError("exposure floors need the prices that `learn` returns.")
+        priced = candidates.relevance() + context.learned[candidates.items]
+        return ordered(priced, candidates.known, k)

@@ -1,0 +1,439 @@
+"""A model as a web service: lists, similar items and explanations as JSON over HTTP.
+
+Needs the extra ``serve``. The file of the model may be replaced while the service runs: the new
+model is verified first, and the old one serves until then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import html
+import json
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from equipoise import __version__
+from equipoise.exceptions import EquipoiseError, InvalidDataError, first_line, require_extra
+from equipoise.models.base import Recommender
+from equipoise.models.persistence import read_model
+from equipoise.models.ranking import Ranking
+
+_LOG = logging.getLogger("equipoise.serve")
+
+# Upper ends of the histogram of response times, in seconds.
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+
+
+class Limits(NamedTuple):
+    """The largest request that is answered.
+
+    Attributes
+    ----------
+    body : int
+        Bytes of a request.
+    users : int
+        Users of a batch.
+    k : int
+        Items per list.
+    """
+
+    body: int = 1 << 20
+    users: int = 256
+    k: int = 1000
+
+
+class Loaded(NamedTuple):
+    """A model, and a text that is equal for equal files."""
+
+    model: Recommender
+    version: str
+
+
+class LiveModel:
+    """The model of a file, loaded again when the file is replaced.
+
+    Parameters
+    ----------
+    path : path
+        File that `Recommender.save` wrote, and will replace.
+    mmap : bool
+        Keep large arrays in the pages of the file, which processes share. The file must then be
+        replaced by renaming, as `save` does: overwriting it would change the model that serves.
+
+    Attributes
+    ----------
+    current : Loaded
+        What serves now; read it once per request.
+    error : str or None
+        Why the file that is there now was not loaded.
+    reloads, failures : int
+        How often the file was loaded again, or refused.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, mmap: bool = False) -> None:
+        self.path, self.mmap = Path(path), mmap
+        self.error: str | None = None
+        self.reloads = self.failures = 0
+        self._stamp = self._look()
+        self.current = self._load()
+
+    def refresh(self) -> bool:
+        """Load the file if it was replaced; keep the old model if that fails."""
+        stamp = self._look()
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp  # a damaged file is not tried again until it changes
+        try:
+            self.current = self._load()
+        except EquipoiseError as error:
+            self.error, self.failures = first_line(error), self.failures + 1
+            _LOG.warning("the old model keeps serving: %s", self.error)
+            return False
+        self.error, self.reloads = None, self.reloads + 1
+        _LOG.info("loaded %s, version %s", self.path, self.current.version)
+        return True
+
+    def _load(self) -> Loaded:
+        saved = read_model(self.path, mmap=self.mmap)
+        return Loaded(saved.restore(self.path), saved.digest)
+
+    def _look(self) -> tuple[int, int, int] | None:
+        """Return what changes when a file is replaced; None if it is not there."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+class _Metrics:
+    """Counts of requests and times, as Prometheus reads them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._requests: Counter[tuple[str, int]] = Counter()
+        self._below: Counter[float] = Counter()
+        self._seconds = 0.0
+
+    def count(self, path: str, status: int, seconds: float) -> None:
+        with self._lock:
+            self._requests[path, status] += 1
+            self._seconds += seconds
+            self._below.update(end for end in _BUCKETS if seconds <= end)
+
+    def text(self, live: LiveModel) -> str:
+        with self._lock:
+            requests, below = sorted(self._requests.items()), self._below.copy()
+            seconds = self._seconds
+        total = sum(count for _, count in requests)
+        values: dict[tuple[str, str], dict[str, float]] = {
+            ("equipoise_requests_total", "counter"): {
+                f'{{path="{path}",status="{status}"}}': count for (path, status), count in requests
+            },
+            ("equipoise_request_seconds", "histogram"): {
+                **{f'_bucket{{le="{end}"}}': below[end] for end in _BUCKETS},
+                '_bucket{le="+Inf"}': total,
+                "_sum": seconds,
+                "_count": total,
+            },
+            ("equipoise_model_items", "gauge"): {"": live.current.model.n_features_in_},
+            ("equipoise_model_reloads_total", "counter"): {"": live.reloads},
+            ("equipoise_model_reload_failures_total", "counter"): {"": live.failures},
+        }
+        lines = []
+        for (name, kind), rows in values.items():
+            lines.append(f"# TYPE {name} {kind}")
+            lines += [f"{name}{end} {value}" for end, value in rows.items()]
+        return "\n".join(lines) + "\n"
+
+
+# ------------------------------------------------------------------------------------- requests
+
+
+def _recommend(model: Recommender, body: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+    users = body.get("users")
+    if users is None:
+        return _list_of(model, body, limits)
+    if not isinstance(users, list) or len(users) > limits.users:
+        raise InvalidDataError(f"users must be a list of at most {limits.users} users.")
+    shared = {key: value for key, value in body.items() if key != "users"}
+    return {"lists": [_list_of(model, {**shared, **_an_object(user)}, limits) for user in users]}
+
+
+def _list_of(model: Recommender, body: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+    found = model.recommend(
+        _basket(model, body),
+        _length(body, model, limits),
+        filter_already_liked_items=not body.get("include_seen", False),
+        filter_items=_ids(model, body, "filter_items"),
+        items=_ids(model, body, "only_items"),
+        unknown=_unknown(body),
+    )
+    return {"items": _rows(found), "fallback": bool(found.fallback)}
+
+
+def _similar(model: Recommender, body: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+    item = _typed(model, [_required(body, "item")])[0]
+    return {"items": _rows(model.similar_items(item, _length(body, model, limits)))}
+
+
+def _explain(model: Recommender, body: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+    item = _typed(model, [_required(body, "item")])[0]
+    basket, k = _basket(model, body), _length(body, model, limits)
+    why = model.explain(basket, item, k, unknown=_unknown(body))
+    because = [
+        {"item": each, "contribution": part}
+        for each, part in zip(why.ids.tolist(), why.contributions.tolist(), strict=True)
+    ]
+    return {"score": why.score, "because": because, "rest": why.rest}
+
+
+def _rows(found: Ranking) -> list[dict[str, Any]]:
+    pairs = zip(found.ids.tolist(), found.scores.tolist(), strict=True)
+    return [{"item": item, "score": score} for item, score in pairs if score == score]
+
+
+def _an_object(given: Any) -> Mapping[str, Any]:
+    if not isinstance(given, dict):
+        raise InvalidDataError('a request is a JSON object, e.g. {"items": ["a", "b"], "k": 5}.')
+    return given
+
+
+def _required(body: Mapping[str, Any], name: str) -> Any:
+    if name not in body:
+        raise InvalidDataError(f"the request has no {name!r}.")
+    return body[name]
+
+
+def _unknown(body: Mapping[str, Any]) -> Literal["error", "drop"]:
+    given = body.get("unknown", "drop")
+    if given not in ("drop", "error"):
+        raise InvalidDataError('unknown must be "drop" or "error".')
+    return "drop" if given == "drop" else "error"
+
+
+def _basket(model: Recommender, body: Mapping[str, Any]) -> dict[Any, float]:
+    """Return a user's items: a list of ids, of [id, value] pairs, or an object of values by id."""
+    given = _required(body, "items")
+    pairs = list(given.items()) if isinstance(given, dict) else given
+    if not isinstance(pairs, list):
+        raise InvalidDataError("items must be a list of ids, of [id, value] pairs, or an object.")
+    pairs = [pair if isinstance(pair, list | tuple) else (pair, 1.0) for pair in pairs]
+    if not all(len(pair) == 2 and isinstance(pair[1], int | float) for pair in pairs):
+        raise InvalidDataError("values of items must be numbers.")
+    basket: dict[Any, float] = {}
+    for item, (_, value) in zip(_typed(model, [p[0] for p in pairs]), pairs, strict=True):
+        basket[item] = basket.get(item, 0.0) + value
+    return basket
+
+
+def _ids(model: Recommender, body: Mapping[str, Any], name: str) -> list[Any] | None:
+    given = body.get(name)
+    if given is not None and not isinstance(given, list):
+        raise InvalidDataError(f"{name} must be a list of item ids.")
+    return None if given is None else _typed(model, given)
+
+
+def _typed(model: Recommender, ids: list[Any]) -> list[Any]:
+    """Return ids in the type of the model's: the names in a JSON object are always text."""
+    if any(isinstance(item, list | dict) or item is None for item in ids):
+        raise InvalidDataError("item ids are text or numbers.")
+    numeric = model.item_ids_ is None or model.item_ids_.dtype.kind in "iu"
+    if not numeric:
+        return ids
+    return [int(i) if isinstance(i, str) and i.lstrip("-").isdecimal() else i for i in ids]
+
+
+def _length(body: Mapping[str, Any], model: Recommender, limits: Limits) -> int:
+    k = body.get("k", 10)
+    if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= limits.k:
+        raise InvalidDataError(f"k must be a whole number from 1 to {limits.k}.")
+    return min(k, model.n_features_in_)
+
+
+class _Address(NamedTuple):
+    """How requests to an address are answered, and how OpenAPI describes them."""
+
+    answer: Callable[[Recommender, Mapping[str, Any], Limits], dict[str, Any]]
+    summary: str
+    fields: str
+
+
+_ADDRESSES = {
+    "/recommend": _Address(
+        _recommend,
+        "The best items for one user, or for each of several (users).",
+        "items users k filter_items only_items include_seen unknown",
+    ),
+    "/similar": _Address(_similar, "The items most similar to one.", "item k"),
+    "/explain": _Address(
+        _explain, "What the user's items add to the score of an item.", "items item k unknown"
+    ),
+}
+
+
+# ------------------------------------------------------------------------------------- service
+
+
+def create_app(
+    path: str | os.PathLike[str],
+    *,
+    reload_seconds: float | None = 1.0,
+    limits: Limits | None = None,
+    mmap: bool = False,
+) -> Any:
+    """Return the service as a Starlette application.
+
+    Parameters
+    ----------
+    path : path
+        A saved model.
+    reload_seconds : float, optional
+        How often to look for a new file; None does not.
+    limits : Limits, optional
+        The largest request that is answered.
+    mmap : bool
+        As in `LiveModel`.
+    """
+    require_extra("starlette", "serve", "A web service")
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.requests import Request
+    from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+    from starlette.routing import Route
+
+    allowed = limits or Limits()
+    live, metrics = LiveModel(path, mmap=mmap), _Metrics()
+    described = _openapi(allowed)
+
+    async def answer(request: Request) -> Response:
+        started = time.perf_counter()
+        content, status = await reply(request)
+        metrics.count(request.url.path, status, time.perf_counter() - started)
+        return JSONResponse(content, status)
+
+    async def reply(request: Request) -> tuple[dict[str, Any], int]:
+        received = bytearray()
+        async for piece in request.stream():
+            received += piece
+            if len(received) > allowed.body:
+                return {"error": f"a request has at most {allowed.body} bytes"}, 413
+        current = live.current  # one model for the whole request
+        function = _ADDRESSES[request.url.path].answer
+        try:
+            body = _an_object(json.loads(received))
+            content = await run_in_threadpool(function, current.model, body, allowed)
+        except (ValueError, RecursionError, EquipoiseError) as error:
+            return {"error": first_line(error)}, 400
+        except Exception:  # a defect: for the log, not for the client
+            _LOG.exception("request to %s failed", request.url.path)
+            return {"error": "internal error"}, 500
+        return content | {"model": current.version}, 200
+
+    async def health(_: Request) -> Response:
+        model, version = live.current
+        facts: dict[str, Any] = {"status": "ok", "model": version, "class": type(model).__name__}
+        facts |= {"items": model.n_features_in_, "reloads": live.reloads, "error": live.error}
+        return JSONResponse(facts)
+
+    async def shown_metrics(_: Request) -> Response:
+        return PlainTextResponse(metrics.text(live))
+
+    async def openapi(_: Request) -> Response:
+        return JSONResponse(described)
+
+    async def page(_: Request) -> Response:
+        return HTMLResponse(_page(described))
+
+    async def watch(seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await asyncio.to_thread(live.refresh)
+            except Exception:  # the service must outlive a failed reload
+                _LOG.exception("looking for a new model failed")
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        watching = None if reload_seconds is None else asyncio.create_task(watch(reload_seconds))
+        yield
+        if watching is not None:
+            watching.cancel()
+
+    routes = [Route(address, answer, methods=["POST"]) for address in _ADDRESSES]
+    routes += [Route("/health", health), Route("/metrics", shown_metrics)]
+    routes += [Route("/openapi.json", openapi), Route("/", page)]
+    app = Starlette(routes=routes, lifespan=lifespan)
+    app.state.live = live
+    return app
+
+
+def serve(path: Path, host: str, port: int, **options: Any) -> None:
+    """Run the service until it is interrupted; open requests are answered first."""
+    uvicorn = require_extra("uvicorn", "serve", "A web service")
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
+    app = create_app(path, **options)
+    uvicorn.run(app, host=host, port=port, access_log=False, timeout_graceful_shutdown=10)
+
+
+def _openapi(limits: Limits) -> dict[str, Any]:
+    """Return the description of the service in the format of OpenAPI."""
+    item = {"oneOf": [{"type": "string"}, {"type": "number"}]}
+    ids = {"type": "array", "items": item}
+    pairs = {"type": "array", "items": {"type": "array"}}
+    values = {"type": "object", "additionalProperties": {"type": "number"}}
+    fields: dict[str, dict[str, Any]] = {
+        "item": item,
+        "items": {
+            "description": "Ids, [id, value] pairs, or values by id.",
+            "oneOf": [ids, pairs, values],
+        },
+        "users": {"type": "array", "maxItems": limits.users, "items": {"type": "object"}},
+        "k": {"type": "integer", "minimum": 1, "maximum": limits.k, "default": 10},
+        "filter_items": ids,
+        "only_items": ids,
+        "include_seen": {"type": "boolean", "default": False},
+        "unknown": {"enum": ["drop", "error"], "default": "drop"},
+    }
+    done = {"200": {"description": "Done."}}
+    refused = {
+        "400": {"description": "Refused; `error` contains the reason."},
+        "413": {"description": "Too large."},
+    }
+    paths: dict[str, Any] = {}
+    for path, address in _ADDRESSES.items():
+        schema = {"type": "object", "properties": {n: fields[n] for n in address.fields.split()}}
+        body = {"content": {"application/json": {"schema": schema}}}
+        post = {"summary": address.summary, "requestBody": body, "responses": done | refused}
+        paths[path] = {"post": post}
+    for path, summary in {
+        "/health": "The model that serves.",
+        "/metrics": "Counters for Prometheus.",
+    }.items():
+        paths[path] = {"get": {"summary": summary, "responses": done}}
+    info = {"title": "equipoise", "version": __version__}
+    return {"openapi": "3.1.0", "info": info, "paths": paths}
+
+
+def _page(description: Mapping[str, Any]) -> str:
+    """Return the description as a page without scripts."""
+    rows = [
+        f"<dt><code>{html.escape(f'{verb.upper()} {path}')}</code></dt>"
+        f"<dd>{html.escape(one['summary'])}</dd>"
+        for path, verbs in description["paths"].items()
+        for verb, one in verbs.items()
+    ]
+    example = html.escape('{"items": ["a", "b"], "k": 5}')
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>equipoise</title>'
+        f"<h1>equipoise {__version__}</h1><dl>{''.join(rows)}</dl>"
+        f"<p>A request is JSON, e.g. <code>{example}</code>. All fields: "
+        '<a href="/openapi.json">openapi.json</a>.</p></html>'
+    )

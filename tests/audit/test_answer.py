@@ -1,0 +1,205 @@
+"""The answer in three sentences, and the terms that they use."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html import escape, unescape
+
+import pytest
+
+from equipoise.audit import to_markdown
+from equipoise.audit.advice import rerank_command
+from equipoise.audit.findings import Evidence, Findings, Mitigation
+from equipoise.audit.glossary import TERMS, mark_terms
+from equipoise.audit.report import render
+from equipoise.audit.report.payload import payload
+from equipoise.audit.verdict import answer
+from equipoise.metrics.intervals import Interval
+from tests.browser import fakes
+
+
+def interval(mean: float) -> Interval:
+    return Interval(mean, mean - 0.02, mean + 0.03, 0.95, 50)
+
+
+def stated(findings: Findings, *names: str) -> Findings:
+    """The same findings, of which only these are stated."""
+    known = ("structure", "niche", "memorized", "owned", "preparation")
+    evidence = tuple(Evidence(n, interval(0.4), 0.1, n in names, "too few items") for n in known)
+    intervals = {
+        metric: {"popular": interval(high), "niche": interval(low)}
+        for metric, high, low in (("item_error", 0.1, 0.8), ("self_reconstruction", 0.9, 0.2))
+    }
+    variants = tuple(replace(each, intervals=intervals) for each in findings.variants)
+    return replace(findings, evidence=evidence, variants=variants)
+
+
+@pytest.fixture(scope="module")
+def findings() -> Findings:
+    return fakes.findings()
+
+
+def test_what_is_wrong_has_both_groups_in_one_sentence_with_intervals(findings):
+    found = answer(stated(findings, "niche", "memorized")).wrong
+    niche = "PCA captures 20% (17% to 22%) of the audience of a niche item"
+    assert found.startswith(f"{niche}, but 90% of that of a popular one.")
+    assert "captures of a popular item, 90% (88% to 93%) is memorized" in found
+
+
+def test_nothing_is_wrong_beyond_chance_if_nothing_is_stated(findings):
+    kept = replace(stated(findings), advised_key=findings.subject_key)
+    found = answer(kept).wrong
+    assert "Nothing is wrong with PCA beyond chance" in found
+    assert "too few items" in found
+
+
+def test_a_better_model_is_not_called_nothing(findings):
+    assert answer(stated(findings)).wrong.startswith("PCA is less accurate than it could be.")
+
+
+def test_values_that_explain_the_failure_are_named(findings):
+    assert "comes from the raw values" in answer(stated(findings, "niche", "preparation")).wrong
+    assert "raw values" not in answer(stated(findings, "niche")).wrong
+
+
+def test_for_whom_names_the_group_that_gets_least_if_the_interval_says_so(findings):
+    items, users = findings.groups
+    found = answer(stated(findings)).whom
+    name = min(items.numbers["pca"]["exposure_relative"].items(), key=lambda pair: pair[1].mean)[0]
+    assert f"items of “{name}”" in found
+    assert "of the attention in the lists" in found
+    less = {"old": Interval(-0.05, -0.08, -0.02, 0.95, 50), "young": interval(0.04)}
+    numbers = {key: {**by, "ndcg_difference": less} for key, by in users.numbers.items()}
+    found = answer(stated(replace(findings, groups=(items, replace(users, numbers=numbers))))).whom
+    assert "Users of “old” get less accurate lists: NDCG 0.050 (0.020 to 0.080) below" in found
+
+
+def test_a_group_whose_interval_reaches_its_share_is_not_named(findings):
+    items = findings.groups[0]
+    enough = {"indie": interval(0.99), "major": interval(1.2)}
+    numbers = {key: {**by, "exposure_relative": enough} for key, by in items.numbers.items()}
+    section = replace(items, numbers=numbers)
+    assert "indie" not in answer(stated(replace(findings, groups=(section,)))).whom
+
+
+def test_what_to_do_has_gain_and_losses_in_one_sentence(findings):
+    advice = replace(
+        findings.verdict.advice,
+        keep=False,
+        score=interval(0.3),
+        gain=Interval(0.1, 0.08, 0.12, 0.95, 9),
+    )
+    better = replace(findings, verdict=replace(findings.verdict, advice=advice))
+    found = answer(stated(better)).advice
+    assert "Use Item-Weighted PCA" in found
+    assert "NDCG@5 0.200 → 0.300 (by 0.080 to 0.120)" in found
+    before, after = better.subject.mean("recall"), better.advised.mean("recall")
+    assert f"It lowers recall {before:.3f} → {after:.3f}" in found
+    unknown = replace(better.verdict, advice=replace(advice, gain=None))
+    assert "saw" in answer(stated(replace(better, verdict=unknown))).advice
+    keep = replace(better.verdict, advice=replace(advice, keep=True))
+    assert answer(stated(replace(better, verdict=keep))).advice.startswith("Keep PCA")
+
+
+def kept(findings: Findings, mitigation: Mitigation | str, *, model: str) -> Findings:
+    """The subject is kept, and its popularity group “indie” is left out."""
+    advice = replace(findings.verdict.advice, keep=True, model=model, source="my plays.csv")
+    items = replace(findings.groups[0], rule="popularity")
+    return replace(
+        findings,
+        verdict=replace(findings.verdict, advice=advice),
+        groups=(items,),
+        mitigation=mitigation,
+    )
+
+
+OFFER = Mitigation(
+    "fair:0.2",
+    14,
+    Interval(0.08, 0.07, 0.09, 0.95, 900),
+    0.002,
+    Interval(-0.0114, -0.013, -0.01, 0.95, 900),
+    0.389,
+    20,
+)
+
+
+def test_a_kept_model_that_leaves_niche_items_out_comes_with_a_re_ranking_and_its_price(findings):
+    found = kept(findings, OFFER, model="pca")
+    text = answer(stated(found)).advice
+    assert text.startswith("Keep PCA: no model that was tried is more accurate beyond chance. ")
+    assert "from 0.2% to 8.2% (difference +7.0% to +9.0%)" in text
+    assert "at a price of -0.0114 NDCG@20 (-0.0130 to -0.0100, from 0.3890)" in text
+    call = "equipoise recommend model.eqp 'my plays.csv' --query 'plain words' --rerank fair:0.2"
+    assert f"`{call} -k 20 --out reranked.csv`" in text
+    page = render(stated(found))
+    assert f"<code>{escape(call)} -k 20 --out reranked.csv</code>" in page
+    assert call in to_markdown(stated(found))
+
+
+def test_lists_of_a_kept_model_of_the_user_are_re_ranked_from_a_file(findings):
+    text = answer(stated(kept(findings, OFFER, model=""))).advice
+    assert "as lists.csv, then run `equipoise rerank lists.csv 'my plays.csv'" in text
+
+
+def test_the_reason_is_given_if_niche_items_stay_left_out(findings):
+    text = answer(stated(kept(findings, "No re-ranking is offered: why.", model="pca"))).advice
+    assert text.endswith("niche items stay left out. No re-ranking is offered: why.")
+
+
+def test_no_re_ranking_is_named_if_no_popularity_group_is_left_out_or_another_model_is_better(
+    findings,
+):
+    found = kept(findings, OFFER, model="pca")
+    assert "re-rank" not in answer(stated(replace(found, groups=()))).advice
+    assert "re-rank" not in answer(stated(replace(findings, mitigation=OFFER))).advice
+    assert rerank_command(replace(findings, mitigation=OFFER)) == ""
+
+
+def test_keeping_without_a_comparison_does_not_claim_one(findings):
+    found = kept(findings, OFFER, model="pca")
+    text = answer(stated(replace(found, contest=found.contest[:1]))).advice
+    assert text.startswith("Keep PCA: there is no validation part to choose another one on.")
+
+
+@pytest.mark.parametrize(
+    ("keep", "gain", "given", "roles"),
+    [
+        (False, interval(0.1), False, ["audited", "advised", "", ""]),
+        (False, interval(0.1), True, ["yours", "advised", "", ""]),
+        (False, None, True, ["yours", "best on validation", "", ""]),
+        (True, None, False, ["audited, advised", "", "", ""]),
+        (True, None, True, ["yours, keep", "", "", ""]),
+    ],
+)
+def test_the_chart_advises_only_what_is_known_to_be_better(keep, gain, given, roles):
+    found = fakes.findings(files=["mine"])
+    best = found.contest[1]
+    advice = replace(found.verdict.advice, keep=keep, gain=gain, settings=best.settings)
+    key = "given:0" if given else "pca"
+    found = replace(found, verdict=replace(found.verdict, advice=advice), subject_key=key)
+    entries = json.loads(payload(found, 10**7).summary)["contest"]
+    assert [entry["role"] for entry in entries] == roles
+    advised = [entry["advised"] for entry in entries]
+    assert advised == [role in ("advised", "yours, keep", "audited, advised") for role in roles]
+
+
+def test_a_term_is_explained_where_it_first_occurs_and_hostile_text_stays_text():
+    marked: set[str] = set()
+    text = mark_terms("NDCG and components of a niche item", marked)
+    assert marked == {"NDCG", "component", "niche"}
+    assert mark_terms("NDCG again", marked) == "NDCG again"
+    assert text.count("<dfn") == 3
+    assert mark_terms("a nichey PCA-like thing", set()) == "a nichey PCA-like thing"
+
+
+def test_every_term_of_the_page_is_in_the_glossary_with_the_same_words(findings):
+    page = render(findings)
+    hovers = re.findall(r'<dfn tabindex="0" data-meaning="([^"]+)">', page)
+    assert len(hovers) >= 10
+    assert "<dfn>" not in page
+    assert set(map(unescape, hovers)) <= set(TERMS.values())
+    glossary = page[page.index('class="glossary"') :]
+    assert all(f"<dt>{term}</dt>" in glossary for term in TERMS)

@@ -1,0 +1,130 @@
+"""Updates: the certified loss bounds the true one, and the preparation is repeated."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.base import clone
+
+from equipoise import EASE, Interactions, ItemWeightedPCA, NormalizedPCA, VanillaPCA, load
+from equipoise.data.synthetic import listening
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
+
+
+@pytest.fixture(scope="module")
+def plays() -> Interactions:
+    return listening(n_users=900, n_items=200)
+
+
+@pytest.fixture(scope="module")
+def before(plays) -> Interactions:
+    """Fewer users, fewer items, and fewer interactions of the users who are there."""
+    part = plays.select_users(plays.user_ids[:700])
+    part = part.keep_entries(np.random.default_rng(0).random(part.nnz) < 0.9)
+    kept = np.sort(np.random.default_rng(1).permutation(200)[:185])
+    return part.select_items(plays.item_ids[kept]).with_preparation(())
+
+
+MODELS = [ItemWeightedPCA(8), ItemWeightedPCA(8, gamma=-0.5, user_scaling=0.5), VanillaPCA(8)]
+
+
+def objective(model, data) -> float:
+    """tr(MP) of the components, by dense matrices."""
+    X = model.preprocess(model.read_rows(data)).toarray()
+    w = getattr(model, "item_weights_", np.ones(X.shape[1]))
+    C = X.T @ X
+    U = model.components_.T
+    return float(np.trace(U.T @ ((w[:, None] * C + C * w) / 2) @ U))
+
+
+@pytest.mark.parametrize("passes", [1, 2, 3])
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_the_certified_loss_bounds_the_true_loss(plays, before, model, passes):
+    old = clone(model).fit(before)
+    found = old.update(plays, passes=passes)
+    refit = clone(model).set_params(solver="dense").fit(plays)
+    best = objective(refit, plays)
+    true_loss = (best - objective(found.model, plays)) / best
+    assert -1e-9 <= true_loss <= found.loss
+    assert found.passes == passes == found.model.certificate_.passes
+    assert not found.refitted
+    assert set(found.model.item_ids_) == set(plays.item_ids)
+    np.testing.assert_allclose(found.model.certificate_.objective, objective(found.model, plays))
+    np.testing.assert_allclose(
+        found.model.components_ @ found.model.components_.T, np.eye(8), atol=1e-9
+    )
+
+
+def test_more_passes_lose_less(plays, before):
+    old = ItemWeightedPCA(8).fit(before)
+    objectives = [old.update(plays, passes=n).model.certificate_.objective for n in (1, 2, 4, 8)]
+    assert objectives == sorted(objectives)
+    refit = ItemWeightedPCA(8, solver="dense").fit(plays).certificate_.objective
+    assert objectives[-1] == pytest.approx(refit, rel=1e-6)
+
+
+def test_a_large_bound_leads_to_a_refit(plays, before):
+    old = ItemWeightedPCA(8).fit(before)
+    found = old.update(plays, passes=1, refit_above=1e-9)
+    assert found.refitted
+    assert found.loss < 1e-6
+    assert found.passes > 1
+    assert not old.update(plays, passes=1, refit_above=1e9).refitted
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        lambda p: p.normalize_rows(),
+        lambda p: p.filter(min_users_per_item=40).binarize().normalize_rows(),
+    ],
+)
+def test_the_preparation_of_the_fit_is_repeated(plays, before, prepare):
+    old = ItemWeightedPCA(8).fit(prepare(before))
+    updated, expected = old.update(plays, passes=8).model, ItemWeightedPCA(8).fit(prepare(plays))
+    assert updated.preparation_ == old.preparation_
+    assert updated.certificate_.objective == pytest.approx(
+        expected.certificate_.objective, rel=1e-5
+    )
+    with pytest.raises(InvalidDataError, match="another way"):
+        old.update(plays.binarize().filter(min_users_per_item=2))
+
+
+def test_updates_do_not_depend_on_where_the_rows_are(plays, before, tmp_path):
+    old = ItemWeightedPCA(8).fit(before)
+    entries = plays.matrix.tocoo()
+    table = {"user": plays.user_ids[entries.row], "item": plays.item_ids[entries.col]}
+    pl.DataFrame(table | {"value": entries.data}).write_parquet(tmp_path / "plays.parquet")
+    on_disk = Interactions.read(tmp_path / "plays.parquet", memory="1GB", n_blocks=3)
+    in_memory = Interactions.read(tmp_path / "plays.parquet").select_items(on_disk.item_ids)
+    one = old.update(in_memory.with_preparation(()))
+    other = old.update(on_disk)
+    assert other.loss == pytest.approx(one.loss, rel=1e-6)
+
+
+def test_kept_sums_give_the_refit_without_the_old_data(plays, tmp_path):
+    old_rows = plays.select_users(plays.user_ids[:700]).normalize_rows()
+    model = ItemWeightedPCA(8).fit(old_rows).keep_gram(old_rows)
+    model = load(model.save(tmp_path / "model.eqp"))
+    changed = plays.select_users(plays.user_ids[650:])  # 50 rows again, 200 new ones
+    before = plays.select_users(plays.user_ids[650:700])
+    found = model.update(changed, added=True, replaced=before)
+    expected = ItemWeightedPCA(8).fit(plays.normalize_rows())
+    assert found.passes == 0
+    assert found.model.certificate_.objective == pytest.approx(
+        expected.certificate_.objective, rel=1e-9
+    )
+    np.testing.assert_allclose(
+        found.model.score_items(plays), expected.score_items(plays), atol=1e-6
+    )
+
+
+def test_what_cannot_be_updated_is_refused(plays):
+    with pytest.raises(InvalidParameterError, match="keep_gram"):
+        ItemWeightedPCA(4).fit(plays).update(plays, added=True)
+    with pytest.raises(InvalidParameterError, match="ids"):
+        ItemWeightedPCA(4).fit(plays.matrix).update(plays)
+    with pytest.raises(InvalidParameterError, match="NormalizedPCA"):
+        NormalizedPCA(4).fit(plays).update(plays)
+    assert not hasattr(EASE, "update")

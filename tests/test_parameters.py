@@ -1,0 +1,66 @@
+"""Parameters of the same name have the same meaning, default and place everywhere."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+
+import pytest
+
+from equipoise.models.registry import MODELS
+
+# The lists that a recommender serves, and the lists that are measured.
+SERVED, MEASURED = 10, 20
+PACKAGES = {
+    "equipoise.audit": MEASURED,
+    "equipoise.evaluation": MEASURED,
+    "equipoise.metrics": MEASURED,
+    "equipoise.models": SERVED,
+    "equipoise.serving": SERVED,
+    "equipoise.data": None,
+    "equipoise.data.synthetic": None,
+}
+
+
+def public_functions(package):
+    module = importlib.import_module(package)
+    for name in module.__all__:
+        try:
+            found = getattr(module, name)
+        except ImportError:  # an extra that is not installed
+            continue
+        methods = vars(found).items() if inspect.isclass(found) else [("", found)]
+        for method, function in methods:
+            function = getattr(function, "__func__", function)
+            if inspect.isfunction(function) and not method.startswith("_"):
+                yield f"{name}.{method}".rstrip("."), inspect.signature(function).parameters
+
+
+def defaults_of(package, parameter):
+    """The defaults of a parameter in all functions and methods, without those that have none."""
+    found = {
+        name: parameters[parameter].default
+        for name, parameters in public_functions(package)
+        if parameter in parameters
+    }
+    return {n: value for n, value in found.items() if value not in (None, inspect.Parameter.empty)}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_defaults_are_the_same_everywhere(package):
+    assert set(defaults_of(package, "k").values()) <= {PACKAGES[package]}
+    seeds = defaults_of(package, "seed")
+    assert seeds.pop("holdout", 1024) == 1024  # the seed of the paper's split
+    assert set(seeds.values()) <= {0}
+    assert not defaults_of(package, "random_state")
+    for other in ("n_factors", "factors", "top_k", "topk", "N"):
+        assert not [name for name, parameters in public_functions(package) if other in parameters]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_begin_with_their_rank_and_take_the_rest_by_name(name):
+    _, *others = inspect.signature(MODELS[name].load_class()).parameters.values() or [None]
+    names = [one.name for one in others]
+    assert "n_components" not in names
+    assert "seed" not in names
+    assert all(one.kind is one.KEYWORD_ONLY for one in others)
