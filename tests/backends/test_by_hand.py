@@ -33,8 +33,10 @@ def store():
             "AWS_ACCESS_KEY_ID": "any",
             "AWS_SECRET_ACCESS_KEY": "any",
             "AWS_DEFAULT_REGION": "us-east-1",
-            # with it, the scheduler may take a block away from the worker that it was moved to
+            # Either of the two may take a block away from the worker that it was moved to: the
+            # first runs a task elsewhere, the second deletes all copies of a block but one.
             "DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING": "False",
+            "DASK_DISTRIBUTED__SCHEDULER__ACTIVE_MEMORY_MANAGER__START": "False",
         }
         yield objects, environment
 
