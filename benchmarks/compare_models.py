@@ -4,15 +4,21 @@ On each of the paper's two data sets, Item-Weighted PCA or Local + global has at
 of EASE, Weighted MF, GF-CF and LightGCN on test, and on sparse catalogs Local + global has.
 
 Protocol, fixed before the test parts are scored. Every model is tuned on the validation part by
-`equipoise.evaluation.tune` over the space given here (`SPACES`) or over its default search space
-(Item-Weighted PCA on the paper's data: its full grid), for at most `BUDGET` seconds of CPU time,
-then refitted on train + validation, and scored once on test. On folders of files, a search scores
-`USERS` users drawn at random and then compares its three best settings on five times as many. The
-validation part is the given one, or the last fifth of each list of train if the file lists the
-items of a user in order (LightGCN text): `--validation` overrides this. Models whose fit exceeds
-memory are listed as such. Every fit of a search is cached, so an interrupted run continues. Models
-and data sets can be run one by one: earlier results stay in the table until they are measured
-again.
+`equipoise.evaluation.tune`, then refitted on train + validation, and scored once on test.
+
+- On the paper's data: over the default search space of the model (Item-Weighted PCA: its full
+  grid), on all users.
+- On folders of files: first over the grids of `SPACES`, or over the default search of the model if
+  it has none there. Then along the axes of `SPACES`, one step to either side of the best setting,
+  until no step is better: the best is then inside its grid. No step begins after `BUDGET` seconds
+  of CPU time, which are the same for every model. A search scores `USERS` users, drawn at random,
+  and then compares its three best settings on five times as many.
+- The validation part is the given one, or the last fifth of each list of train if the file lists
+  the items of a user in order (LightGCN text): `--validation` overrides this.
+- Models whose fit exceeds memory are listed as such.
+
+Every fit of a search is cached, so an interrupted run continues. Models and data sets can be run
+one by one. What was scored on test under the same protocol is not scored again without `--again`.
 
 Run ``python benchmarks/compare_models.py``, or with ``--models ease,pca --datasets lastfm-binary``
 for some of it, or with ``--folder PATH`` for any folder with files train, valid and test. Needs
@@ -29,12 +35,11 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from equipoise.progress import NoProgress
 from harness import Report, Table, machine, progress
 
 if TYPE_CHECKING:
@@ -49,6 +54,7 @@ if TYPE_CHECKING:
     from equipoise.models.registry import ModelEntry
 
 Cell = dict[str, Any]
+Steps = Generator[list[Any], dict[str, Any], None]
 
 NAME, K = "compare_models", 20
 CACHE = Path(__file__).parents[1] / "build" / NAME
@@ -58,8 +64,8 @@ LISTS = {"coverage": "coverage", "aplt": "tail share", "group_recall": "worst gr
 
 # ------------------------------------------------------------------------------------- protocol
 
-# CPU seconds of a search per model and data set; it stops after the fit that exceeds them.
-BUDGET = 1200.0
+# CPU seconds of a search per model and data set, in folders of files.
+BUDGET = 200.0
 
 # Users scored on validation, in folders of files.
 USERS = 3000
@@ -67,29 +73,83 @@ USERS = 3000
 # Share of each list that is held out where lists are in order.
 LAST = 0.2
 
-# Models compared on folders of files, and their spaces where those differ from the default search
-# space. LightGCN is not affordable there: a fit takes hours on two cores.
-FOLDER_MODELS = ("local-global", "item-weighted", "gfcf", "weighted-mf", "ease", "item-knn")
-SPACES: Mapping[str, list[dict[str, Sequence[Any]]]] = {
-    "weighted-mf": [
-        {"n_components": [256], "alpha": [4.0, 16.0, 64.0], "regularization": [3.0, 30.0]},
-        {"n_components": [128, 512], "alpha": [16.0], "regularization": [3.0, 30.0]},
-    ],
-    "gfcf": [
-        {"n_components": [64, 128, 256], "ideal_weight": [0.1, 0.3, 1.0, 3.0], "tol": [1e-4]},
-    ],
-    "ease": [{"regularization": [30.0, 100.0, 300.0, 1000.0]}],
-    "item-weighted": [
-        {
-            "n_components": [64, 128, 256],
-            "gamma": [-1.0, -1.5],
-            "user_scaling": [0.25],
-            "spectral_filter": [kind],
-            "filter_strength": strengths,
-        }
-        for kind, strengths in (("power", [0.25, 0.5]), ("ridge", [0.03, 0.1]))
-    ],
-    "item-knn": [{"n_neighbors": [100, 400], "shrinkage": [0.0, 10.0]}],
+
+class Axis(NamedTuple):
+    """A parameter, and the next values to either side of one: times and over `factor`, ± `step`."""
+
+    name: str
+    factor: float = 1.0
+    step: float = 0.0
+    low: float = -float("inf")
+    high: float = float("inf")
+
+    def beside(self, value: float) -> tuple[float, ...]:
+        """Return the values next to this one that are within the limits."""
+        near = [value / self.factor - self.step, value * self.factor + self.step]
+        whole = isinstance(value, int)
+        near = [round(x) if whole else round(x, 10) for x in near]
+        return tuple(x for x in near if self.low <= x <= self.high)
+
+
+class Space(NamedTuple):
+    """The first grids of a search, and groups of axes that one fit serves.
+
+    Without grids, the default search of the model comes first.
+    """
+
+    grids: tuple[dict[str, Sequence[Any]], ...]
+    axes: tuple[tuple[Axis, ...], ...]
+
+
+def _ranks(high: int) -> tuple[Axis, ...]:
+    return (Axis("n_components", 2.0, low=8, high=high),)
+
+
+# Models compared on folders of files. LightGCN is not: PyTorch on two cores would take hours per
+# setting there.
+SPACES: Mapping[str, Space] = {
+    "pca": Space(({"n_components": [64, 128, 256]},), (_ranks(1024),)),
+    "item-weighted": Space(
+        (),
+        (
+            (Axis("filter_strength", 2.0),),
+            (Axis("gamma", step=0.25),),
+            (Axis("user_scaling", step=0.25, low=0.0),),
+            _ranks(1024),
+        ),
+    ),
+    "gfcf": Space(
+        (
+            {
+                "n_components": [64, 128, 256],
+                "ideal_weight": [0.1, 0.3, 1.0],
+                "tol": [1e-4],
+            },
+        ),
+        ((Axis("ideal_weight", 3.0),), _ranks(1024)),
+    ),
+    "weighted-mf": Space(
+        ({"n_components": [128], "alpha": [16.0], "regularization": [10.0]},),
+        (
+            (Axis("alpha", 3.0),),
+            (Axis("regularization", 3.0),),
+            _ranks(512),
+        ),
+    ),
+    "ease": Space(({"regularization": [100.0]},), ((Axis("regularization", 3.0),),)),
+    "local-global": Space(
+        (),
+        (
+            (
+                Axis("ridge", 2.0),
+                Axis("local_weight", 1.25),
+                Axis("popularity_discount", step=0.1),
+            ),
+            (Axis("gamma", step=0.2),),
+            (Axis("user_scaling", step=0.1, low=0.0),),
+            _ranks(1024),
+        ),
+    ),
 }
 
 
@@ -100,7 +160,7 @@ class DataSet(NamedTuple):
     load: Callable[[], Split]
     zero_division: float
     users: int | None
-    spaces: Mapping[str, list[dict[str, Sequence[Any]]]]
+    spaces: Mapping[str, Space]
 
 
 def _paper(name: str, *, binary: bool = False) -> Split:
@@ -213,16 +273,59 @@ def read_folder(path: Path, validation: str | None = None) -> Split:
 # ------------------------------------------------------------------------------------ measuring
 
 
-class Budget(NoProgress):
-    """Progress of a search that stops it, as Ctrl-C would, when its CPU time is used up."""
+class Climb:
+    """Steps of a search: grids, then one step to either side of the best along each axis.
 
-    def __init__(self, seconds: float) -> None:
-        self._end = time.process_time() + seconds
+    Parameters
+    ----------
+    space : Space
+        Its grids may be empty; `first` then yields the first steps.
+    seconds : float
+        CPU time after which no step begins.
+    spent : path
+        Where the CPU time is kept, for a search that is continued.
+    """
 
-    def advance(self, amount: float = 1) -> None:  # noqa: ARG002
-        """Stop if there is no time left."""
-        if time.process_time() > self._end:
-            raise KeyboardInterrupt
+    def __init__(self, space: Space, first: Steps, seconds: float, spent: Path) -> None:
+        self.space, self.first, self.seconds, self.spent = space, first, seconds, spent
+        self.complete = False
+        self._earlier = float(spent.read_text()) if spent.exists() else 0.0
+        self._started = time.process_time()
+
+    def used(self) -> float:
+        """Return the CPU time so far, in earlier processes too; and write it."""
+        used = self._earlier + time.process_time() - self._started
+        self.spent.write_text(str(used))
+        return used
+
+    def steps(self) -> Steps:
+        """Yield grids for `tune`, which sends the best settings so far."""
+        from equipoise.models.base import grid_around
+
+        grids: list[Any] | None = next(self.first)
+        while grids:
+            best = yield grids
+            if self.used() > self.seconds:
+                return
+            try:
+                grids = self.first.send(best)
+            except StopIteration:
+                grids = None
+        before: dict[str, Any] = {}
+        while best != before:
+            before = best
+            for axes in self.space.axes:
+                here: dict[str, Any] = {}
+                while best != here:
+                    here = best
+                    near = {axis.name: axis.beside(best[axis.name]) for axis in axes}
+                    best = yield [
+                        grid_around(best, **{name: (best[name], *values)})
+                        for name, values in near.items()
+                    ]
+                    if self.used() > self.seconds:
+                        return
+        self.complete = True
 
 
 def measure(entry: ModelEntry, data: DataSet, split: Split, cache: Path) -> Cell:
@@ -233,46 +336,61 @@ def measure(entry: ModelEntry, data: DataSet, split: Split, cache: Path) -> Cell
     from equipoise.evaluation import tune
 
     nothing = split.test.keep_entries(np.zeros(split.test.nnz, bool))
+    climb = _climb(entry, data, split.train, cache / f"{entry.key}.seconds")
     started = time.process_time()
     tuning = tune(
         Split(split.train, split.validation, nothing),
         entry.key,
-        grid=_space(entry, data, split.train),
+        grid=_full_grid(entry, split.train) if climb is None else climb.steps(),
         maximize=f"ndcg@{K}",
         trade_off=("aplt", "group_recall/niche"),
         k=K,
         zero_division=data.zero_division,
         users=data.users,
         cache=cache,
-        progress=Budget(BUDGET),
     )
-    searched = time.process_time() - started
+    searched = time.process_time() - started if climb is None else climb.used()
     return {
         "model": entry.key,
         "title": entry.title,
         "chosen": tuning.constructor(),
         "n_trials": len(tuning.trials),
-        "complete": tuning.complete,
+        "complete": climb is None or climb.complete,
         "validation_ndcg": tuning.choice.scores[f"ndcg@{K}"],
         "frontier": [dict(trial.scores) for trial in tuning.frontier],
-        "search_cpu_seconds": searched,  # of this call: a resumed search takes less
+        "trials": [trial.row() for trial in tuning.trials] if climb else None,
+        "search_cpu_seconds": searched,
+        "protocol": protocol(entry.key, data),
         **score(tuning, split, data, cache / f"{entry.key}.npy"),
     }
 
 
-def _space(
-    entry: ModelEntry, data: DataSet, train: Interactions
-) -> list[dict[str, Sequence[Any]]] | None:
-    """Return the space of the protocol, with the ranks that are possible; None for the default."""
+def _climb(entry: ModelEntry, data: DataSet, train: Interactions, spent: Path) -> Climb | None:
+    if entry.key not in data.spaces:
+        return None
     from equipoise.models.base import possible_sizes
 
-    if entry.key not in data.spaces:
-        return entry.make().search_space(train) if entry.key == "item-weighted" else None
-    ranks, spaces = "n_components", data.spaces[entry.key]
-    return [
-        space | ({ranks: possible_sizes(train.n_items, space[ranks])} if ranks in space else {})
-        for space in spaces
+    space, ranks = data.spaces[entry.key], "n_components"
+    grids = [
+        one | ({ranks: possible_sizes(train.n_items, one[ranks])} if ranks in one else {})
+        for one in space.grids
     ]
+    first = (step for step in [grids]) if grids else entry.make().search_steps(train)
+    axes = tuple(
+        tuple(a._replace(high=min(a.high, train.n_items)) if a.name == ranks else a for a in group)
+        for group in space.axes
+    )
+    return Climb(Space(space.grids, axes), first, BUDGET, spent)
+
+
+def _full_grid(entry: ModelEntry, train: Interactions) -> Any:
+    """Return the whole space of Item-Weighted PCA; None for the default search of the others."""
+    return entry.make().search_space(train) if entry.key == "item-weighted" else None
+
+
+def protocol(key: str, data: DataSet) -> str:
+    """Return a text that is equal for searches of the same rules."""
+    return repr((data.title, data.users, LAST, BUDGET, data.spaces.get(key)))
 
 
 def score(tuning: Tuning, split: Split, data: DataSet, per_user: Path) -> Cell:
@@ -319,7 +437,14 @@ def saved_size(model: Recommender) -> int:
         return model.save(Path(folder) / "model.eqp").stat().st_size
 
 
-def run(datasets: Mapping[str, DataSet], keys: Sequence[str], folder: Path, cache: Path) -> Report:
+def run(
+    datasets: Mapping[str, DataSet],
+    keys: Sequence[str],
+    folder: Path,
+    cache: Path,
+    *,
+    again: bool = False,
+) -> Report:
     """Measure what was asked for, add it to what is there, and write after every model."""
     from equipoise.evaluation import validation_shift
     from equipoise.exceptions import InvalidDataError
@@ -334,21 +459,19 @@ def run(datasets: Mapping[str, DataSet], keys: Sequence[str], folder: Path, cach
             shift = validation_shift(split)
             own |= {"title": data.title, "shift": None if shift is None else str(shift)}
             (cache / name).mkdir(parents=True, exist_ok=True)
-            chosen = keys or (FOLDER_MODELS if data.spaces else ("all",))
+            chosen = keys or (tuple(data.spaces) or ("all",))
             for entry in find_models(chosen):
                 if not entry.installed:
                     step(f"{name}: SKIPPED {entry.title}: {entry.install_command}")
+                    continue
+                earlier = own["models"].get(entry.key, {})
+                if earlier.get("protocol") == protocol(entry.key, data) and not again:
+                    step(f"{name}: {entry.title} was scored under this protocol")
                     continue
                 try:
                     measured = measure(entry, data, split, cache / name)
                 except InvalidDataError as error:  # beyond memory
                     measured = {"model": entry.key, "title": entry.title, "failed": str(error)}
-                except KeyboardInterrupt:
-                    measured = {
-                        "model": entry.key,
-                        "title": entry.title,
-                        "failed": f"no setting was scored within {BUDGET:.0f} s of CPU time",
-                    }
                 own["models"][entry.key] = measured | {"machine": facts}
                 report(cells, facts, cache).write(folder)
                 step(f"{name}: {entry.title}, {measured.get('failed') or measured['chosen']}")
@@ -388,7 +511,8 @@ def table(cell: Cell) -> Table:
         "In brackets: 95 % intervals by a bootstrap over users; they do not cover the choice of "
         "settings. Tail share: share of list places outside the items that have 80 % of the "
         "interactions. Fit: the final one, on train + validation. Settings: all that were compared "
-        "on validation, also those from one fit. * The search stopped at its budget."
+        "on validation, also those from one fit. * The search stopped at its budget, before its "
+        "best was inside its grid."
     )
     if cell.get("shift"):
         note += f" Validation and test items: {cell['shift']}"
@@ -454,6 +578,9 @@ def main() -> None:
     parser.add_argument(
         "--cache", type=Path, default=CACHE, help="folder to resume from; default: build/"
     )
+    parser.add_argument(
+        "--again", action="store_true", help="score what was scored under the same protocol too"
+    )
     options = parser.parse_args()
     chosen: dict[str, DataSet] = {}
     for name in () if options.folder else options.datasets.split(","):
@@ -468,7 +595,8 @@ def main() -> None:
             chosen.pop(path.name, None)
             chosen[path.name + suffix] = _folder(path, options.validation)
     keys = [key for key in options.models.split(",") if key]
-    run(chosen, keys, options.out or harness.RESULTS, options.cache).show()
+    out = options.out or harness.RESULTS
+    run(chosen, keys, out, options.cache, again=options.again).show()
 
 
 if __name__ == "__main__":

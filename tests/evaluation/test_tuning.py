@@ -191,6 +191,17 @@ def test_later_steps_start_from_the_best_settings_so_far(split):
     assert [t.settings["gamma"] for t in tuning.trials] == [0.0, 0.0, -1.0]  # each once
 
 
+def test_the_steps_of_a_search_can_be_passed_as_a_generator(split):
+    def steps():
+        best = yield {"n_components": [2, 4]}
+        yield {"n_components": [2 * best["n_components"]]}
+
+    tuning = tune(split, "pca", grid=steps(), maximize="recall@5")
+    first = max(tuning.trials[:2], key=lambda trial: trial.scores["recall@5"])
+    ranks = [trial.settings["n_components"] for trial in tuning.trials]
+    assert ranks == list(dict.fromkeys([2, 4, 2 * first.settings["n_components"]]))
+
+
 def climb(train, objective):
     """Drive the steps of Item-Weighted PCA without fits; return all settings and the best."""
     steps = ItemWeightedPCA().search_steps(train)

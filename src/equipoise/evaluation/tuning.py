@@ -34,6 +34,9 @@ from equipoise.progress import task as progress_task
 if TYPE_CHECKING:
     import polars as pl
 
+# Grids of a search; it is sent the best settings after each.
+Steps = Generator[Grid, dict[str, Any], None]
+
 # Values in this range have scores that neither overflow nor vanish in float32.
 _SMALL, _LARGE = 1e-15, 1e15
 
@@ -192,7 +195,7 @@ def tune(
     data: Interactions | Split,
     model: str | Recommender = "item-weighted",
     *,
-    grid: Grid | None = None,
+    grid: Grid | Steps | None = None,
     maximize: str = "ndcg@20",
     subject_to: Limits | None = None,
     trade_off: Sequence[str] = ("aplt",),
@@ -219,9 +222,9 @@ def tune(
     model : str or Recommender
         A name as in ``equipoise models``, or an unfitted model, which keeps its own value of the
         parameters that are not in the grid.
-    grid : mapping of str to sequence, or list of such mappings; optional
-        Values of the model's parameters, of which every combination is tried. By default the
-        model's own search space, which may have several steps (`search_steps`).
+    grid : mapping of str to sequence, list of such mappings, or generator of them; optional
+        Values of the model's parameters, of which every combination is tried. A generator is sent
+        the best settings after each of its steps. By default `search_steps` of the model.
     maximize : str
         ``name[@k][:convention][/group]``, e.g. ``"recall@10"`` or ``"group_recall/niche"``; a
         leading minus minimizes.
@@ -260,7 +263,7 @@ def tune(
     task = Task.of(split, "validation", groups)
     base = find_model(model).make() if isinstance(model, str) else model
     stored = None if cache is None else Cache(cache)
-    steps = base.search_steps(task.fitted) if grid is None else _only(grid)
+    steps = base.search_steps(task.fitted) if grid is None else _steps(grid)
     if users is None and not goal.limits:
         users = max(_FEWEST_USERS, _SCORES // task.n_items)
     few = task if users is None else task.sample(users)
@@ -299,14 +302,16 @@ def _alone(settings: Mapping[str, Any]) -> dict[str, list[Any]]:
     return {name: [value] for name, value in settings.items()}
 
 
-def _only(grid: Grid) -> Generator[Grid, dict[str, Any], None]:
-    yield grid
+def _steps(grid: Grid | Steps) -> Steps:
+    if isinstance(grid, Generator):
+        return grid
+    return (step for step in [grid])
 
 
 def _search_steps(
     task: Task,
     base: Recommender,
-    steps: Generator[Grid, dict[str, Any], None],
+    steps: Steps,
     goal: Goal,
     *options: Any,
 ) -> tuple[list[Trial], bool]:
