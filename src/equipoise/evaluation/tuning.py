@@ -263,7 +263,7 @@ def tune(
     task = Task.of(split, "validation", groups)
     base = find_model(model).make() if isinstance(model, str) else model
     stored = None if cache is None else Cache(cache)
-    steps = base.search_steps(task.fitted) if grid is None else _steps(grid)
+    steps = base.search_steps(task.fitted) if grid is None else _as_steps(grid)
     if users is None and not goal.limits:
         users = max(_FEWEST_USERS, _SCORES // task.n_items)
     few = task if users is None else task.sample(users)
@@ -302,10 +302,11 @@ def _alone(settings: Mapping[str, Any]) -> dict[str, list[Any]]:
     return {name: [value] for name, value in settings.items()}
 
 
-def _steps(grid: Grid | Steps) -> Steps:
+def _as_steps(grid: Grid | Steps) -> Steps:
     if isinstance(grid, Generator):
-        return grid
-    return (step for step in [grid])
+        yield from grid
+    else:
+        yield grid
 
 
 def _search_steps(
