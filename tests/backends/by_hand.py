@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tests.backends.slow_models import wait_until
-
-# Seconds until a process counts as hung; generous, because machines that run tests are busy.
-HANGS = 600
+from tests.waiting import HANGS, wait_until
 
 
 class ByHand:
@@ -56,7 +53,7 @@ class ByHand:
             process.wait()
         self.workers = []
         if self.client is not None:
-            self.client.close(timeout=2)
+            self.client.close(timeout=HANGS)
 
     def _start_scheduler(self) -> str:
         """Start one on a free port that the system chooses, and return its address."""

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-
-def wait_until(condition: Callable[[], Any]) -> Any:
-    """Poll until the condition is true, and return it; there is no time limit to miss."""
-    while not (found := condition()):
-        time.sleep(0.01)
-    return found
+from tests.waiting import wait_until
 
 
 class Gate:

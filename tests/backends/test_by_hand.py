@@ -14,11 +14,12 @@ import equipoise
 from equipoise import Interactions, ItemWeightedPCA
 from equipoise.data.backends.retry import RetryPolicy
 from equipoise.exceptions import ClusterError
-from tests.backends.by_hand import HANGS, ByHand
+from tests.backends.by_hand import ByHand
 from tests.backends.object_store import object_store
 from tests.backends.subspaces import assert_same_model
 from tests.backends.test_faults import during_a_pass, gate  # noqa: F401 (a fixture)
 from tests.recorded_progress import OnNote
+from tests.waiting import HANGS
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 

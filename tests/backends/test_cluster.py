@@ -17,9 +17,9 @@ from equipoise.serving.lists import write_lists
 from tests.backends.conftest import shuffled_rows
 from tests.backends.measuring import user_metrics
 from tests.backends.object_store import object_store
-from tests.backends.slow_models import wait_until
 from tests.backends.subspaces import assert_same_model
 from tests.recorded_progress import Recorded
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.distributed
 

@@ -24,9 +24,9 @@ from tests.backends.slow_models import (
     hog,
     not_allowed,
     out_of_memory,
-    wait_until,
 )
 from tests.recorded_progress import OnNote
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
@@ -125,14 +125,19 @@ def test_a_worker_killed_while_lists_are_written_leaves_them_whole(
     assert table["user"].n_unique() == local.n_users
 
 
+def lose_a_block(client, spread: Interactions) -> None:
+    """Kill every worker that has a copy of the first block: a stolen task leaves a second one."""
+    workers = pids(client)
+    for holder in client.who_has(spread.rows.futures[:1])[spread.rows.futures[0].key]:
+        os.kill(workers[holder], signal.SIGKILL)
+
+
 def test_blocks_whose_file_is_gone_are_named_when_their_worker_dies(client, table_folder, tmp_path):
     folder = tmp_path / "copy"
     shutil.copytree(table_folder, folder)
     spread = Interactions.read(str(folder), client=client, n_blocks=4)
     shutil.rmtree(folder)
-    held = client.who_has(spread.rows.futures)
-    victim = pids(client)[next(iter(held.values()))[0]]
-    os.kill(victim, signal.SIGKILL)
+    lose_a_block(client, spread)
     with pytest.raises(EquipoiseError, match=r"[ab]\.parquet no longer exists"):
         ItemWeightedPCA(4).fit(spread)
 
@@ -143,7 +148,7 @@ def test_lists_are_not_begun_where_the_data_are_gone(client, table_folder, tmp_p
     spread = Interactions.read(str(folder), client=client, n_blocks=4)
     model = ItemWeightedPCA(4).fit(spread)
     shutil.rmtree(folder)
-    os.kill(pids(client)[next(iter(client.who_has(spread.rows.futures).values()))[0]], 9)
+    lose_a_block(client, spread)
     with pytest.raises(EquipoiseError, match="no longer exists"):
         write_lists(model, spread, tmp_path / "lists")
     assert list(tmp_path.iterdir()) == []
