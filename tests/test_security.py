@@ -79,10 +79,13 @@ def _full_name(node: ast.AST, homes: dict[str, str]) -> str:
     return f"{home}{dot}{rest}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_pickle_no_eval_no_shell(path):
-    found = offences(ast.parse(path.read_text(encoding="utf-8")))
-    assert found == KNOWN.get(path.relative_to(ROOT).as_posix(), set())
+def test_no_pickle_no_eval_no_shell():
+    assert len(FILES) > 150
+    found = {
+        path.relative_to(ROOT).as_posix(): offences(ast.parse(path.read_text(encoding="utf-8")))
+        for path in FILES
+    }
+    assert {path: names for path, names in found.items() if names} == KNOWN
 
 
 @pytest.mark.parametrize(
@@ -119,10 +122,6 @@ def test_no_pickle_no_eval_no_shell(path):
 )
 def test_the_search_finds_what_it_looks_for(code):
     assert offences(ast.parse(code))
-
-
-def test_the_whole_package_was_searched():
-    assert len(FILES) > 150
 
 
 def test_the_policy_says_how_to_report():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,11 @@ def prose(page: Path) -> str:
     """Return a page without its blocks and spans of code."""
     text = _FENCE.sub("", page.read_text(encoding="utf-8"))
     return re.sub(r"`[^`\n]+`", "", text)
+
+
+def offending(found: Iterable[tuple[Path, list[str]]]) -> dict[str, list[str]]:
+    """Return what is wrong in each file, by its path; files without fault are left out."""
+    return {name(path): faults for path, faults in found if faults}
 
 
 def name(page: Path) -> str:

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import re
 import types
-from functools import reduce
+from functools import cache, reduce
 
 import pytest
 
@@ -45,16 +45,23 @@ def _resolve(path: str) -> object:
     raise ModuleNotFoundError(path)
 
 
-@pytest.mark.parametrize("path", DOCUMENTED)
-def test_what_is_documented_exists_and_says_what_it_is(path):
-    try:
-        found = _resolve(path)
-    except ImportError as missing:
-        pytest.skip(f"{path} was NOT looked up: {missing}")
-    if inspect.isclass(found) or inspect.isroutine(found):
-        assert (found.__doc__ or "").strip(), f"{path} has no docstring"
+def test_what_is_documented_exists_and_has_a_docstring():
+    without, missing = [], {}
+    for path in DOCUMENTED:
+        try:
+            found = _resolve(path)
+        except ImportError as error:
+            missing[path] = str(error)
+            continue
+        if inspect.isclass(found) or inspect.isroutine(found):
+            without += [path] * (not (found.__doc__ or "").strip())
+    assert without == []
+    assert len(missing) < len(DOCUMENTED) / 10
+    if missing:
+        pytest.skip(f"these were NOT looked up, a library is missing: {missing}")
 
 
+@cache
 def _documented() -> set[int]:
     objects = set()
     for path in DOCUMENTED:

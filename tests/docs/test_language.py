@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import PAGES, ROOT, prose
+from tests.docs.pages import PAGES, ROOT, offending, prose
 
 SOURCES = sorted(
     path
@@ -117,17 +117,14 @@ def test_the_search_leaves_plain_english(text):
     assert offenders(text) == []
 
 
-@pytest.mark.parametrize("path", [*SOURCES, *PAGES], ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_file_uses_plain_words_and_us_spelling(path):
-    assert offenders(path.read_text(encoding="utf-8")) == []
+def test_files_use_plain_words_and_us_spelling():
+    assert offending((p, offenders(p.read_text(encoding="utf-8"))) for p in SOURCES + PAGES) == {}
 
 
-@pytest.mark.parametrize("path", [*SOURCES, *PAGES], ids=lambda path: str(path.relative_to(ROOT)))
-def test_prose_does_not_personify_files(path):
-    if path.suffix == ".py":
-        assert offenders(comments(path), PROSE) == []
-    elif path.suffix == ".md":
-        assert offenders(own(path), PROSE) == []
+def test_prose_does_not_personify_files():
+    modules = [path for path in SOURCES if path.suffix == ".py"]
+    assert offending((path, offenders(comments(path), PROSE)) for path in modules) == {}
+    assert offending((page, offenders(own(page), PROSE)) for page in PAGES) == {}
 
 
 # -------------------------------------------------------------------------------------- sentences
@@ -148,6 +145,9 @@ def sentences(page: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_sentences_are_short(page):
-    assert [s for s in sentences(page) if len(re.findall(r"\S*\w\S*", s)) > LONGEST] == []
+def too_long(page: Path) -> list[str]:
+    return [s for s in sentences(page) if len(re.findall(r"\S*\w\S*", s)) > LONGEST]
+
+
+def test_sentences_are_short():
+    assert offending((page, too_long(page)) for page in PAGES) == {}

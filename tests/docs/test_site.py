@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import PAGES, ROOT, name, prose
+from tests.docs.pages import PAGES, ROOT, offending, prose
 
 
 @pytest.fixture(scope="module")
@@ -80,15 +81,21 @@ def test_scripts_and_sources_stay_out_of_the_site(site):
     assert list(site[0].rglob("*.py")) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_links_to_files_lead_somewhere(page):
+def broken_links(page: Path) -> list[str]:
     targets = re.findall(r"\]\((?![a-z]+:|#)([^)#\s]+)", prose(page))
-    assert [target for target in targets if not (page.parent / target).exists()] == []
+    return [target for target in targets if not (page.parent / target).exists()]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_files_of_the_repository_that_a_page_names_exist(page):
+def test_links_to_files_lead_somewhere():
+    assert offending((page, broken_links(page)) for page in PAGES) == {}
+
+
+def missing_files(page: Path) -> list[str]:
     named = re.findall(
         r"`((?:tests|benchmarks|examples|fuzz|docs|src)/[\w./-]+)`", page.read_text("utf-8")
     )
-    assert [path for path in named if not (ROOT / path).exists()] == []
+    return [path for path in named if not (ROOT / path).exists()]
+
+
+def test_files_of_the_repository_that_a_page_names_exist():
+    assert offending((page, missing_files(page)) for page in PAGES) == {}
