@@ -155,11 +155,11 @@ class TestContract:
         users = plays.select_users(["user-5", "user-7"])
         lists = fitted_by_id.recommend(users, k=3)
         explained = fitted_by_id.explain_lists(users, lists, k=2)
-        assert len(explained) == 2
-        for user, ids, found in zip(users.user_ids, lists.ids, explained, strict=True):
+        assert explained.scores.shape == (2, 3)
+        for row, (user, ids) in enumerate(zip(users.user_ids, lists.ids, strict=True)):
             alone = users.select_users([user])
-            for item, why in zip(ids, found, strict=True):
-                expected = fitted_by_id.explain(alone, item, k=2)
+            for place, item in enumerate(ids):
+                why, expected = explained.of(row, place), fitted_by_id.explain(alone, item, k=2)
                 np.testing.assert_array_equal(why.ids, expected.ids)
                 np.testing.assert_allclose(why.contributions, expected.contributions, rtol=1e-9)
                 assert (why.score, why.rest) == pytest.approx((expected.score, expected.rest))

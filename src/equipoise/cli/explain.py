@@ -61,7 +61,6 @@ def explain(
 ) -> None:
     """Split a user's score for an item into the contributions of the user's own items."""
     from equipoise.cli import ids
-    from equipoise.cli.recommend import reasons
 
     fitted = load_model(model)
     (wanted,) = ids.matched([item_id], ids.item_ids(fitted), "item")
@@ -69,7 +68,11 @@ def explain(
     interactions = ids.aligned(reading.like(fitted).read(data), fitted, drop_unknown_items)
     (who,) = ids.matched([user_id], interactions.user_ids, "user")
     why = fitted.explain(interactions.select_users([who]), wanted, top)
-    rows = reasons([why], why.ids, called)[0].to_list()
+    rows = [
+        {"item": each, "contribution": part, "share": part / why.score if why.score else None}
+        | ({} if called is None else {"name": called[each]})
+        for each, part in zip(why.ids.tolist(), why.contributions.tolist(), strict=True)
+    ]
     if as_json:
         facts = {"user": who, "item": wanted, "score": why.score, "because": rows}
         console.write_json({**facts, "rest": why.rest})

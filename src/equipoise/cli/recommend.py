@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 import shutil
 import tempfile
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
     from equipoise.data import Interactions
     from equipoise.data.rows import RowBlock
-    from equipoise.models import Explanation, Recommender
+    from equipoise.models import Explanations, Recommender
 
 # Rows of a table at a time: some MB, and blocks large enough for fast products.
 _ROWS_AT_A_TIME = 1 << 16
@@ -230,7 +229,7 @@ def _table(users: NDArray[Any], rows: Any, request: Request) -> pl.DataFrame:
     if not request.because:
         return table
     explained = request.model.explain_lists(rows, found.ranking, request.because)
-    because = reasons(list(itertools.chain(*explained)), found.items, request.names)
+    because = reasons(explained, found.items, request.names)
     if request.as_text:
         texts = [json.dumps(each, ensure_ascii=False, default=str) for each in because.to_list()]
         because = pl.Series("because", texts, pl.String)
@@ -238,9 +237,9 @@ def _table(users: NDArray[Any], rows: Any, request: Request) -> pl.DataFrame:
 
 
 def reasons(
-    explained: list[Explanation], like: NDArray[Any], names: Mapping[Any, str] | None
+    explained: Explanations, like: NDArray[Any], names: Mapping[Any, str] | None
 ) -> pl.Series:
-    """Return one list per explanation: the user's items, their part of the score, its share.
+    """Return one list per score: the user's items, their part of the score, its share.
 
     Ids have the type of those of `like`, also where there is no explanation.
     """
@@ -249,19 +248,21 @@ def reasons(
 
     from equipoise.data.identifiers import as_column
 
-    counts = np.array([len(why.ids) for why in explained], dtype=np.int64)
-    items = np.concatenate([like[:0], *(why.ids for why in explained)])
-    parts = np.concatenate([np.zeros(0), *(why.contributions for why in explained)])
-    scores = np.repeat([why.score or np.nan for why in explained], counts)
-    share = pl.Series(parts / scores, nan_to_null=True)
+    listed = ~np.isnan(explained.scores)
+    given = ~np.isnan(explained.contributions)
+    counts = given.sum(axis=2)
+    items = np.concatenate([like[:0], explained.ids[given]])
+    parts = explained.contributions[given]
+    scores = np.repeat(explained.scores.ravel(), counts.ravel())
+    share = pl.Series(parts / np.where(scores == 0, np.nan, scores), nan_to_null=True)
     flat = pl.DataFrame({"item": as_column(items), "contribution": parts, "share": share})
     if names is not None:
         flat = flat.with_columns(pl.Series("name", [names[i] for i in items.tolist()], pl.String))
-    owner = pl.Series("owner", np.repeat(np.arange(len(counts)), counts))
-    listed = flat.to_struct("because").to_frame().with_columns(owner)
-    listed = listed.group_by("owner", maintain_order=True).agg("because")
-    every = pl.DataFrame({"owner": np.arange(len(counts))})
-    found = every.join(listed, on="owner", how="left", maintain_order="left")["because"]
+    owner = pl.Series("owner", np.repeat(np.arange(listed.sum()), counts[listed]))
+    grouped = flat.to_struct("because").to_frame().with_columns(owner)
+    grouped = grouped.group_by("owner", maintain_order=True).agg("because")
+    every = pl.DataFrame({"owner": np.arange(listed.sum())})
+    found = every.join(grouped, on="owner", how="left", maintain_order="left")["because"]
     return found.fill_null(pl.Series([[]], dtype=found.dtype))
 
 

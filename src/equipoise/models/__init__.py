@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from equipoise.models.registry import BY_CLASS
 
 if TYPE_CHECKING:
-    from equipoise.models.base import Explanation as Explanation
     from equipoise.models.base import Recommender as Recommender
+    from equipoise.models.explanations import Explanation as Explanation
+    from equipoise.models.explanations import Explanations as Explanations
     from equipoise.models.fair.covariance_regularized_pca import (
         CovarianceRegularizedPCA as CovarianceRegularizedPCA,
     )
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
 
 _ELSEWHERE = {
     "Evidence": "equipoise.models.local_global",
-    "Explanation": "equipoise.models.base",
+    "Explanation": "equipoise.models.explanations",
+    "Explanations": "equipoise.models.explanations",
     "Factors": "equipoise.models.item_vectors",
     "FloorPrice": "equipoise.models.fair.floor_prices",
     "ItemItem": "equipoise.models.item_vectors",

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,6 +32,12 @@ from equipoise.exceptions import (
     PreparationWarning,
 )
 from equipoise.memory import require
+from equipoise.models.explanations import (
+    Explanation,
+    Explanations,
+    PaddedRows,
+    largest_contributions,
+)
 from equipoise.models.item_vectors import Factors, ItemItem, LowRank, itself_first
 from equipoise.models.persistence import (
     SavedModel,
@@ -63,28 +69,6 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
 
 
 _LEARNED_NAME = re.compile(r"[a-zA-Z]\w*_")
-
-
-class Explanation(NamedTuple):
-    """The largest contributions of the user's own items to a score.
-
-    Attributes
-    ----------
-    score : float
-        The item's score for this user; equals ``contributions.sum() + rest``.
-    ids : ndarray
-        The user's items that contribute most, by absolute value.
-    contributions : ndarray
-        What each of them adds to the score.
-    rest : float
-        What all other items of the user add, and terms that do not depend on the user's items,
-        such as the popularity of the item.
-    """
-
-    score: float
-    ids: NDArray[Any]
-    contributions: NDArray[Any]
-    rest: float
 
 
 class Recommender(RowReader, ABC):
@@ -158,9 +142,18 @@ class Recommender(RowReader, ABC):
         """Return what each stored entry of a one-row matrix adds to the score of `item`."""
         return np.zeros(user_items.nnz)
 
-    def _contributions_to(self, user_items: sp.csr_array, items: NDArray[np.intp]) -> NDArray[Any]:
-        """Return `_contributions` to several items, one row each."""
-        return np.array([self._contributions(user_items, int(item)) for item in items])
+    def _contributions_to(self, user_items: sp.csr_array, lists: NDArray[np.intp]) -> NDArray[Any]:
+        """Return the contributions to each item of the users' lists, padded as `PaddedRows` is.
+
+        Override it to compute them for all users at once.
+        """
+        stored = PaddedRows.of(user_items).stored
+        parts = np.zeros((*lists.shape, stored.shape[1]))
+        for user, columns in enumerate(lists):
+            row = user_items[[user]]
+            for place, item in enumerate(columns):
+                parts[user, place, : row.nnz] = self._contributions(row, int(item))
+        return parts
 
     def factors(self) -> Factors | None:
         """Return vectors whose inner products are the scores; None if there are none."""
@@ -486,13 +479,14 @@ class Recommender(RowReader, ABC):
                 "Pass a single row, e.g. interactions.select_users([user])."
             )
         self._warn_of_unprepared(row)
-        columns = self._columns([item])
-        return self._explained(row, columns, self._scores(row)[0, columns], k)[0]
+        column = self._columns([item])
+        found = self._explained(row, column[None], self._scores(row)[:, column], k)
+        return found.of(0, 0)
 
     def explain_lists(
         self, user_items: UserItems, lists: Ranking, k: int | None = 10
-    ) -> list[list[Explanation]]:
-        """Explain every score of the lists that `recommend` returned, one list per user.
+    ) -> Explanations:
+        """Explain every score of the lists that `recommend` returned.
 
         Parameters
         ----------
@@ -502,31 +496,26 @@ class Recommender(RowReader, ABC):
             Their lists.
         k : int, optional
             As in `explain`.
+
+        Returns
+        -------
+        Explanations
+            Arrays with one row per user.
         """
         rows = self.read_rows(user_items)
         ids, scores = np.atleast_2d(lists.ids), np.atleast_2d(lists.scores)
         listed = ~np.isnan(scores)
-        ends = np.cumsum(listed.sum(axis=1))[:-1]
-        columns = np.split(self._columns(ids[listed]), ends)
-        return [
-            self._explained(rows[user : user + 1], of_user, values, k)
-            for user, (of_user, values) in enumerate(
-                zip(columns, np.split(scores[listed], ends), strict=True)
-            )
-        ]
+        columns = np.full(ids.shape, -1, dtype=np.intp)
+        columns[listed] = self._columns(ids[listed])
+        return self._explained(rows, columns, scores, k)
 
     def _explained(
-        self, row: sp.csr_array, columns: NDArray[np.intp], scores: NDArray[Any], k: int | None
-    ) -> list[Explanation]:
+        self, rows: sp.csr_array, lists: NDArray[np.intp], scores: NDArray[Any], k: int | None
+    ) -> Explanations:
         if k is not None:
             check_whole_number("k", k, least=1)
-        parts = self._contributions_to(row, columns).reshape(len(columns), row.nnz)
-        order = np.argsort(-np.abs(parts), axis=1, kind="stable")[:, :k]
-        listed = np.take_along_axis(parts, order, axis=1)
-        rests = (scores - listed.sum(axis=1)).tolist()
-        return list(
-            map(Explanation, scores.tolist(), self._named(row.indices[order]), listed, rests)
-        )
+        columns, parts = largest_contributions(self._contributions_to, rows, lists, k)
+        return Explanations(scores, self._named(columns), parts, scores - np.nansum(parts, axis=2))
 
     def _rank(
         self,

@@ -26,6 +26,7 @@ from equipoise.data.rows import Prepare
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
 from equipoise.metrics.ties import row_norms, user_limits
 from equipoise.models.base import COMMON_CONSTRAINTS, Recommender
+from equipoise.models.explanations import PaddedRows
 from equipoise.models.item_vectors import (
     Factors,
     Floats,
@@ -464,12 +465,18 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         return cosines_to(item, self.components_.T * np.sqrt(self.filter_factors()))
 
     def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
-        return self._contributions_to(user_items, np.array([item]))[0]
+        return self._contributions_to(user_items, np.array([[item]]))[0, 0]
 
-    def _contributions_to(self, user_items: sp.csr_array, items: NDArray[np.intp]) -> NDArray[Any]:
+    def _contributions_to(self, user_items: sp.csr_array, lists: NDArray[np.intp]) -> NDArray[Any]:
         signal = self.preprocess(user_items)
-        weighted = self.components_[:, items].T * self.filter_factors()
-        return weighted @ self.components_[:, signal.indices] * signal.data
+        columns, stored = PaddedRows.of(signal)
+        used = np.zeros(self.n_features_in_, dtype=bool)
+        used[signal.indices] = used[lists] = True
+        vectors = np.ascontiguousarray(self.components_[:, used].T)
+        place = np.cumsum(used) - 1
+        weighted = vectors[place[lists]] * self.filter_factors()
+        products = weighted @ vectors[place[columns]].swapaxes(1, 2)
+        return np.asarray(products * PaddedRows.spread(signal.data, stored)[:, None])
 
     @classmethod
     def _deserialize(cls, saved: SavedModel) -> Self:

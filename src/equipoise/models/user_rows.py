@@ -227,7 +227,7 @@ class RowReader(BaseEstimator):
         With ``unknown="drop"``, −1 stands for an item that the model lacks.
         """
         try:
-            wanted = list(items)
+            wanted = items if isinstance(items, np.ndarray) else list(items)
         except TypeError:
             raise InvalidParameterError(
                 f"items must be a list, got {items!r}. Pass [{items!r}]."

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from equipoise.models.base import Recommender
+from equipoise.models.explanations import PaddedRows
 from equipoise.models.item_vectors import Factors, ItemItem, cosines_to
 from equipoise.models.value_transforms import TransformsValues
 
@@ -60,9 +61,14 @@ class ItemItemModel(TransformsValues, Recommender):
         return np.where(added == 0, -np.inf, added)
 
     def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
+        return self._contributions_to(user_items, np.array([[item]]))[0, 0]
+
+    def _contributions_to(self, user_items: sp.csr_array, lists: NDArray[np.intp]) -> NDArray[Any]:
         signal = self.preprocess(user_items)
-        added = _dense(self.coefficients_[:, [item]])[:, 0]
-        return signal.data * added[signal.indices]
+        columns, stored = PaddedRows.of(signal)
+        own, listed = np.broadcast_arrays(columns[:, None], lists[..., None])
+        added = _dense(self.coefficients_[own.ravel(), listed.ravel()]).reshape(own.shape)
+        return np.asarray(added * PaddedRows.spread(signal.data, stored)[:, None])
 
 
 def _dense(matrix: Any) -> NDArray[Any]:
