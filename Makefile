@@ -67,7 +67,7 @@ oldest: .venv-oldest/.ready  ## run the core's tests with the oldest dependencie
 	$(subst .venv,.venv-oldest,$(BIN))/$(PYTEST) $(OLDEST_SCOPE)
 
 adapters: .venv-lenskit/.ready .venv-rectools/.ready  ## test the adapters in pipelines of LensKit and RecTools
-	$(subst .venv,.venv-lenskit,$(BIN))/python -m pytest tests/serving/test_lenskit.py
+	$(subst .venv,.venv-lenskit,$(BIN))/python -m pytest tests/serving/test_lenskit.py tests/reranking/test_lenskit_fair.py
 	$(subst .venv,.venv-rectools,$(BIN))/python -m pytest tests/serving/test_rectools.py
 
 docs: site  ## build the documentation into site/, and test it

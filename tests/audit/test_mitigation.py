@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
+import polars as pl
 import pytest
 
 from equipoise import audit, evaluate, holdout
@@ -51,6 +53,16 @@ def test_nothing_is_offered_where_it_cannot_be_measured(split):
     seen = VanillaPCA(8).fit(split.train_validation)
     assert audit(split, models={"mine": seen}, depth="quick").mitigation == (
         "No re-ranking is offered: depth quick measures none."
+    )
+    lists = pl.DataFrame(
+        {
+            "user": np.repeat(split.train.user_ids, 20),
+            "item": VanillaPCA(8).fit(split.train).recommend(split.train, 20).ids.ravel(),
+            "rank": np.tile(np.arange(1, 21), split.train.n_users),
+        }
+    )
+    assert audit(split, models={"live": lists}, budget=0).mitigation == (
+        "No re-ranking is offered: the lists have 20 items. It needs longer ones, e.g. 100."
     )
     whole = listening(n_users=120, n_items=80)
     given = audit(whole, models={"mine": VanillaPCA(4).fit(whole)}, budget=0)

@@ -1,4 +1,4 @@
-"""A model and a metric of another package, installed by pip, work everywhere by name."""
+"""A model, a metric and a re-ranker of another package, installed by pip, work by name."""
 
 from __future__ import annotations
 
@@ -61,6 +61,31 @@ def test_metrics_lists_its_metric(python):
     listed = json.loads(python("-m", "equipoise", "metrics", "--json").stdout)
     (facts,) = [one for one in listed if one["name"] == "first_hit"]
     assert facts["title"] == "First hit"
+
+
+def test_its_re_ranker_works_by_name(python, plays, tmp_path):
+    listed = json.loads(python("-m", "equipoise", "rerankers", "--json").stdout)
+    assert [one["paper"] for one in listed if one["name"] == "later"] == ["Nobody 2026"]
+    model, saved = tmp_path / "model.eqp", tmp_path / "later.eqp"
+    python("-m", "equipoise", "fit", str(plays), "--rank", "4", "--out", str(model))
+    fit = ("fit", str(plays), "--rank", "4", "--rerank", "later:2", "--out", str(saved))
+    python("-m", "equipoise", *fit)
+
+    def lists(*arguments: str) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for line in python(
+            "-m", "equipoise", "recommend", *arguments, "--json"
+        ).stdout.splitlines():
+            row = json.loads(line)
+            found.setdefault(row["user"], []).append(row["item"])
+        return found
+
+    plain = lists(str(model), str(plays), "-N", "5")
+    later = lists(str(model), str(plays), "-N", "3", "--rerank", "later:2")
+    assert later == {user: items[2:] for user, items in plain.items()}
+    assert lists(str(saved), str(plays), "-N", "3") == later
+    options = ("--models", "pca", "--ranks", "4", "--metrics", "first_hit", "--rerank", "later")
+    assert "PCA + later" in python("-m", "equipoise", "evaluate", str(plays), *options).stdout
 
 
 def test_evaluate_measures_its_model_with_its_metric(python, plays):

@@ -100,6 +100,17 @@ def test_users_who_are_all_alike_are_divided_among_lists():
     assert found.relevance == pytest.approx(found.bound, abs=0.02)
 
 
+def test_lists_without_scores_come_close_to_the_bound():
+    """Relevance that falls evenly makes many ties, so all lists change at the same price."""
+    rng = np.random.default_rng(0)
+    items = np.argsort(rng.random((500, 80)), axis=1)[:, :40].astype(np.int32)
+    lists = Candidates(items, np.tile(-np.arange(40.0), (500, 1)))
+    groups = ItemGroups(("head", "tail"), np.repeat([0, 1], [60, 20]))
+    found = solve_exposure(lambda: [lists], groups, {"tail": 0.4}, k=10)
+    assert found.shortfall == 0
+    assert found.gap < 1e-4
+
+
 def test_lists_of_a_stream_are_those_of_one_batch():
     lists, groups, _ = random_problem(3)
     floors = [0.1] * len(groups.names)

@@ -56,6 +56,9 @@ def best_mitigation(
     users = np.flatnonzero(np.diff(held_out.indptr) > 0)
     if len(users) < 2 * _FEWEST_USERS:
         return f"{NOT_OFFERED}: fewer than {2 * _FEWEST_USERS} users have held-out items."
+    longest = int((lists[users] >= 0).sum(axis=1).max())
+    if longest <= k:
+        return f"{NOT_OFFERED}: the lists have {longest} items. It needs longer ones, e.g. {_POOL}."
     profiles = task.seen.collect().matrix
     first = np.random.default_rng(seed).permutation(len(users)) < len(users) // 2
     halves = [

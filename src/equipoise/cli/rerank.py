@@ -24,7 +24,9 @@ from equipoise.exceptions import OutputError
 
 ListFile = Annotated[
     Path,
-    typer.Argument(help="CSV or Parquet file with the columns user, item, score.", metavar="LISTS"),
+    typer.Argument(
+        help="CSV or Parquet file with the columns user, item, and score or rank.", metavar="LISTS"
+    ),
 ]
 
 
@@ -52,7 +54,8 @@ def rerank(
         lists, reading.read(data), rerank or "xquad:0.3", n, **rerank_groups(item_groups)
     )
     if found.solution is not None:
-        console.say(str(found.solution))
+        for line in str(found.solution).splitlines():
+            console.say(line)
     if out is None or sink is None:
         print_lists(found.table, as_json or not console.out.is_terminal)
         return

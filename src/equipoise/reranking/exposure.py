@@ -361,9 +361,9 @@ class _Problem:
                 options.append((missing, relevance, exposure, prices, shares))
                 if missing <= _ROUNDING:
                     break
-            if self._meeting():
-                break
             raised = np.where(self.floors > 0, self.floors + 2.0 ** (attempt - 2) * self.place, 0.0)
+            if self._meeting():  # there are lists already; a mixture of the passes may be better
+                continue
             best = min(range(len(self.points)), key=lambda n: self.bound(n, raised))
             self._smooth(self.points[best], _EXTRA_PASSES, raised)
             if len(self.groups.names) <= _FEW_GROUPS:

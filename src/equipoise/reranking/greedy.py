@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,30 @@ from equipoise.reranking.base import (
 
 
 @dataclass(frozen=True)
-class XQuAD(Reranker):
+class GreedyReranker(Reranker):
+    """Base class: a strength, and lists that are built part by part of the users."""
+
+    strength: float = 0.3
+
+    def __post_init__(self) -> None:
+        check_strength("strength", self.strength)
+
+    def rerank(self, candidates: Candidates, k: int, context: ItemContext) -> Positions:
+        """Build the lists."""
+        width = self._numbers_per_candidate(context)
+        found = [self._build(part, k, context) for _, part in candidates.parts(width)]
+        return np.concatenate(found) if found else np.zeros((0, k), dtype=np.intp)
+
+    def _numbers_per_candidate(self, context: ItemContext) -> int:
+        return len(context.groups.names)
+
+    @abstractmethod
+    def _build(self, part: Candidates, k: int, context: ItemContext) -> Positions:
+        """Build the lists of some users."""
+
+
+@dataclass(frozen=True)
+class XQuAD(GreedyReranker):
     """Cover the groups of items that the user likes, popular and niche ones by default.
 
     Each step adds the candidate v that maximizes
@@ -46,9 +70,12 @@ class XQuAD(Reranker):
 
     Notes
     -----
-    The paper writes N_c as a product over S of 1 − P(i|c, S). For the smooth form, two public
-    implementations take the one factor above; the authors' own code was not found. The paper's
-    groups are the 20 % most popular items and the rest; pass any groups here.
+    The paper writes N_c as Π_{i ∈ S} (1 − P(i|c, S)), where P(i|c, S) is 1 for an item of c
+    (binary) or "the ratio of items in list S that covers" c (smooth). Read literally, the smooth
+    form is (1 − |S ∩ c| / |S|) to the power |S|. The one factor here is that of the public
+    implementations that were found; the authors' own code was not found. The paper's groups are
+    those of the default rule, ``head80``: the most popular items with 80 % of the interactions, and
+    the rest.
 
     References
     ----------
@@ -79,17 +106,11 @@ class XQuAD(Reranker):
         for strength in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
     )
 
-    strength: float = 0.3
     form: Literal["binary", "smooth"] = "binary"
 
     def __post_init__(self) -> None:
-        check_strength("strength", self.strength)
+        super().__post_init__()
         check_choice("form", self.form, ("binary", "smooth"))
-
-    def rerank(self, candidates: Candidates, k: int, context: ItemContext) -> Positions:
-        """Build the lists."""
-        n_groups = len(context.groups.names)
-        return _in_parts(candidates, k, n_groups, lambda part: self._build(part, k, context))
 
     def _build(self, part: Candidates, k: int, context: ItemContext) -> Positions:
         relevance = part.relevance()
@@ -114,7 +135,7 @@ class XQuAD(Reranker):
 
 
 @dataclass(frozen=True)
-class Calibrated(Reranker):
+class Calibrated(GreedyReranker):
     """Bring the groups of the list close to the groups of the user's own items.
 
     Each step adds the candidate that maximizes, for the list S with it,
@@ -162,14 +183,6 @@ class Calibrated(Reranker):
 
     strength: float = 0.5
 
-    def __post_init__(self) -> None:
-        check_strength("strength", self.strength)
-
-    def rerank(self, candidates: Candidates, k: int, context: ItemContext) -> Positions:
-        """Build the lists."""
-        n_groups = len(context.groups.names)
-        return _in_parts(candidates, k, n_groups, lambda part: self._build(part, k, context))
-
     def _build(self, part: Candidates, k: int, context: ItemContext) -> Positions:
         relevance = part.relevance()
         inside = _membership(part, context)
@@ -193,7 +206,7 @@ class Calibrated(Reranker):
 
 
 @dataclass(frozen=True)
-class MarginalRelevance(Reranker):
+class MarginalRelevance(GreedyReranker):
     """Avoid items that are similar to those already in the list.
 
     Each step adds the candidate v that maximizes
@@ -237,22 +250,19 @@ class MarginalRelevance(Reranker):
 
     strength: float = 0.2
 
-    def __post_init__(self) -> None:
-        check_strength("strength", self.strength)
-
     def rerank(self, candidates: Candidates, k: int, context: ItemContext) -> Positions:
         """Build the lists."""
-        if context.vectors is None:
-            raise InvalidDataError("mmr needs vectors of the items; pass ItemContext(vectors=…).")
-        lengths = np.linalg.norm(context.vectors, axis=1, keepdims=True)
-        empty = np.zeros_like(context.vectors)
-        unit = np.divide(context.vectors, lengths, out=empty, where=lengths > 0)
-        width = unit.shape[1]
-        return _in_parts(candidates, k, width, lambda part: self._build(part, k, unit))
+        vectors = _vectors(context)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+        return super().rerank(candidates, k, replace(context, vectors=unit))
 
-    def _build(self, part: Candidates, k: int, unit: Floats) -> Positions:
+    def _numbers_per_candidate(self, context: ItemContext) -> int:
+        return _vectors(context).shape[1]
+
+    def _build(self, part: Candidates, k: int, context: ItemContext) -> Positions:
         relevance = part.relevance()
-        vectors = unit[part.items]
+        vectors = _vectors(context)[part.items]
         users = np.arange(len(vectors))
         nearest = np.full(relevance.shape, -np.inf)
 
@@ -267,9 +277,10 @@ class MarginalRelevance(Reranker):
         return greedy(part.known, k, gain, chosen)
 
 
-def _in_parts(candidates: Candidates, k: int, width: int, build: Any) -> Positions:
-    found = [build(part) for _, part in candidates.parts(width)]
-    return np.concatenate(found) if found else np.zeros((0, k), dtype=np.intp)
+def _vectors(context: ItemContext) -> Floats:
+    if context.vectors is None:
+        raise InvalidDataError("mmr needs vectors of the items; pass ItemContext(vectors=…).")
+    return context.vectors
 
 
 def _membership(part: Candidates, context: ItemContext) -> Floats:

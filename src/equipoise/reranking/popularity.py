@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,8 +20,22 @@ from equipoise.reranking.base import (
 )
 
 
+class CorrectedScores(Reranker):
+    """Base class: a sort of all candidates by corrected scores."""
+
+    pool: ClassVar[int | None] = None
+
+    def rerank(self, candidates: Candidates, k: int, context: ItemContext) -> Positions:
+        """Order the candidates by corrected scores."""
+        return ordered(self.corrected(candidates, context), candidates.known, k)
+
+    @abstractmethod
+    def corrected(self, candidates: Candidates, context: ItemContext) -> Floats:
+        """Return the corrected scores R̂*."""
+
+
 @dataclass(frozen=True)
-class PopularityCompensation(Reranker):
+class PopularityCompensation(CorrectedScores):
     """Add more to the scores of less popular items.
 
     With R̂ the scores of a user's candidates,
@@ -41,8 +56,10 @@ class PopularityCompensation(Reranker):
 
     Notes
     -----
-    The authors' script has pop + 1 and R̂/n, as here; the text of the paper has 1/pop, R̂ without
-    n, and β in [0, 1]. The factor n / m makes root mean squares and Euclidean norms equivalent.
+    A public script of the method has pop + 1 and R̂/n, as here, and the defaults α = 0.4, β = 1.2;
+    who wrote it could not be confirmed. The paper has 1/pop, R̂ without n, and β in [0, 1]. Its
+    norms are divided by the number of unseen items. The factor n / m makes all these norms
+    equivalent.
 
     References
     ----------
@@ -60,7 +77,6 @@ class PopularityCompensation(Reranker):
     [[1, 0]]
     """
 
-    pool: ClassVar[int | None] = None
     title: ClassVar[str] = "Popularity compensation"
     paper: ClassVar[str] = "Zhu et al. 2021"
     search: ClassVar[tuple[str, ...]] = tuple(
@@ -76,10 +92,6 @@ class PopularityCompensation(Reranker):
         check_strength("alpha", self.alpha, np.inf)
         check_strength("beta", self.beta, 2.0)
 
-    def rerank(self, candidates: Candidates, k: int, context: ItemContext) -> Positions:
-        """Order the candidates by compensated scores."""
-        return ordered(self.corrected(candidates, context), candidates.known, k)
-
     def corrected(self, candidates: Candidates, context: ItemContext) -> Floats:
         """Return the compensated scores R̂*."""
         known = candidates.known
@@ -94,7 +106,7 @@ class PopularityCompensation(Reranker):
 
 
 @dataclass(frozen=True)
-class PopularityScaling(Reranker):
+class PopularityScaling(CorrectedScores):
     """Divide scores by a power of the popularity.
 
     R̂*_i = (R̂_i − min R̂) (pop_i + 1)^(−α t),
@@ -114,9 +126,10 @@ class PopularityScaling(Reranker):
 
     Notes
     -----
-    The authors' simulation scales the weights to a mean of 1, which changes no order, and
-    multiplies R̂ of a model whose scores are not negative. The minimum is subtracted here because
-    a weight below 1 would raise negative scores.
+    Weights and the growth of the strength are those of the authors' code
+    (``Simulation_DScale.py``), which also scales the weights to a mean of 1; that changes no order.
+    It multiplies the model's scores themselves. The minimum is subtracted here because a weight
+    below 1 would raise negative scores.
 
     References
     ----------
@@ -134,7 +147,6 @@ class PopularityScaling(Reranker):
     [[1, 0, 2]]
     """
 
-    pool: ClassVar[int | None] = None
     title: ClassVar[str] = "Popularity scaling"
     paper: ClassVar[str] = "Zhu et al. 2021 (dynamic)"
     search: ClassVar[tuple[str, ...]] = tuple(
@@ -147,10 +159,6 @@ class PopularityScaling(Reranker):
     def __post_init__(self) -> None:
         check_strength("alpha", self.alpha, np.inf)
         check_strength("elapsed", self.elapsed)
-
-    def rerank(self, candidates: Candidates, k: int, context: ItemContext) -> Positions:
-        """Order the candidates by scaled scores."""
-        return ordered(self.corrected(candidates, context), candidates.known, k)
 
     def corrected(self, candidates: Candidates, context: ItemContext) -> Floats:
         """Return the scaled scores R̂*."""

@@ -28,7 +28,7 @@ from equipoise.reranking.reranked import item_vectors
 if TYPE_CHECKING:
     import polars as pl
 
-COLUMNS = ("user", "item", "score")
+COLUMNS = ("user", "item")
 
 
 class RerankedLists(NamedTuple):
@@ -37,7 +37,8 @@ class RerankedLists(NamedTuple):
     Attributes
     ----------
     table : polars.DataFrame
-        The columns user, rank, item and score, which is that of the old list.
+        The columns user, rank, item and score, which is that of the old list (minus its rank if it
+        has no scores).
     solution : ExposureSolution or None
         Of exposure floors: prices, bound and gap.
     """
@@ -59,8 +60,9 @@ def rerank_lists(
     Parameters
     ----------
     lists : data frame or path
-        The columns user, item and score, in polars, pandas, a CSV or a Parquet file. The longer the
-        lists, the more a re-ranker can choose from.
+        The columns user and item, and score or rank, in polars, pandas, a CSV or a Parquet file.
+        Without scores, relevance falls evenly with the rank. The longer the lists, the more a
+        re-ranker can choose from.
     data : Interactions
         What users already have, and where popularity is counted.
     reranker : str or Reranker
@@ -109,7 +111,7 @@ def rerank_lists(
 
 
 def _read(lists: Any) -> pl.DataFrame:
-    """Return the three columns; refuse a table without them."""
+    """Return the columns user, item and score; refuse a table without them."""
     import polars as pl
 
     if isinstance(lists, str | os.PathLike):
@@ -121,12 +123,15 @@ def _read(lists: Any) -> pl.DataFrame:
     else:
         frame = lists if isinstance(lists, pl.DataFrame) else pl.from_pandas(lists)
     missing = [name for name in COLUMNS if name not in frame.columns]
+    if not {"score", "rank"} & {*frame.columns}:
+        missing.append("score")
     if missing:
         raise InvalidDataError(
             f"the lists have no column {missing[0]!r}: they have {', '.join(frame.columns)}. "
-            "Name the columns user, item and score."
+            "Name the columns user, item, and score or rank."
         )
-    frame = frame.select(COLUMNS).with_columns(pl.col("score").cast(pl.Float64))
+    score = pl.col("score") if "score" in frame.columns else -pl.col("rank").cast(pl.Int64)
+    frame = frame.select(*COLUMNS, score.cast(pl.Float64).alias("score"))
     if frame.null_count().sum_horizontal().item() or not frame["score"].is_finite().all():
         raise InvalidDataError("the lists have empty cells or scores that are not finite.")
     if frame.select("user", "item").is_duplicated().any():

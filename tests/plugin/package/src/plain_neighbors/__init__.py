@@ -1,6 +1,7 @@
-"""A model and a metric of another package."""
+"""A model, a metric and a re-ranker of another package."""
 
 from plain_neighbors.metric import first_hit
 from plain_neighbors.model import PlainNeighbors
+from plain_neighbors.reranker import Later
 
-__all__ = ["PlainNeighbors", "first_hit"]
+__all__ = ["Later", "PlainNeighbors", "first_hit"]
