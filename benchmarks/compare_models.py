@@ -65,10 +65,10 @@ LISTS = {"coverage": "coverage", "aplt": "tail share", "group_recall": "worst gr
 # ------------------------------------------------------------------------------------- protocol
 
 # CPU seconds of a search per model and data set, in folders of files.
-BUDGET = 200.0
+BUDGET = 150.0
 
 # Users scored on validation, in folders of files.
-USERS = 3000
+USERS = 1500
 
 # Share of each list that is held out where lists are in order.
 LAST = 0.2
