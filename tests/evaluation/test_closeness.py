@@ -13,12 +13,14 @@ from equipoise.evaluation.closeness import affinities
 def test_affinity_is_the_mean_cosine_to_the_users_items():
     rng = np.random.default_rng(1)
     X = (rng.random((30, 12)) < 0.3).astype(float)
+    train = Interactions.from_sparse(sp.csr_array(X))
     users, items = rng.integers(0, 30, 40), rng.integers(0, 12, 40)
     norms = np.linalg.norm(X, axis=0)
     cosines = (X.T @ X) / np.outer(norms, norms)
     pairs = zip(users, items, strict=True)
     expected = [cosines[X[u] > 0, j].mean() if X[u].any() else 0 for u, j in pairs]
-    np.testing.assert_allclose(affinities(sp.csr_array(X), users, items), expected, atol=1e-12)
+    found = affinities(train, train.matrix[users], items)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def two_tastes() -> Split:
@@ -47,6 +49,17 @@ def test_parts_drawn_alike_are_alike():
     shift = validation_shift(holdout(synthetic.scale(400, 80, 6000)))
     assert not shift.differs
     assert 0 <= shift.test.unconnected < 1
+
+
+def test_data_on_disk_have_the_same_shift(tmp_path):
+    data = synthetic.scale(400, 80, 6000)
+    path = tmp_path / "plays.parquet"
+    data.to_polars().write_parquet(path)
+    whole = holdout(Interactions.read(path))
+    blocks = holdout(Interactions.read(path, memory="1MB"))
+    assert len(blocks.train.rows) > 1
+    for one, other in zip(validation_shift(whole), validation_shift(blocks), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
 def test_no_shift_for_held_out_users(world):

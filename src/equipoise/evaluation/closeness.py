@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
+from equipoise.data.rows import RowBlock
 from equipoise.data.split import Split
 
 # Held-out pairs that are drawn: their mean affinity then has an error of about three percent.
@@ -18,7 +19,7 @@ _PAIRS = 2_000
 # so many interactions times pairs, but at least the second number of pairs.
 _WORK, _FEWEST_PAIRS = 5 * 10**9, 200
 
-# Columns of cosines in memory at a time.
+# Pairs at a time, for which the overlaps with all users of a block are in memory.
 _CHUNK = 250
 
 # Parts differ if the means differ by more than this many standard errors and by this share: with
@@ -79,8 +80,7 @@ def validation_shift(split: Split, seed: int = 0) -> Shift | None:
 
     Where test items are further away (later in time, say), a random validation part favors
     settings that rely on direct co-occurrences. Only which items are held out is used, and no
-    score of a model. Returns None for parts without items, for held-out users, and for data that
-    are not in memory.
+    score of a model. Returns None for parts without items and for held-out users.
 
     Parameters
     ----------
@@ -97,8 +97,7 @@ def validation_shift(split: Split, seed: int = 0) -> Shift | None:
     False
     """
     parts = (split.train, split.validation, split.test)
-    in_memory = all(part.rows.whole() is not None and part.nnz for part in parts)
-    if split.history is not None or not in_memory:
+    if split.history is not None or not all(part.nnz for part in parts):
         return None
     rng = np.random.default_rng(seed)
     validation, test = (_closeness(split.train, part, rng) for part in parts[1:])
@@ -106,38 +105,54 @@ def validation_shift(split: Split, seed: int = 0) -> Shift | None:
 
 
 def _closeness(train: Interactions, held_out: Interactions, rng: np.random.Generator) -> Closeness:
-    X = train.binarize().matrix
-    users, items = held_out.matrix.nonzero()
-    known = np.flatnonzero(np.diff(X.indptr)[users])  # the others have nothing to be close to
-    most = max(_FEWEST_PAIRS, min(_PAIRS, _WORK // max(1, X.nnz)))
+    counts = held_out.items_per_user()
+    users = np.repeat(np.arange(len(counts)), counts)
+    known = np.flatnonzero(train.items_per_user()[users])  # the others have nothing to be close to
+    most = max(_FEWEST_PAIRS, min(_PAIRS, _WORK // max(1, train.nnz)))
     drawn = known if len(known) <= most else rng.choice(known, most, replace=False)
-    values = affinities(X, users[drawn], items[drawn])
-    if not len(values):
+    if not len(drawn):
         return Closeness(float("nan"), float("nan"), float("nan"), 0)
+    distinct, row = np.unique(users[drawn], return_inverse=True)
+    has, lacks = (
+        part.select_users(held_out.user_ids[distinct]).collect().matrix
+        for part in (train, held_out)
+    )
+    place = drawn - (np.cumsum(counts) - counts)[users[drawn]]  # among the items of the user
+    values = affinities(train, sp.csr_array(has[row]), lacks.indices[lacks.indptr[row] + place])
     error = float(values.std() / np.sqrt(len(values)))
     return Closeness(float(values.mean()), error, float(np.mean(values == 0)), len(values))
 
 
 def affinities(
-    user_items: sp.csr_array, users: NDArray[np.intp], items: NDArray[np.intp]
+    train: Interactions, profiles: sp.csr_array, items: NDArray[np.intp]
 ) -> NDArray[np.float64]:
-    """Return the mean cosine of each item to all items of its user.
+    """Return the mean cosine of each item to the items of its row of `profiles`.
+
+    Reads the data once, by blocks.
 
     Examples
     --------
-    >>> X = sp.csr_array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]])
-    >>> affinities(X, np.array([0, 0]), np.array([1, 2])).round(4).tolist()
+    >>> train = Interactions.from_sparse(sp.csr_array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]))
+    >>> affinities(train, train.matrix[[0, 0]], np.array([1, 2])).round(4).tolist()
     [0.7071, 0.0]
     """
-    norms = np.sqrt(np.maximum(user_items.sum(axis=0), 1))
-    unit = sp.csr_array(user_items.multiply(1 / norms))
-    columns, transposed = unit.tocsc(), sp.csr_array(unit.T)
-    found = np.zeros(len(users))
-    by_item = np.argsort(items, kind="stable")  # the cosines of an item are computed once
-    for start in range(0, len(users), _CHUNK):
-        part = by_item[start : start + _CHUNK]
-        distinct, place = np.unique(items[part], return_inverse=True)
-        cosines = sp.csr_array((transposed @ columns[:, distinct]).T)[place]
-        found[part] = np.asarray(user_items[users[part]].multiply(cosines).sum(axis=1)).ravel()
-    found /= np.maximum(np.diff(user_items.indptr)[users], 1)
+    norms = np.sqrt(np.maximum(train.popularity("count"), 1))
+    unit = (1 / norms)[profiles.indices]
+    scaled = sp.csr_array((unit, profiles.indices, profiles.indptr), shape=profiles.shape)
+    common: NDArray[np.float64] = train.rows.total(_common_users, scaled, items)
+    return common / norms[items] / np.maximum(np.diff(profiles.indptr), 1)
+
+
+def _common_users(
+    block: RowBlock, profiles: sp.csr_array, items: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Return, for each row of `profiles`, its sum over the items of all users of its item."""
+    X = block.matrix
+    X = sp.csr_array((np.ones(X.nnz), X.indices, X.indptr), shape=X.shape)
+    columns = X.tocsc()
+    found = np.zeros(len(items))
+    for start in range(0, len(items), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        overlaps = X @ profiles[part].T
+        found[part] = columns[:, items[part]].multiply(overlaps).sum(axis=0)
     return found

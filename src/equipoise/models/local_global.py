@@ -302,14 +302,14 @@ class LocalGlobal(Recommender):
         )
 
     def _co_occurrences(self, data: Interactions) -> sp.csr_array:
-        """Return C, cut; where the data are in blocks, one pass over them per range of items."""
+        """Return C, cut; from several blocks, with one pass over them per range of items."""
         from equipoise.spectral import co_occurrence
 
         rows, n_items = data.prepared(self._row_scaling()).rows, data.n_items
         k = self._neighbors(data)
-        block = rows.whole()
-        if block is not None:
-            return co_occurrence.largest_co_occurrences(block.matrix, k)
+        if len(rows) == 1:  # its sums are complete: they can be cut where they are formed
+            found: sp.csr_array = rows.map(_largest_co_occurrences, k)[0]
+            return found
         memory = (rows.memory_limit() or _ROWS_BYTES) // _ROWS_SHARE
         step = max(1, memory // (8 * n_items))
         parts = (
@@ -456,6 +456,12 @@ def scale_columns(user_items: sp.csr_array, scale: NDArray[Any]) -> sp.csr_array
     """Return X·diag(scale), in the precision of X."""
     values = (user_items.data * scale[user_items.indices]).astype(user_items.dtype)
     return sp.csr_array((values, user_items.indices, user_items.indptr), shape=user_items.shape)
+
+
+def _largest_co_occurrences(block: RowBlock, k: int) -> sp.csr_array:
+    from equipoise.spectral.co_occurrence import largest_co_occurrences
+
+    return largest_co_occurrences(block.matrix, k)
 
 
 def _rows_of_gram(block: RowBlock, start: int, step: int) -> Floats:
