@@ -134,6 +134,53 @@ def compared(dataset: str, *, full: bool = False) -> str:
     return markdown(heads, rows())
 
 
+def sparse(*datasets: str) -> str:
+    """Return the comparison on sparse data: accuracy, cost, and what the search got."""
+    import compare_models
+
+    heads = (
+        "model", "NDCG@20", "Recall@20", *compare_models.LISTS.values(), "fit CPU s", "peak MB",
+        "model MB", "settings", "search CPU s", "chosen",
+    )  # fmt: skip
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for cell in (results("compare_models")["cells"][name] for name in datasets):
+            _, _, note = cell["title"].partition(", ")
+            for model in cell["models"].values():
+                title, ndcg, recall, *lists, _, cpu, peak, size, tried, search, chosen = (
+                    compare_models.row(model)
+                )
+                name = f"{title}, {note}" if note else title
+                yield (name, ndcg, recall, *lists, cpu, peak, size, tried, search, chosen)
+
+    return markdown(heads, rows())
+
+
+# The share of the best NDCG that a setting of the frontier may lose for more long-tail items.
+LOSS = 0.05
+
+
+def frontiers(*datasets: str) -> str:
+    """Return two points of each frontier on validation: best accuracy, and most of the tail."""
+    measures = {"ndcg@20": "NDCG@20", "aplt@20": "tail share", "group_recall@20/niche": "recall"}
+    heads = ("data", "model", *measures.values(), *(f"{m}, 5 % below" for m in measures.values()))
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for name in datasets:
+            cell = results("compare_models")["cells"][name]
+            for model in cell["models"].values():
+                if "frontier" not in model:
+                    continue
+                points = model["frontier"]
+                best = max(points, key=lambda point: point["ndcg@20"])
+                near = [p for p in points if p["ndcg@20"] >= (1 - LOSS) * best["ndcg@20"]]
+                tail = max(near, key=lambda point: point["aplt@20"])
+                numbers = [f"{p[m]:.3f}" if m in p else "–" for p in (best, tail) for m in measures]
+                yield (cell["title"].partition(",")[0], model["title"], *numbers)
+
+    return markdown(heads, rows())
+
+
 def compared_full(dataset: str) -> str:
     """Return the comparison on one data set with every metric."""
     return compared(dataset, full=True)
@@ -342,6 +389,8 @@ QUOTES: Mapping[str, Callable[..., str]] = {
         study,
         compared,
         compared_full,
+        sparse,
+        frontiers,
         more_of_the_tail,
         tail_at_equal_accuracy,
         speed,
