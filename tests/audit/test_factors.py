@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import zipfile
+from types import SimpleNamespace
 
 import numpy as np
+import polars as pl
 import pytest
 import scipy.sparse as sp
 
@@ -11,6 +13,7 @@ from equipoise import metrics as m
 from equipoise.audit import audit
 from equipoise.audit.models import read_models
 from equipoise.audit.models.given import leading_directions
+from equipoise.data import Split
 from equipoise.data.synthetic import listening
 from equipoise.exceptions import EquipoiseError, InvalidDataError, InvalidParameterError
 
@@ -280,6 +283,38 @@ def test_each_bad_file_is_refused_in_one_sentence(plays, tmp_path):
     for name, message in bad_files(tmp_path).items():
         with pytest.raises(EquipoiseError, match=message):
             read_models([tmp_path / name], plays)
+
+
+def test_arrays_fitted_on_the_file_of_a_training_part_have_its_items(plays, tmp_path):
+    """Items and users that only later parts contain have no row in them."""
+    plays.holdout(test=0.3, seed=0).write(tmp_path)
+    files = [tmp_path / f"{name}.parquet" for name in ("train", "test")]
+    split = Split.read(files[0], None, files[1])
+    late = Interactions.from_pairs([*split.test.user_ids[:3], "new"], ["x", "y", "z", "x"])
+    split = Split.read(files[0], None, pl.concat([split.test.to_polars(), late.to_polars()]))
+    train = Interactions.read(files[0])
+    assert (split.train.n_users, split.train.n_items) == (train.n_users + 1, train.n_items + 3)
+    rng = np.random.default_rng(0)
+    items, users = rng.normal(size=(train.n_items, 4)), rng.normal(size=(train.n_users, 4))
+    implicit = SimpleNamespace(item_factors=items, user_factors=users)
+    B = rng.normal(size=(train.n_items, train.n_items))
+    factors, own, matrix = read_models(
+        {"array": items.T, "implicit": implicit, "item × item": B}, split.train
+    )
+    for model in (factors, own, matrix):
+        assert "3 of the" in " ".join(model.notes), "how many items have no row"
+    place = split.train.item_index(train.item_ids)
+    np.testing.assert_array_equal(factors.vectors[place], items)
+    assert (np.delete(factors.vectors, place, axis=0) == 0).all()
+    np.testing.assert_array_equal(matrix.scores[np.ix_(place, place)], B)
+    assert np.count_nonzero(matrix.scores) == B.size
+    who = split.train.user_index(train.user_ids)
+    np.testing.assert_array_equal(own.scoring.vectors[who], users)
+    fewer = SimpleNamespace(item_factors=items, user_factors=users[1:])
+    (folded,) = read_models([fewer], split.train)
+    assert "folded in" in folded.notes[-1]
+    with pytest.raises(InvalidDataError, match=rf"\({train.n_items} of them in the training part"):
+        read_models([items[1:]], split.train)
 
 
 def test_bad_parquet_tables_are_refused(plays, tmp_path):

@@ -20,7 +20,7 @@ from equipoise.audit.formatting import components
 from equipoise.audit.report import render
 from equipoise.cli import console
 from equipoise.cli.app import run
-from equipoise.cli.audit import lines
+from equipoise.cli.audit import lines, print_findings
 from equipoise.cli.dossier import recorded_command
 from tests.cli.conftest import write_table
 
@@ -129,6 +129,20 @@ def test_the_advised_calls_read_and_prepare_the_data_as_the_audit_did(
     assert by_python.item_ids_.tolist() == by_command.item_ids_.tolist()
     rows = data.binarize()
     np.testing.assert_array_equal(by_python.recommend(rows).ids, by_command.recommend(rows).ids)
+
+
+def test_a_call_of_several_lines_is_printed_as_it_is(found, capsys):
+    advice = replace(
+        found.verdict.advice,
+        model="item-weighted",
+        settings={"value_transform": "binary", "n_components": 32, "gamma": -1.0},
+        keep=False,
+    )
+    print_findings(replace(found, verdict=replace(found.verdict, advice=advice)))
+    printed = capsys.readouterr().out
+    call = "ItemWeightedPCA(value_transform='binary', n_components=32, gamma=-1.0).fit("
+    assert f"  {call}\n      interactions\n  )\n" in printed
+    assert "\ufffd" not in printed
 
 
 def test_many_models_in_a_narrow_terminal_keep_their_names(world, factors, tmp_path, capsys):

@@ -103,6 +103,11 @@ class TestColumns:
             Interactions.read(path)
         assert Interactions.read(path, user="who", item="what").matrix.data.tolist() == [3, 1]
 
+    def test_words_above_decimal_commas_are_a_header(self, write):
+        table = write("who;what;times\nann;x;1,5\nbob;y;2,5\n")
+        with pytest.raises(InvalidDataError, match="columns are: who, what, times"):
+            Interactions.read(table)
+
     def test_text_ids_without_header_are_all_data(self, write):
         assert Interactions.read(write("ann,apple\nbob,pear\n")).shape == (2, 2)
 

@@ -23,7 +23,7 @@ from equipoise.audit.findings import (
     Settings,
     Verdict,
 )
-from equipoise.audit.formatting import listed, plain
+from equipoise.audit.formatting import plain
 from equipoise.audit.measure import (
     Measured,
     Subject,
@@ -351,14 +351,14 @@ def _choose(
     if search is None:
         best = _DEFAULT_RANK if rank == "auto" else int(rank)
         preparation, size, exponent, winner = AS_GIVEN, min(best, n_items), _DEFAULT_GAMMA, None
-        reference, by = size, "no validation part to choose on"
+        reference, by = size, "the defaults, as there is no validation part to choose on"
     else:
-        best_weighted = search.best(WEIGHTED)
+        best_weighted = search.best(WEIGHTED, filtered=False)  # charts are of all ranks, unfiltered
         preparation = best_weighted.preparation
         size = int(best_weighted.settings[_SIZE])
         exponent = float(best_weighted.settings[_EXPONENT])
         reference = int(search.as_given().settings[_SIZE])
-        winner, by = search.best_of_all()[0], "best NDCG on the validation part"
+        winner, by = search.best_of_all()[0], "the best of them on the validation part"
     if ranked:
         reference = ranked[0]
     if rank != "auto":
@@ -570,16 +570,7 @@ def _notes(
     search: Search | None, chosen: _Chosen, study: Study, measured: Sequence[Measured]
 ) -> list[str]:
     """List what was limited or sampled, without the rows."""
-    notes = []
-    if search is not None:
-        notes.append(
-            f"{len(search.tried)} settings were tried on the validation part. Preparations are "
-            "compared at ranks up to 32, then the best one of each model at larger ranks."
-        )
-        if search.left_out:
-            notes.append(
-                f"The time budget left out {listed(list(dict.fromkeys(search.left_out)))}."
-            )
+    notes = [] if search is None else search.notes()
     if chosen.depth < study.data.n_items:
         notes.append(
             f"The first {chosen.depth:,} components of each model are computed. An item whose "

@@ -160,6 +160,11 @@ def _above_zero(gain: Interval, half_widths: float = _FURTHER) -> bool:
     return gain.mean - half_widths * (gain.mean - gain.low) > 0
 
 
+def is_below(interval: Interval, limit: float) -> bool:
+    """Whether a number is below a limit beyond chance, also if it is the least of several."""
+    return interval.mean + _FURTHER * (interval.high - interval.mean) < limit
+
+
 def weigh(
     subject: Variant,
     pca: Variant,
@@ -253,7 +258,7 @@ def _minus(one: Interval, other: Interval) -> Interval:
 
 def _no_structure(chance: Structure) -> str:
     if chance.n < FEWEST_ITEMS:
-        return f"there are only {chance.n} items, too few to say"
+        return f"only {chance.n} items can be predicted from others, too few to say"
     return (
         "other items predict who has an item no better than in shuffled data "
         f"(AUC {three(chance.found.mean)} against {three(chance.shuffled)})"

@@ -340,7 +340,8 @@ def _note(
     notes = [] if groups is None else [groups.describe(data)]
     small = sum(not each.reported for each in sizes)
     if small:
-        notes.append(f"{small:,} groups with fewer than {smallest} members have no numbers.")
+        whose = "1 group has" if small == 1 else f"{small:,} groups have"
+        notes.append(f"{whose} fewer than {smallest} members and no numbers.")
     if groups is not None and len(groups.names) > len(sizes):
         notes.append(f"Only the {len(sizes)} largest of {len(groups.names):,} groups are shown.")
     return " ".join(notes)

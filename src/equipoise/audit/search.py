@@ -98,8 +98,10 @@ class Search:
         Receives the progress.
     tried : list of (str, Trial)
         All trials with the family of the model.
-    left_out : list of str
-        What the budget did not allow.
+    left_out : dict of str to list of str
+        What the budget did not allow, and of which models.
+    missing : list of str
+        Models that are not installed, with the command that installs them.
     """
 
     task: Task
@@ -107,7 +109,8 @@ class Search:
     seconds: float
     progress: Progress | None = None
     tried: list[tuple[str, Trial]] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
 
     def run(self) -> None:
         """Search: preparations first, then ranks, filters and exponents at the best of them."""
@@ -131,11 +134,25 @@ class Search:
         self._try_ease()
         self._try_als()
 
-    def best(self, family: str, preparation: Preparation | None = None) -> Best:
-        """Return the best trial of a model, or of those with a preparation; of equals the first."""
+    def best(
+        self, family: str, preparation: Preparation | None = None, *, filtered: bool = True
+    ) -> Best:
+        """Return the best trial of a model; of equals the first.
+
+        Parameters
+        ----------
+        family : str
+            The model.
+        preparation : Preparation, optional
+            Only trials with this preparation.
+        filtered : bool
+            Whether trials with a spectral filter count.
+        """
         trials = [trial for name, trial in self.tried if name == family]
         if preparation is not None:
             trials = [t for t in trials if Preparation.of(t.settings) == preparation]
+        if not filtered:
+            trials = [t for t in trials if "spectral_filter" not in t.settings]
         chosen = max(trials, key=self._score)
         edge = _edges(chosen, trials, self.task.n_items)
         return Best(family, _parameters(family, chosen), self._score(chosen), edge)
@@ -149,6 +166,24 @@ class Search:
         families = dict.fromkeys([PCA, *(name for name, _ in self.tried)])
         return sorted(map(self.best, families), key=lambda each: -each.score)
 
+    def notes(self) -> list[str]:
+        """Return what was tried and what was not, as sentences."""
+        found = [
+            f"{len(self.tried)} settings were tried on the validation part. Preparations are "
+            "compared at ranks up to 32, then the best one of each model at larger ranks."
+        ]
+        if self.left_out:
+            parts = [f"{what}: {', '.join(models)}" for what, models in self.left_out.items()]
+            found.append(f"The time budget (--budget, --depth) left out {'; '.join(parts)}.")
+        if self.missing:
+            found.append(f"Not tried, because it is not installed: {', '.join(self.missing)}.")
+        return found
+
+    def _leave_out(self, what: str, model: str) -> None:
+        models = self.left_out.setdefault(what, [])
+        if model not in models:
+            models.append(model)
+
     def _score(self, trial: Trial) -> float:
         return trial.scores[f"ndcg@{self.k}"]
 
@@ -158,8 +193,7 @@ class Search:
         cost = self._seconds(first)
         for number, each in enumerate(different):
             if number and 3 * cost > self.seconds:
-                rest = "; ".join(map(str, different[number:]))
-                self.left_out.append(f"these preparations of the values: {rest}")
+                self.left_out["these preparations"] = [str(one) for one in different[number:]]
                 break
             grid = {**_fixed(each._asdict()), "n_components": first}
             self._try(WEIGHTED, {**grid, "gamma": (0.0, _FIRST_EXPONENT)}, 2 * cost)
@@ -170,8 +204,12 @@ class Search:
         around = dict(best.settings)
         cost = fits * self._seconds(grid.get("n_components", (around["n_components"],)))
         if cost > self.seconds:
-            axes = (f"{symbol(name)} {', '.join(map(plain, v))}" for name, v in grid.items())
-            self.left_out.append(f"{' and '.join(axes)} of {best.title}")
+            values = {name: ", ".join(map(plain, each)) for name, each in grid.items()}
+            axes = [
+                f"{symbol(name)} {text}" for name, text in values.items() if name not in _FILTERS
+            ]
+            axes += ["a power filter"] * (not _FILTERS.keys().isdisjoint(grid))
+            self._leave_out(" with ".join(axes), best.title)
             return
         model = best.model
         if best.family == PCA:  # one eigenproblem serves both, and more settings
@@ -182,7 +220,7 @@ class Search:
         transforms = self._transforms()
         cost = ease_seconds(self.task.fitted) + self._list_seconds(1)
         if cost * (len(_RIDGES) + len(transforms) - 1) > self.seconds:
-            self.left_out.append("EASE")
+            self._leave_out("all settings", "EASE")
             return
         scale = {one: self._mean_squared_norm(one) for one in transforms}
 
@@ -207,7 +245,7 @@ class Search:
     def _try_als(self) -> None:
         entry = find_model(ALS)
         if not entry.installed:
-            self.left_out.append(f"ALS ({entry.install_command})")
+            self.missing.append(f"ALS ({entry.install_command})")
             return
         rank = min(ALS_RANK, self.task.n_items)
         cost = als_seconds(self.task.fitted) + self._list_seconds(rank)
@@ -220,7 +258,7 @@ class Search:
             grid = {**around, **step}
             seconds = cost * max(map(len, grid.values()))
             if seconds > self.seconds:
-                self.left_out.append("ALS" if not number else "more settings of ALS")
+                self._leave_out("more settings" if number else "all settings", "ALS")
                 return
             self._try(ALS, grid, seconds)
 

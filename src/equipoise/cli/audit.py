@@ -256,7 +256,7 @@ def _publish(found: Findings, out: Path, *, as_json: bool, as_markdown: bool) ->
         console.write(to_json(found) if as_json else to_markdown(found))
         console.say(f"Report: {out.resolve()}")
         return
-    _print(found)
+    print_findings(found)
     console.write(f"\nReport: {out.resolve()}")
 
 
@@ -270,7 +270,8 @@ def _rank(text: str) -> int | Literal["auto"]:
     return int(text)
 
 
-def _print(found: Findings) -> None:
+def print_findings(found: Findings) -> None:
+    """Print the answer, the main numbers, the findings in words and the advised calls."""
     from equipoise.audit.advice import check_command, command, python_call, rerank_command
     from equipoise.audit.findings import QUESTIONS
     from equipoise.audit.verdict import answer
@@ -300,8 +301,8 @@ def _print(found: Findings) -> None:
     advice = verdict.advice
     console.out.print(f"\n[bold]Advice[/]  {console.escape_markup(advice.why)}", highlight=False)
     calls = (command(advice), rerank_command(found), python_call(advice), check_command(advice))
-    for call in filter(None, calls):
-        console.out.print(f"  {console.escape_markup(call)}", highlight=False, soft_wrap=True)
+    for text in "\n".join(filter(None, calls)).splitlines():
+        console.out.print(f"  {console.escape_markup(text)}", highlight=False, soft_wrap=True)
 
 
 def _group_table(section: GroupSection, models: list[Variant]) -> Table:

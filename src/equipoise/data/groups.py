@@ -378,10 +378,12 @@ def _labels_of(label: Any) -> list[Hashable]:
 def _column(table: Any, name: str) -> Any:
     try:
         column = table[name]
-    except (KeyError, TypeError, IndexError):
-        raise InvalidDataError(f"the table of groups has no column {name!r}.") from None
-    except Exception as error:  # each table library has its own error
-        raise InvalidDataError(f"the table of groups has no column {name!r}: {error}") from None
+    except Exception:  # each table library has its own error
+        names = getattr(table, "column_names", None) or getattr(table, "columns", table)
+        listed = ", ".join(map(str, names))
+        raise InvalidDataError(
+            f"the table of groups has no column {name!r}. Its columns are: {listed}."
+        ) from None
     if isinstance(column, list):
         return column
     return column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()

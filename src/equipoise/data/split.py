@@ -509,8 +509,9 @@ def required_times(times: NDArray[Any] | None, method: str) -> NDArray[Any]:
     """Return the times of all entries; refuse data without."""
     if times is None:
         raise InvalidDataError(
-            f"method={method!r} needs timestamps and this data has none. Name their column with "
-            "timestamp= (--timestamp) when reading, or use method='per_user_random'."
+            f"method={method!r} (--cut) needs timestamps and these data have none. Name "
+            "their column with timestamp= (--timestamp) when reading, or use "
+            "method='per_user_random'."
         )
     return times
 

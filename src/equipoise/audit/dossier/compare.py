@@ -196,8 +196,8 @@ def read_report(text: str, source: str) -> dict[str, Any]:
     """Return the JSON of an audit; refuse anything else."""
     try:
         report = json.loads(text)
-    except ValueError as error:
-        raise InvalidDataError(f"{source} is not JSON: {error}.") from error
+    except ValueError:
+        report = None
     if not (isinstance(report, dict) and {"models", "items", "settings", "data"} <= set(report)):
         raise InvalidDataError(
             f"{source} is not the JSON report of an audit. Write one with equipoise audit DATA "

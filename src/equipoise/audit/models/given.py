@@ -64,6 +64,7 @@ _TRANSFORMS: tuple[ValueTransform | None, ...] = (None, "binary", "log1p", "shar
 _SMALLEST_GAIN = 0.02
 
 _NO_IDS = "It has no ids, so its rows are taken to be in the order of the data."
+_FOLDED = "Its user vectors are not as many as the users of the data: users are folded in instead."
 _CHECKPOINTS = (".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".onnx")
 
 
@@ -247,20 +248,31 @@ def _of_embeddings(
                 f"{where} has no ids for its {len(values):,} rows. Pass the vocabulary of the "
                 "model: --item-ids FILE, or Embeddings(..., item_ids=...)."
             )
-        if values.shape == (n_items, n_items) and not table.is_factors:
+        has_users = data.popularity() > 0
+        ids = _ids_in_order(values.shape, data.item_ids, has_users)
+        if ids is None:
+            raise InvalidDataError(
+                f"{where} contains a {values.shape[0]:,} × {values.shape[1]:,} matrix, and neither "
+                f"side is the number of items, {n_items:,}{_or_fewer(has_users)}. Give one row per "
+                "item, in the order of interactions.item_ids (first appearance in the file), with "
+                "the same filters; or give the ids of the rows: --item-ids FILE, or "
+                "Embeddings(..., item_ids=...)."
+            )
+        found = tables.find_rows(ids, data.item_ids, "item", where)
+        notes: tuple[str, ...] = (_NO_IDS, *found.note("item", "they are never recommended"))
+        if values.shape == (len(ids), len(ids)) and not table.is_factors:
             check_score_size(n_items)
-            return ScoreMatrix(key, label, "scores", {}, values, unchanged)
-        Y, absent = _in_data_order(values, n_items, where), np.zeros(n_items, dtype=bool)
-        notes: tuple[str, ...] = (_NO_IDS,)
+            B = _spread(_spread(values, found.place).T, found.place).T
+            return ScoreMatrix(key, label, "scores", {}, B, unchanged, notes=notes[1:])
+        values = values if len(values) == len(ids) else values.T
     else:
         found = tables.find_rows(ids, data.item_ids, "item", where)
-        absent = found.place < 0
-        Y = np.where(absent[:, None], 0.0, values[found.place])
         notes = found.note("item", "they have no vector and are never recommended")
+    Y, absent = _spread(values, found.place), found.place < 0
     projection = replace(_of_factors(key, label, Y, where), notes=notes)
     users = _user_vectors(parts, table.users, data, Y.shape[1], where)
     if users is None:
-        return projection
+        return projection if table.users is None else replace(projection, notes=(*notes, _FOLDED))
     lookup = Lookup(data.user_ids, "user")
     scoring = UserVectors(key, label, "embeddings", {}, n_items, Y, absent, users.vectors, lookup)
     return _with_own_lists(projection, scoring, (*notes, *users.notes))
@@ -275,18 +287,24 @@ def _with_own_lists(
     )
 
 
-def _in_data_order(values: Floats, n_items: int, where: str) -> Floats:
-    """Return one row per item of a matrix without ids."""
-    if values.shape[0] == n_items:
-        return values
-    if values.shape[1] == n_items:
-        return values.T
-    raise InvalidDataError(
-        f"{where} contains a {values.shape[0]:,} × {values.shape[1]:,} matrix, and neither side is "
-        f"the number of items, {n_items:,}. Give one row per item of the data, in the order of "
-        "interactions.item_ids (first appearance in the file), with the same filters; or give the "
-        "ids of the rows."
-    )
+def _ids_in_order(
+    shape: tuple[int, ...], ids: NDArray[Any], present: NDArray[np.bool_]
+) -> NDArray[Any] | None:
+    """Return the ids of rows (or columns) without ids; None if their number fits neither set.
+
+    All ids of the data, or those with an interaction: a model that was fitted on the file of a
+    training part has no rows for items and users that only the other parts contain.
+    """
+    return next((c for c in (ids, ids[present]) if len(c) in shape), None)
+
+
+def _or_fewer(present: NDArray[np.bool_]) -> str:
+    return "" if present.all() else f" ({present.sum():,} of them in the training part)"
+
+
+def _spread(values: Floats, place: NDArray[np.intp]) -> Floats:
+    """Return one row per place; zeros where there is none."""
+    return np.where((place < 0)[:, None], 0.0, values[place])
 
 
 def _user_vectors(
@@ -296,15 +314,20 @@ def _user_vectors(
     ids = None if parts.user_ids is None else tables.read_ids(parts.user_ids, "user")
     n_ids = data.n_users if ids is None else len(ids.ids)
     where = f"{where} (users)"
+
+    def in_order(values: NDArray[Any]) -> NDArray[Any] | None:
+        return _ids_in_order(values.shape[:1], data.user_ids, data.items_per_user() > 0)
+
     if parts.users is not None or parts.user_tensor is not None:
         source = parts.items if parts.users is None else parts.users
         table = tables.read_vectors(source, where, n_ids, parts.user_tensor)
-    elif own is not None and len(own) == n_ids:
+    elif own is not None and (ids is not None or in_order(own) is not None):
         table = Table(own)
     else:
         return None
     values = _finite(table.values, where)
-    known = data.user_ids if table.ids is None else table.ids
+    known = in_order(values) if table.ids is None else table.ids
+    known = data.user_ids if known is None else known
     if ids is not None:
         values, known = tables.rows_of(table._replace(values=values), ids, where), ids.ids
     if len(values) != len(known) or values.shape[1] != width:

@@ -257,20 +257,20 @@ def _damage(path: Path) -> Any:
 def _npz(path: Path, n_rows: int, tensor: str | None) -> Table:
     with _damage(path), ArrayArchive(path) as archive:
         if set(archive.names) >= _SPARSE:
-            return Table(_sparse(path, archive, n_rows))
+            return Table(_sparse(path, archive))
         shapes = {name: archive.shape(name) for name in archive.names}
         return _chosen(_Tensors(shapes, archive.array), str(path), n_rows, tensor)
 
 
-def _sparse(path: Path, archive: ArrayArchive, n_rows: int) -> NDArray[Any]:
+def _sparse(path: Path, archive: ArrayArchive) -> NDArray[Any]:
     """Read a sparse matrix that SciPy saved, or similarities of implicit (CSR, no format named)."""
     shape = tuple(archive.array("shape").ravel().tolist())
-    if shape != (n_rows, n_rows):
+    if len(set(shape)) != 1:
         raise InvalidDataError(
             f"{path} contains a sparse matrix of shape {shape}; a sparse one must be item × item, "
-            f"{n_rows:,} × {n_rows:,}, in the order of interactions.item_ids."
+            "in the order of interactions.item_ids."
         )
-    check_score_size(n_rows)
+    check_score_size(shape[0])
     kinds = {"csr": sp.csr_array, "csc": sp.csc_array, "bsr": sp.bsr_array}
     named = archive.array("format").item() if "format" in archive.names else "csr"
     kind = kinds[named.decode() if isinstance(named, bytes) else str(named)]

@@ -149,7 +149,10 @@ def _has_header(first: list[str], rest: list[list[str]], asked: Columns) -> bool
     if any(map(is_number, first)):
         return False
     below = [[row[place] for row in rest if place < len(row)] for place in range(len(first))]
-    above_numbers = any(column and all(map(is_number, column)) for column in below)
+    # decimal commas are numbers here: whether they may be read as such is decided later
+    above_numbers = any(
+        column and all(is_number(cell.replace(",", ".")) for cell in column) for column in below
+    )
     return above_numbers or any(map(is_known_name, first))
 
 
