@@ -224,7 +224,7 @@ def test_without_anything_to_hold_out_that_is_said_and_accuracy_is_unknown():
     assert np.isnan(found.variants[0].means["recall"]["all"]).all()
     assert "no validation part" in found.verdict.advice.why
     assert found.subject.no_accuracy == "nothing could be held out"
-    assert found.settings.size_chosen_by.startswith("no validation part")
+    assert found.settings.size_chosen_by.startswith("the defaults")
 
 
 @pytest.mark.medium

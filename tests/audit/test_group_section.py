@@ -124,7 +124,7 @@ def test_a_group_that_is_too_small_has_a_size_and_no_numbers(case, sections):
     sizes = {group.name: (group.size, group.reported) for group in items.groups}
     assert sizes == {"even": (20, True), "low": (15, True), "tiny": (3, False)}
     assert all("tiny" not in by_group for by_group in items.numbers["mine"].values())
-    assert "1 groups with fewer than 10" in items.note
+    assert "1 group has fewer than 10" in items.note
     assert "in no group" in items.note
     study, outcome, _ = case
     protected = measure(study, [outcome], labels_of_items(), smallest=16)[0]
