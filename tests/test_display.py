@@ -45,11 +45,13 @@ def test_every_type_has_a_short_repr_and_a_small_table(shown):
         assert len(repr(each)) < 2_000
 
 
+@pytest.mark.medium
 def test_jupyter_takes_our_display_of_a_model_not_that_of_scikit_learn(shown):
     model = shown["ItemWeightedPCA("]
     assert model._repr_mimebundle_()["text/html"] == model._repr_html_()
 
 
+@pytest.mark.medium
 def test_frames_of_both_libraries_have_the_same_rows(shown):
     pytest.importorskip("pandas")
     for title, each in shown.items():
@@ -59,6 +61,7 @@ def test_frames_of_both_libraries_have_the_same_rows(shown):
             assert frame.columns == list(other.columns)
 
 
+@pytest.mark.medium
 def test_frames_hold_the_numbers(plays, shown):
     frame = plays.to_polars()
     assert frame["value"].sum() == pytest.approx(plays.matrix.sum())
@@ -82,6 +85,7 @@ def test_text_from_the_data_is_escaped_and_long_tables_are_cut():
     assert "a &amp; b" in html
 
 
+@pytest.mark.medium
 def test_findings_save_every_format(shown, tmp_path):
     found = shown["Findings("]
     for name in ("r.html", "r.md", "r.json"):

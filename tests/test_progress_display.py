@@ -11,6 +11,7 @@ from rich.console import Console
 from equipoise.cli import console
 from equipoise.progress import NoProgress, task
 from equipoise.progress.display import ProgressBar, ProgressLog
+from tests.waiting import HANGS
 
 
 class Clock:
@@ -94,7 +95,7 @@ def test_work_that_does_not_report_for_minutes_still_has_lines(lines):
 
     log = ProgressLog(write, clock=lambda: float(next(seconds)), seconds_between_checks=0.001)
     with task(log, "Fitting"):
-        assert written.wait(60)
+        assert written.wait(HANGS)
     assert lines[1].startswith("Fitting: 1 min elapsed")
 
 

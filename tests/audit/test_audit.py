@@ -156,12 +156,14 @@ def test_gamma_zero_is_pca(found):
     np.testing.assert_array_equal(pca.self_reconstruction_by_item, zero.self_reconstruction_by_item)
 
 
+@pytest.mark.medium
 def test_the_rank_is_that_of_pca_and_other_sizes_are_measured_too():
     found = audit(listening(n_users=150, n_items=60, seed=1), rank=5, budget=0)
     assert (found.subject.key, found.subject.size) == ("pca", 5)
     assert {2, 5, 8, 32} <= set(found.subject.sizes)
 
 
+@pytest.mark.medium
 def test_without_a_rank_pca_is_audited_at_its_best_on_validation(plays):
     found = audit(plays, k=K, seed=SEED, budget=0)
     X, held_out = (getattr(plays.holdout(seed=SEED), part).matrix for part in PARTS)
@@ -192,8 +194,8 @@ def test_equal_input_gives_equal_bytes(found, plays):
     shares = plays.normalize_rows()
     again = audit(shares, rank=RANK, k=K, seed=SEED, budget=0)
     assert to_json(again) == to_json(found)
-    other = audit(shares, rank=RANK, k=K, seed=SEED + 1, budget=0)
-    assert to_json(other) != to_json(found)
+    other = audit(shares, rank=RANK, k=K, seed=SEED + 1, budget=0, depth="quick")
+    assert other.subject.mean("ndcg") != found.subject.mean("ndcg")
 
 
 @pytest.mark.parametrize(
@@ -238,6 +240,7 @@ def test_items_that_nobody_touched_in_training_do_not_break_it():
     assert np.isfinite(ours.means["item_error"]["all"]).all()
 
 
+@pytest.mark.medium
 def test_names_and_progress_are_passed_on():
     plays = listening(n_users=100, n_items=60, seed=1)
     seen = Recorded()

@@ -377,6 +377,7 @@ def test_our_item_item_and_factor_models_are_measured(plays):
     np.testing.assert_allclose(own_share(factors, 4), (Q**2).sum(axis=1), atol=1e-6)
 
 
+@pytest.mark.medium
 def test_items_stay_in_the_order_of_the_data(plays):
     Y = np.zeros((M, 1))
     Y[11] = 2.0

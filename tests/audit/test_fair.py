@@ -57,6 +57,7 @@ def test_owned_components_of_heavy_tails_are_explained_by_the_values(heavy):
     assert "PCA has no owned components" in text
 
 
+@pytest.mark.medium
 def test_every_model_is_chosen_over_the_same_preparations(heavy):
     best = {entry.model: entry for entry in heavy.contest[1:] if "filter" not in entry.title}
     models = {"pca", "normalized", "item-weighted", "popularity", "ease", "weighted-mf"}
@@ -145,14 +146,14 @@ def test_headline_verdict_and_advice_are_about_the_given_model():
     assert "our hits" in found.verdict.advice.why
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 def test_the_best_model_as_the_given_one_is_kept():
     split = listening(n_users=300, n_items=60, seed=2).holdout(seed=0)
-    first = audit(split, models={"hits": Popularity().fit(split.train)}, budget=2)
+    first = audit(split, models={"hits": Popularity().fit(split.train)}, budget=1)
     names = {name: getattr(equipoise, name) for name in equipoise.__all__}
     call = python_call(first.verdict.advice)
     best = eval(call, {**names, "interactions": split.train})
-    again = audit(split, models={"mine": best}, budget=2)
+    again = audit(split, models={"mine": best}, budget=1)
     assert again.verdict.advice.keep
     assert again.advised is again.subject
     assert again.verdict.advice.why.startswith("Keep mine: it reaches")
@@ -164,8 +165,11 @@ def test_parts_with_other_ids_are_refused_and_reordered_ids_are_matched():
     order = np.random.default_rng(0).permutation(60)
     moved = split.test.select_items(split.test.item_ids[order])
     assert moved.item_ids.tolist() != split.test.item_ids.tolist()
-    again = audit(Split(split.train, split.validation, moved), rank=4, budget=0)
-    assert again.subject.mean("ndcg") == audit(split, rank=4, budget=0).subject.mean("ndcg")
+    first, again = (
+        audit(each, rank=4, depth="quick", budget=0).subject.mean("ndcg")
+        for each in (split, Split(split.train, split.validation, moved))
+    )
+    assert first == again > 0
     strangers = Interactions.from_pairs(["x"], ["y"])
     with pytest.raises(InvalidDataError, match="not in train"):
         Split(split.train, split.validation, strangers)
@@ -189,8 +193,8 @@ def is_silent(shape, seed, **options):
 
 @pytest.mark.medium
 def test_nothing_is_found_in_noise():
-    silent = sum(is_silent(SHAPES[seed % len(SHAPES)], seed, budget=0) for seed in range(20))
-    assert silent >= 19
+    silent = sum(is_silent(SHAPES[seed % len(SHAPES)], seed, budget=0) for seed in range(8))
+    assert silent >= 7
 
 
 @pytest.mark.slow
@@ -199,12 +203,12 @@ def test_nothing_is_found_in_noise_of_any_shape(shape):
     assert sum(is_silent(shape, seed) for seed in range(20)) >= 19
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 def test_items_with_one_user_each_do_not_hide_the_structure_of_the_others():
     core = sp.csr_array(heavy_tailed(n_users=400, n_items=100).matrix)
     rng = np.random.default_rng(3)
-    single = sp.csr_array((np.ones(900), (rng.integers(400, size=900), np.arange(900))), (400, 900))
-    found = audit(Interactions.from_sparse(sp.hstack([core, single], format="csr")), budget=5)
+    single = sp.csr_array((np.ones(400), (rng.integers(400, size=400), np.arange(400))), (400, 400))
+    found = audit(Interactions.from_sparse(sp.hstack([core, single], format="csr")), budget=0)
     stated = {each.name: each.stated for each in found.evidence}
     assert stated["structure"]
     assert stated["owned"]
@@ -234,7 +238,7 @@ def test_groups_with_too_few_items_are_not_judged():
 @pytest.mark.medium
 def test_intervals_contain_the_means_and_narrow_with_more_users():
     few, many = (
-        audit(listening(n_users=n, n_items=60, seed=1), rank=8, budget=0) for n in (150, 1500)
+        audit(listening(n_users=n, n_items=60, seed=1), rank=8, budget=0) for n in (150, 800)
     )
     widths = []
     for found in (few, many):

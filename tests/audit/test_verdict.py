@@ -36,6 +36,7 @@ def interval(mean, low, high):
     return Interval(mean, low, high, 0.95, 100)
 
 
+@pytest.mark.medium
 def test_sentences_state_the_numbers_of_the_findings(found):
     subject = found.subject
     text = said(found.verdict)
@@ -47,6 +48,7 @@ def test_sentences_state_the_numbers_of_the_findings(found):
     assert failing(found) in found.verdict.sentences
 
 
+@pytest.mark.medium
 def test_a_finding_that_does_not_exceed_chance_is_not_stated(found):
     unsupported = tuple(replace(each, stated=False) for each in found.evidence)
     silent = replace(found, evidence=unsupported)
@@ -59,6 +61,7 @@ def test_a_finding_that_does_not_exceed_chance_is_not_stated(found):
     assert "beyond chance" in memorizing(silent)
 
 
+@pytest.mark.medium
 def test_losses_of_the_advised_model_are_stated_with_its_gains(found):
     k = found.settings.k
     text = said(found.verdict)
@@ -78,6 +81,7 @@ def test_what_rounds_to_nothing_is_no_base_for_a_percentage():
     assert moves("error", Pair(1e-16, 0.054)) == "raises error from 0.000 to 0.054"
 
 
+@pytest.mark.medium
 def test_at_full_rank_every_item_is_reconstructed_from_itself():
     whole = audit(listening(n_users=200, n_items=60), rank=500, budget=0)
     sentences = said(whole.verdict)
@@ -86,6 +90,7 @@ def test_at_full_rank_every_item_is_reconstructed_from_itself():
     assert whole.subject.size == 60
 
 
+@pytest.mark.medium
 def test_a_lower_bound_is_marked_as_one(found):
     subject = found.subject
     open_end = replace(subject, not_halved={**subject.not_halved, "niche": 3})
@@ -186,6 +191,7 @@ def test_the_advice_is_what_wins_on_validation_and_its_number_is_reproduced(play
     assert advice.score.mean == pytest.approx(value, abs=1e-6)
 
 
+@pytest.mark.medium
 def test_gains_are_paired_by_user(found):
     first, *others = found.contest
     for entry in others:

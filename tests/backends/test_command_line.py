@@ -126,16 +126,12 @@ def test_held_out_scores_are_the_same_from_disk(command, table_folder, capsys):
     assert_same_numbers(from_disk, in_memory)
 
 
+# tests/audit compares whole audits of data in memory, on disk and on a cluster
+QUICK_AUDIT = ("--depth", "quick", "--budget", "0", "--json")
+
+
 def test_the_audit_is_the_same_from_disk(table_folder, tmp_path, capsys):
-    words = [
-        "audit",
-        str(table_folder),
-        "--budget",
-        "0",
-        "--out",
-        str(tmp_path / "r.html"),
-        "--json",
-    ]
+    words = ["audit", str(table_folder), *QUICK_AUDIT, "--out", str(tmp_path / "r.html")]
     assert run(words) == 0
     in_memory = json.loads(capsys.readouterr().out)
     assert run([*words, "--memory", "24MB"]) == 0
@@ -149,15 +145,7 @@ def test_the_audit_is_the_same_from_disk(table_folder, tmp_path, capsys):
 
 @pytest.mark.distributed
 def test_the_audit_runs_on_a_cluster(client, table_folder, local, tmp_path, capsys):
-    words = [
-        "audit",
-        str(table_folder),
-        "--budget",
-        "0",
-        "--out",
-        str(tmp_path / "r.html"),
-        "--json",
-    ]
+    words = ["audit", str(table_folder), *QUICK_AUDIT, "--out", str(tmp_path / "r.html")]
     assert run([*words, "--scheduler", client.scheduler.address]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["data"]["n_interactions"] == local.nnz

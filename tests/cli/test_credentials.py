@@ -56,14 +56,22 @@ def assert_secret(*texts):
         assert USER not in text
 
 
-@pytest.mark.parametrize("url", FAILING.values(), ids=FAILING)
-@pytest.mark.parametrize("command", COMMANDS)
+# Each URL with one command, and each command with URLs that fail at different steps
+CASES = [(url, "fit") for url in FAILING] + [
+    (url, command)
+    for url in ("nobody answers", "database unknown", "a slash too few, options")
+    for command in COMMANDS
+    if command != "fit"
+]
+
+
+@pytest.mark.parametrize(("url", "command"), CASES)
 def test_no_failure_shows_it(url, command, tmp_path, monkeypatch, capsys, caplog):
     pytest.importorskip("sqlalchemy")
     pytest.importorskip("psycopg")
     monkeypatch.chdir(tmp_path)
     caplog.set_level(logging.INFO)
-    words = [word.format(url=url) for word in COMMANDS[command]]
+    words = [word.format(url=FAILING[url]) for word in COMMANDS[command]]
     assert run(words) == 2
     said = capsys.readouterr()
     assert "error:" in said.err
@@ -107,12 +115,19 @@ MISSPELLED = [
 MISPLACED |= {f"spelled {text}": ["fit", text, "--out", "m.eqp"] for text in MISSPELLED}
 
 
-@pytest.fixture
-def few_plays(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def few_plays_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("few")
     rows = [f"u{u},i{i},1" for u in range(9) for i in range(6) if (u + i) % 3]
-    (tmp_path / "p.csv").write_text("\n".join(["user,item,value", *rows]))
-    assert run(["fit", "p.csv", "--rank", "2", "--out", "m.eqp", "-q"]) == 0
+    (folder / "p.csv").write_text("\n".join(["user,item,value", *rows]))
+    words = ["fit", str(folder / "p.csv"), "--rank", "2", "--out", str(folder / "m.eqp"), "-q"]
+    assert run(words) == 0
+    return folder
+
+
+@pytest.fixture
+def few_plays(few_plays_folder, monkeypatch):
+    monkeypatch.chdir(few_plays_folder)
 
 
 @pytest.mark.usefixtures("few_plays")

@@ -16,7 +16,8 @@ from equipoise.cli.app import app, run
 from equipoise.cli.options import DataOptions, DefaultOf, expand_options, option
 from equipoise.data import holdout
 
-COMMANDS = get_command(app).commands
+TREE = get_command(app)
+COMMANDS = TREE.commands
 READING = {f"--{field.name.replace('_', '-')}" for field in fields(DataOptions)}
 
 
@@ -63,7 +64,7 @@ def lines_of(group, *words):
         yield from lines_of(command, *words, name)
 
 
-@pytest.mark.parametrize("words", list(lines_of(get_command(app))), ids=" ".join)
+@pytest.mark.parametrize("words", list(lines_of(TREE)), ids=" ".join)
 def test_help_shows_names_of_values_instead_of_types(words, capsys):
     assert run([*words, "--help"]) == 0
     shown = capsys.readouterr().out
@@ -79,8 +80,8 @@ def test_audit_offers_the_popularity_groups_that_it_takes():
 
 def every_parameter():
     """Pairs of a command and one of its parameters, over the whole command tree."""
-    for words in lines_of(get_command(app)):
-        command = get_command(app)
+    for words in lines_of(TREE):
+        command = TREE
         for word in words:
             command = command.commands[word]
         for parameter in command.params:

@@ -18,7 +18,7 @@ from equipoise.models import Popularity, VanillaPCA
 from equipoise.reranking import FAIR, Candidates, Reranked, Reranker, XQuAD, registry
 from equipoise.reranking.base import ordered
 from equipoise.reranking.reranked import new_lists
-from equipoise.testing import CHECKS
+from equipoise.testing import check_recommender
 
 SPECS = ["compensation", "scaling", "xquad:form=smooth", "fair:length=10", "calibrated", "mmr"]
 
@@ -34,16 +34,14 @@ def split(data):
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("spec", SPECS)
-def test_a_model_with_a_re_ranker_keeps_the_contract_of_models(spec, check):
-    check(Reranked(VanillaPCA(8), spec, candidates=30))
+def test_a_model_with_a_re_ranker_keeps_the_contract_of_models(spec):
+    check_recommender(Reranked(VanillaPCA(8), spec, candidates=30))
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_scores_that_are_all_equal_keep_the_contract_too(check):
-    check(Reranked(Popularity(), "xquad:0.5", candidates=40))
+def test_scores_that_are_all_equal_keep_the_contract_too():
+    check_recommender(Reranked(Popularity(), "xquad:0.5", candidates=40))
 
 
 def test_a_re_ranker_that_changes_nothing_gives_the_lists_of_the_model(data):

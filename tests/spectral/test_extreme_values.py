@@ -62,19 +62,20 @@ def test_item_weighted_pca_equals_lapack(name, solver):
     check(fitted(ItemWeightedPCA(rank_for(X), solver=solver), X), answer(X, -1.0))
 
 
+# The other two models call the same solvers: one of them is enough.
 @pytest.mark.parametrize("name", FITTED)
-def test_pca_equals_lapack(name, solver):
+def test_pca_equals_lapack(name):
     X = FITTED[name]
-    check(fitted(VanillaPCA(rank_for(X), solver=solver), X), answer(X, 0.0))
+    check(fitted(VanillaPCA(rank_for(X)), X), answer(X, 0.0))
 
 
 @pytest.mark.parametrize("name", FITTED)
-def test_normalized_pca_equals_lapack(name, solver):
+def test_normalized_pca_equals_lapack(name):
     X = FITTED[name]
     tops = np.where(X.any(axis=0), X.max(axis=0), 1.0)
     lengths = tops * np.linalg.norm(X / tops, axis=0)
     check(
-        fitted(NormalizedPCA(rank_for(X), solver=solver), X),
+        fitted(NormalizedPCA(rank_for(X)), X),
         answer(X / np.where(lengths > 0, lengths, 1.0), 0.0),
     )
 
@@ -89,17 +90,16 @@ def test_float32_input_equals_lapack(name, solver):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-@pytest.mark.parametrize("kind", [ItemWeightedPCA, VanillaPCA, NormalizedPCA])
-def test_values_beyond_floating_point_are_refused(name, kind, solver):
+def test_values_beyond_floating_point_are_refused(name, solver):
     X, reason = REFUSED[name]
-    with pytest.raises(InvalidDataError, match=reason):
-        kind(RANK, solver=solver).fit(sp.csr_array(X))
+    for kind in (ItemWeightedPCA, VanillaPCA, NormalizedPCA):
+        with pytest.raises(InvalidDataError, match=reason):
+            kind(RANK, solver=solver).fit(sp.csr_array(X))
 
 
 @pytest.mark.parametrize("gamma", [-10.0, -5.0, -2.0, -0.5, 0.5, 2.0, 5.0, 10.0])
-@pytest.mark.parametrize("ratio", [1.0, 1e8])
-def test_every_gamma_equals_lapack(gamma, ratio, solver):
-    X = counts() * np.geomspace(1.0, ratio, 25)
+def test_every_gamma_equals_lapack(gamma, solver):
+    X = counts() * np.geomspace(1.0, 1e8, 25)
     check(fitted(ItemWeightedPCA(RANK, gamma=gamma, solver=solver), X), answer(X, gamma))
 
 

@@ -13,18 +13,18 @@ from equipoise.spectral import matmul
 ROWS, COLUMNS = 300_001, 9
 
 
-@pytest.fixture(params=[1, 2, 3], ids="threads={}".format)
+@pytest.fixture(params=[1, 3], ids="threads={}".format)
 def _threads(request, monkeypatch):
     monkeypatch.setenv("NUMBA_NUM_THREADS", str(request.param))
 
 
-@pytest.fixture(params=["C", "F"])
+@pytest.fixture(params=["C", "F"], scope="module")
 def basis(request):
     rng = np.random.default_rng(3)
     return np.asarray(rng.standard_normal((ROWS, COLUMNS + 2)), order=request.param)[:, :COLUMNS]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def other() -> np.ndarray:
     return np.random.default_rng(4).standard_normal((ROWS, COLUMNS))
 
@@ -47,9 +47,9 @@ class TestProductsInThreads:
         np.testing.assert_allclose(product, basis @ square, atol=1e-4)
 
     def test_subtract_works_in_place(self, basis, other, square):
-        expected = other - basis @ square
-        matmul.subtract(other, basis, square)
-        np.testing.assert_allclose(other, expected, atol=1e-12)
+        found = other.copy()
+        matmul.subtract(found, basis, square)
+        np.testing.assert_allclose(found, other - basis @ square, atol=1e-12)
 
     def test_residual_norms_are_those_of_the_columns(self, basis, other, square):
         values = np.arange(float(COLUMNS))
