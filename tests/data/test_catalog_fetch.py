@@ -159,7 +159,9 @@ def test_an_archive_with_a_wrong_hash_is_downloaded_again(publisher, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [zipped({"artists.dat": ARTISTS}), b"<html>Please log in</html>"]
+    "content",
+    [zipped({"artists.dat": ARTISTS}), b"<html>Please log in</html>"],
+    ids=["another archive", "a page"],  # the bytes of an archive contain the time
 )
 def test_an_archive_without_the_interactions_leaves_nothing(publisher, tmp_path, content):
     publisher.content = content
