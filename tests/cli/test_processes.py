@@ -18,22 +18,8 @@ from tests.cli.test_bad_input import broken  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.slow
 
-AGAIN = [
-    "there is no such file",
-    "a value is NaN",
-    "the text is Latin-1",
-    "the Parquet file is broken",
-    "the rank is text",
-    "γ is NaN",
-    "the disk is full",
-    "tables go to a missing folder",
-    "the model is cut off",
-    "no item is the model's",
-    "the user is unknown",
-    "the item is endless",
-    "the factors are pickled",
-    "the command is unknown",
-]
+# One case per place that refuses: reading, writing, files of others, and the arguments themselves
+AGAIN = ["a value is NaN", "the disk is full", "the factors are pickled", "the command is unknown"]
 
 
 @pytest.mark.parametrize("case", AGAIN)
