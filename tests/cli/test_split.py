@@ -85,7 +85,7 @@ def test_blocks_on_disk_are_written_like_data_in_memory(table, tmp_path):
         assert whole.equals(blocks), name
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 def test_evaluate_on_files_with_shuffled_ids_equals_ranx(plays, tmp_path, capsys):
     ranx = pytest.importorskip("ranx")
     split = plays.binarize().holdout(test=0.3)

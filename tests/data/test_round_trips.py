@@ -23,7 +23,7 @@ pd = pytest.importorskip("pandas")
 
 DETERMINISTIC = settings(
     derandomize=True,
-    max_examples=40,
+    max_examples=20,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -44,6 +44,7 @@ def needs(*modules: str) -> None:
         pytest.importorskip(module, reason=f"an example was NOT run: {module} is not installed")
 
 
+@pytest.mark.slow
 def test_an_implicit_model_is_audited_beside_ours(tmp_path):
     needs("implicit")
     said = run("audit_implicit_model.py", tmp_path)
@@ -55,6 +56,7 @@ def test_an_implicit_model_is_audited_beside_ours(tmp_path):
     assert "implicit ALS" in page
 
 
+@pytest.mark.slow
 def test_indexes_are_measured_against_exact_search(tmp_path):
     needs("usearch", "faiss")
     said = run("serve_with_ann_index.py", tmp_path)
@@ -87,7 +89,7 @@ def test_lists_go_from_sql_to_sql(tmp_path):
         assert said.endswith("The same data come from PostgreSQL: True\n")
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 def test_mlflow_serves_the_lists_of_the_model(tmp_path):
     needs("mlflow", "pandas")
     rows = table_rows(run("mlflow_pyfunc.py", tmp_path))[1:]
