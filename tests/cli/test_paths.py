@@ -107,17 +107,6 @@ def test_users_may_come_through_a_pipe(capsys):
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("path", ["waiting", "/dev/zero"])
-def test_users_from_a_named_pipe_or_a_device_are_refused(path, capsys):
-    os.mkfifo("waiting")
-    code = run(f"recommend model.eqp plays.csv --users-file {path}".split())
-    said = capsys.readouterr()
-    check_refusal(code, said.err, f"{path}.*named pipe")
-    assert said.out == ""
-    assert said.err.count("\n") == 1  # before any work
-
-
-@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     "line", ["recommend model.eqp plays.csv", "similar model.eqp artist-0001", "audit plays.csv"]
 )

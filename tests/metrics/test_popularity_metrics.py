@@ -294,16 +294,16 @@ def test_miscalibration_is_the_squared_jensen_shannon_distance(case):
         assert result.per_user[user] == pytest.approx(expected, abs=1e-12)
     assert np.isnan(result.per_user[7])
     assert result.value == pytest.approx(np.nanmean(result.per_user))
-    assert result.convention == "Jensen-Shannon, interactions(0.1, 0.1)"
+    assert result.convention == "Jensen-Shannon, groups: interactions(0.1, 0.1)"
 
 
 def test_histories_that_do_not_fit_are_refused():
     groups = ItemGroups(("a",), [0, 0])
-    with pytest.raises(InvalidDataError, match="train has 3 items, groups has 2"):
+    with pytest.raises(InvalidDataError, match="train has 3, groups has 2"):
         popularity_miscalibration([[0]], [[1, 0, 0]], groups)
     with pytest.raises(InvalidDataError, match="top_items has 2 rows for 1 users"):
         popularity_miscalibration([[0], [0]], [[1, 0]], groups)
-    with pytest.raises(InvalidDataError, match="popularity must be 2 numbers"):
+    with pytest.raises(InvalidDataError, match="popularity has 3"):
         popularity_lift([[0]], [[1, 0]], [1, 2, 3])
 
 
@@ -442,9 +442,9 @@ def test_equal_opportunity_has_no_correlation():
 
 def test_groups_and_matrices_of_other_shapes_are_refused():
     groups = ItemGroups(("a",), [0, 0])
-    with pytest.raises(InvalidDataError, match="test has 3 items, groups has 2"):
+    with pytest.raises(InvalidDataError, match="test has 3, groups has 2"):
         recall_by_group([[0]], [[1, 0, 0]], groups)
-    with pytest.raises(InvalidDataError, match="train has 3 items, groups has 2"):
+    with pytest.raises(InvalidDataError, match="train has 3, groups has 2"):
         poprsp([[0]], groups, [[1, 0, 0]])
-    with pytest.raises(InvalidDataError, match="popularity must be 2 numbers"):
+    with pytest.raises(InvalidDataError, match="popularity has 3"):
         popularity_opportunity_bias([[0]], [[1, 0]], [1, 2, 3])

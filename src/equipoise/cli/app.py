@@ -11,18 +11,14 @@ import typer
 from equipoise import __version__
 from equipoise.cli import console
 from equipoise.cli.audit import audit, demo
-from equipoise.cli.datasets import datasets
+from equipoise.cli.catalog import datasets, metrics, models, rerankers
 from equipoise.cli.dossier import compare, verify
-from equipoise.cli.evaluate import evaluate
-from equipoise.cli.explain import explain, similar
+from equipoise.cli.evaluate import evaluate, split
 from equipoise.cli.fit import fit
-from equipoise.cli.models import metrics, models, rerankers
 from equipoise.cli.options import INTERRUPTED, Command, Group, Interrupted, expand_options, flag
 from equipoise.cli.production import export, inspect, serve, update
-from equipoise.cli.recommend import recommend
+from equipoise.cli.recommend import explain, recommend, rerank, similar
 from equipoise.cli.reproduce import reproduce
-from equipoise.cli.rerank import rerank
-from equipoise.cli.split import split
 from equipoise.cli.tune import tune
 from equipoise.exceptions import EquipoiseError
 

@@ -9,23 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from equipoise.cli import console
+from equipoise.cli import options as opt
 from equipoise.cli.dossier import ReviewOptions, recorded_command
-from equipoise.cli.options import (
-    OUTPUT,
-    AsJson,
-    Cutoff,
-    DataOptions,
-    DataOrParts,
-    GroupOptions,
-    Names,
-    PartOptions,
-    check_outputs,
-    existing,
-    flag,
-    option,
-    output,
-    shown,
-)
+from equipoise.cli.options import flag, option, output
 from equipoise.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -108,19 +94,10 @@ class ModelOptions:
             for name, path in paths.items()
         }
 
-    def files(self) -> list[Path]:
-        """Return the files that are read."""
-        found = []
-        for each in self.models().values():
-            parts = [each] if isinstance(each, str) else [each.items, each.item_ids]
-            parts += [] if isinstance(each, str) else [each.users, each.user_ids]
-            found += [Path(part) for part in parts if part is not None]
-        return found
-
 
 def audit(
-    reading: DataOptions,
-    parts: PartOptions,
+    reading: opt.DataOptions,
+    parts: opt.PartOptions,
     rank: Annotated[
         str,
         option(
@@ -133,7 +110,7 @@ def audit(
         str,
         option("Popularity groups: interactions or items.", "RULE", default_of=f"{_AUDIT}.groups"),
     ],
-    k: Cutoff,
+    k: opt.Cutoff,
     seed: Seed,
     depth: Annotated[
         str,
@@ -142,10 +119,10 @@ def audit(
         ),
     ],
     given: ModelOptions,
-    grouping: GroupOptions,
+    grouping: opt.GroupOptions,
     reviewing: ReviewOptions,
-    data: DataOrParts = None,
-    names: Names = None,
+    data: opt.DataOrParts = None,
+    names: opt.Names = None,
     budget: Annotated[
         float | None, option("Seconds of the search for better models, by estimate.", "N", min=0)
     ] = None,
@@ -154,12 +131,12 @@ def audit(
         option("Test on what came after a date, or the last share, e.g. 0.2.", "DATE|SHARE"),
     ] = None,
     out: Out = Path("report.html"),
-    as_json: AsJson = False,
+    as_json: opt.AsJson = False,
     as_markdown: Annotated[
-        bool, flag("Print Markdown instead of a table.", "--md", rich_help_panel=OUTPUT)
+        bool, flag("Print Markdown instead of a table.", "--md", rich_help_panel=opt.OUTPUT)
     ] = False,
     open_page: Annotated[
-        bool, flag("Open the report in the browser.", "--open", rich_help_panel=OUTPUT)
+        bool, flag("Open the report in the browser.", "--open", rich_help_panel=opt.OUTPUT)
     ] = False,
 ) -> int:
     """Show which items a model fails, which it memorizes, and which model is better.
@@ -177,8 +154,7 @@ def audit(
     asked = _rank(rank)
     parts.check(data, reading)
     reviewing.check(one_table=data is not None and cut is None)
-    others = [*grouping.files(), *given.files(), *filter(None, [existing(names)])]
-    check_outputs({"--out": out}, [*parts.files(data, reading), *others])
+    opt.check_outputs({"--out": out})
     source = str(parts.train if data is None else data)
     table = parts.read_parts(reading) if data is None else reading.read(data)
     if cut is not None:
@@ -198,12 +174,12 @@ def audit(
         seed=seed,
         depth=depth,  # type: ignore[arg-type]  # refuses other names
         budget=budget,
-        source=shown(source),
+        source=opt.shown(source),
         data_options=reading.given(),
     )
     _say_estimate(table, depth, budget, len(given.paths()))
     found = run(table, progress=console.progress())
-    found = reviewing.review(found, table, others, run, recorded_command(data))
+    found = reviewing.review(found, table, run, recorded_command(data))
     _publish(found, out, as_json=as_json, as_markdown=as_markdown)
     reviewing.sign(out)
     if open_page:
@@ -211,16 +187,12 @@ def audit(
     return reviewing.exit_code(found)
 
 
-def demo(
-    seed: Seed,
-    out: Out = Path("report/demo.html"),
-    as_json: AsJson = False,
-) -> None:
+def demo(seed: Seed, out: Out = Path("report/demo.html"), as_json: opt.AsJson = False) -> None:
     """Audit the built-in example data: how PCA treats popular and niche items, and what helps."""
     from equipoise.audit import audit as run
 
     out.parent.mkdir(parents=True, exist_ok=True)
-    check_outputs({"--out": out}, [])
+    opt.check_outputs({"--out": out})
     interactions = _example(seed)
     found = run(interactions, seed=seed, source=_EXAMPLE, progress=console.progress())
     _publish(found, out, as_json=as_json, as_markdown=False)

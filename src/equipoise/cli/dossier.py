@@ -7,7 +7,6 @@ import io
 import json
 import shlex
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,16 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equipoise.cli import console
-from equipoise.cli.options import (
-    AsJson,
-    Cutoff,
-    DataOptions,
-    Names,
-    check_outputs,
-    option,
-    output,
-    shown,
-)
+from equipoise.cli import options as opt
+from equipoise.cli.options import option, output
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 if TYPE_CHECKING:
@@ -59,8 +50,7 @@ class ReviewOptions:
         str, _review("What --fail-if compares: estimate, low or high of the interval.", "NAME")
     ] = "estimate"
     repeat: Annotated[
-        int,
-        _review("Audit N random halvings of the users, for equipoise compare.", "N", min=0),
+        int, _review("Audit N random halvings of the users, for equipoise compare.", "N", min=0)
     ] = 0
     auditor: Annotated[str | None, _review("Who signs the report.", "NAME")] = None
     organization: Annotated[str | None, _review("For whom the report is signed.", "NAME")] = None
@@ -85,7 +75,6 @@ class ReviewOptions:
         self,
         found: Findings,
         data: Interactions | Split,
-        files: Sequence[Path],
         again: Callable[[Interactions], Findings],
         command: str,
     ) -> Findings:
@@ -94,6 +83,7 @@ class ReviewOptions:
         from equipoise.audit.dossier import compare, halves, manifest
 
         limits = self.limits()
+        files = opt.named_files(shlex.split(command)[2:])
         content = {**found.manifest, "command": command, "files": manifest.hashes(files)}
         if self.repeat:
             content["noise"] = halves.noise(data, again, self.repeat, found.settings.seed)  # type: ignore[arg-type]  # refuses parts
@@ -138,8 +128,8 @@ def compare(
     after: Annotated[
         Path, typer.Argument(help="The same, later or of another model.", metavar="AFTER")
     ],
-    reading: DataOptions,
-    k: Cutoff,
+    reading: opt.DataOptions,
+    k: opt.Cutoff,
     data: Annotated[
         str | None,
         typer.Argument(
@@ -148,12 +138,11 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    names: Names = None,
+    names: opt.Names = None,
     out: Annotated[
-        Path | None,
-        output("Write to this .html, .md or .json file.", "FILE", "--out", "-o"),
+        Path | None, output("Write to this .html, .md or .json file.", "FILE", "--out", "-o")
     ] = None,
-    as_json: AsJson = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Show what changed between two audits, or between two models on one table, beyond noise.
 
@@ -168,7 +157,7 @@ def compare(
         raise InvalidParameterError(
             f"--out {out}: the ending sets the format; use one of {', '.join(writers)}."
         )
-    check_outputs({"--out": out}, [before, after, *([] if data is None else reading.files(data))])
+    opt.check_outputs({"--out": out})
     if data is None:
         reports = [read_report(_text(path), str(path)) for path in (before, after)]
         found = compare_reports(*reports)
@@ -188,7 +177,7 @@ def compare(
             models,
             k=k,
             names=reading.names(data, names),
-            source=shown(data),
+            source=opt.shown(data),
             progress=console.progress(),
         )
     if out is not None:
@@ -212,7 +201,7 @@ def verify(
     tolerance: Annotated[
         float, option("Relative difference of numbers that is accepted.", "NUMBER", min=0)
     ] = 0.0,
-    as_json: AsJson = False,
+    as_json: opt.AsJson = False,
 ) -> int:
     """Compute an audit again and show whether every number is the same.
 

@@ -1,28 +1,14 @@
-"""`equipoise evaluate [DATA]`: models × ranks × metrics on held-out interactions."""
+"""`equipoise evaluate [DATA]` and `equipoise split DATA`: models on held-out interactions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from equipoise.cli import console
-from equipoise.cli.options import (
-    LENGTH,
-    RERANK,
-    DataOptions,
-    DataOrParts,
-    GridOptions,
-    GroupOptions,
-    Groups,
-    SplitOptions,
-    TableOptions,
-    ZeroDivision,
-    flag,
-    numbers,
-    option,
-    show_value,
-    words,
-)
+from equipoise.cli import options as opt
+from equipoise.cli.options import flag, option, output
 from equipoise.exceptions import InvalidParameterError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -39,14 +25,14 @@ _SIZES = ("n_components", "model__n_components")
 
 
 def evaluate(
-    reading: DataOptions,
-    splitting: SplitOptions,
-    results_to: TableOptions,
-    groups: Groups,
-    grouping: GroupOptions,
-    zero_division: ZeroDivision,
-    trying: GridOptions,
-    data: DataOrParts = None,
+    reading: opt.DataOptions,
+    splitting: opt.SplitOptions,
+    results_to: opt.TableOptions,
+    groups: opt.Groups,
+    grouping: opt.GroupOptions,
+    zero_division: opt.ZeroDivision,
+    trying: opt.GridOptions,
+    data: opt.DataOrParts = None,
     models: Annotated[
         str, option("Names from equipoise models, or all.", "NAMES")
     ] = "pca,normalized,item-weighted",
@@ -54,19 +40,19 @@ def evaluate(
         str | None,
         option(r"Metrics: name\[@k]\[:convention], e.g. ndcg,recall@10,item_auc.", "LIST"),
     ] = None,
-    k: Annotated[str, option(LENGTH, "LIST", "-k", "-N")] = "20",
+    k: Annotated[str, option(opt.LENGTH, "LIST", "-k", "-N")] = "20",
     item_sample: Annotated[
         int | None, option("Measure item AUC and precision on N items.", "N", min=1)
     ] = None,
-    rerank: Annotated[list[str] | None, option(RERANK, "SPEC", "--rerank")] = None,
+    rerank: Annotated[list[str] | None, option(opt.RERANK, "SPEC", "--rerank")] = None,
     costs: Annotated[bool, flag("Show time, memory and size of each fit, too.", "--costs")] = False,
 ) -> int:
     """Score models, by default the three PCAs, at many ranks on held-out interactions."""
     from equipoise import evaluation
 
-    results_to.check([*splitting.files(data, reading), *grouping.files()])
+    results_to.check()
     chosen = named_models(models)
-    axes, cutoffs = trying.axes(), numbers(k, "-k", int)
+    axes, cutoffs = trying.axes(), opt.numbers(k, "-k", int)
     split = splitting.read(data, reading)
     own = grouping.read(split.train)
     if rerank:
@@ -76,7 +62,7 @@ def evaluate(
         split,
         chosen,
         grid=_with_sizes(axes, chosen, split.train.n_items),
-        metrics=evaluation.DEFAULT_METRICS if metrics is None else words(metrics),
+        metrics=evaluation.DEFAULT_METRICS if metrics is None else opt.words(metrics),
         k=cutoffs,
         groups=groups if own["items"] is None else own["items"],
         user_groups=own["users"],
@@ -176,7 +162,7 @@ def _rank(row: Result | Cost) -> int | None:
 
 def _line(row: Result | Cost) -> str:
     others = {name: value for name, value in row.settings.items() if name not in _SIZES}
-    return " ".join([row.model, *(f"{name}={show_value(v)}" for name, v in others.items())])
+    return " ".join([row.model, *(f"{name}={opt.show_value(v)}" for name, v in others.items())])
 
 
 def _cost_table(costs: Sequence[Cost]) -> Table:
@@ -185,7 +171,7 @@ def _cost_table(costs: Sequence[Cost]) -> Table:
     for cost in costs:
         table.add_row(
             _line(cost),
-            show_value(_rank(cost)),
+            opt.show_value(_rank(cost)),
             f"{cost.fit_seconds:.3f}",
             "?" if cost.peak_bytes is None else f"{cost.peak_bytes / 1e6:.1f}",
             f"{cost.parameters_kept:,}",
@@ -199,7 +185,7 @@ def named_models(names: str) -> dict[str, Model]:
     from equipoise.models.registry import find_models
 
     try:
-        wanted = find_models(words(names))
+        wanted = find_models(opt.words(names))
     except InvalidParameterError as error:
         raise InvalidParameterError(f"--models: {error}") from None
     missing = [entry for entry in wanted if not entry.installed]
@@ -209,3 +195,24 @@ def named_models(names: str) -> dict[str, Model]:
     for note in notes:
         console.say(f"left out: {note}")
     return models_by_key(entry.key for entry in wanted if entry.installed)
+
+
+def split(
+    data: opt.Data,
+    reading: opt.DataOptions,
+    splitting: opt.HoldoutOptions,
+    out: Annotated[Path, output("Write the files into this folder.", "DIR", "--out", "-o")],
+) -> None:
+    """Hold out interactions: write train, validation and test as Parquet, with their ids.
+
+    Fit a model of your own on the training part. Other commands take the files as --train,
+    --validation and --test.
+    """
+    outputs = {name: out / f"{name}.parquet" for name in ("train", "validation", "test", "history")}
+    if out.is_dir():
+        opt.check_outputs(outputs)
+    parts = splitting.hold_out(reading.read(data))
+    for path in parts.write(out):
+        console.write(str(path))
+    for line in parts.describe().splitlines():
+        console.say(line)

@@ -7,18 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from equipoise.cli import console
-from equipoise.cli import options as shared
-from equipoise.cli.options import (
-    GAMMA,
-    AsJson,
-    Data,
-    DataOptions,
-    GroupOptions,
-    check_outputs,
-    option,
-    output,
-    shown,
-)
+from equipoise.cli import options as opt
+from equipoise.cli.options import option, output
 from equipoise.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -37,9 +27,9 @@ _OPTIONS = {
 
 
 def fit(
-    data: Data,
-    reading: DataOptions,
-    grouping: GroupOptions,
+    data: opt.Data,
+    reading: opt.DataOptions,
+    grouping: opt.GroupOptions,
     out: Annotated[
         Path, output("Write the model to this file, e.g. plays.eqp.", "FILE", "--out", "-o")
     ],
@@ -49,7 +39,7 @@ def fit(
     rank: Annotated[
         int | None, option("Components (default: the model's own).", "N", min=1)
     ] = None,
-    gamma: Annotated[float | None, option(GAMMA, "GAMMA")] = None,
+    gamma: Annotated[float | None, option(opt.GAMMA, "GAMMA")] = None,
     spectral_filter: Annotated[
         str | None,
         option(
@@ -67,8 +57,8 @@ def fit(
             "--floor",
         ),
     ] = None,
-    rerank: shared.Rerank = None,
-    as_json: AsJson = False,
+    rerank: opt.Rerank = None,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Fit a model on all of DATA, print its certificate of optimality, and save it."""
     from equipoise.models.registry import find_model
@@ -78,7 +68,7 @@ def fit(
     if floors:
         parameters |= _allowed(entry, {"floors": _floors(floors)})
     unfitted = entry.make(**parameters)
-    check_outputs({"--out": out}, [*reading.files(data), *grouping.files()])
+    opt.check_outputs({"--out": out})
     interactions = reading.read(data)
     _refuse_large_rank(unfitted, rank, interactions.n_items)
     if rerank is None:
@@ -86,7 +76,7 @@ def fit(
     else:
         from equipoise.reranking import Reranked
 
-        unfitted = Reranked(unfitted, rerank, **shared.rerank_groups(grouping.item_groups))
+        unfitted = Reranked(unfitted, rerank, **opt.rerank_groups(grouping.item_groups))
     started = time.perf_counter()
     fitted = unfitted.fit(interactions, progress=console.progress())
     facts = _facts(fitted, entry, interactions, time.perf_counter() - started)
@@ -94,7 +84,7 @@ def fit(
     if as_json:
         console.write_json(facts | {"saved": str(saved)})
         return
-    console.print_facts(facts, f"{entry.title} of {shown(data)}")
+    console.print_facts(facts, f"{entry.title} of {opt.shown(data)}")
     console.write(f"Model: {saved}")
 
 
@@ -112,8 +102,8 @@ def _parameters(
         given |= {"spectral_filter": kind, "filter_strength": _strength(strength, spectral_filter)}
     given = {name: value for name, value in given.items() if value is not None}
     for text in settings or []:
-        name, value = shared.assignment(text, "--set")
-        given[name] = shared.plain_value(value)
+        name, value = opt.assignment(text, "--set")
+        given[name] = opt.plain_value(value)
     return _allowed(entry, given)
 
 
@@ -177,10 +167,7 @@ def _strength(text: str, given: str) -> float:
 
 
 def _facts(
-    model: Recommender,
-    entry: ModelEntry,
-    interactions: Interactions,
-    seconds: float,
+    model: Recommender, entry: ModelEntry, interactions: Interactions, seconds: float
 ) -> dict[str, Any]:
     """Return the sizes of the fit and, if the model has one, its certificate."""
     facts: dict[str, Any] = {

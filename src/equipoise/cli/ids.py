@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equipoise.cli import console
-from equipoise.cli.options import words
+from equipoise.cli import options as opt
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
 
 if TYPE_CHECKING:
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 # difflib compares letter by letter: enough ids to find a typing error, few enough to be quick
 _COMPARED = 4000
 _LONGEST_SPELLING = 80
-
-# Where the system lists the open files of this process; a shell passes <(command) as one of them
-_OPEN_FILES = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 
 
 def item_ids(model: Recommender) -> NDArray[Any]:
@@ -117,14 +113,13 @@ def wanted(texts: str | None, known: NDArray[Any], role: str, option: str) -> li
     """Return the ids between commas; None if the option was not given."""
     if texts is None:
         return None
-    if not words(texts):
+    if not opt.words(texts):
         raise InvalidParameterError(f"{option} takes {role} ids separated by commas.")
-    return matched(words(texts), known, role)
+    return matched(opt.words(texts), known, role)
 
 
 def listed(path: Path, role: str) -> list[str]:
     """Read ids from a text file or an open pipe, one per line; empty lines are skipped."""
-    _refuse_endless(path)
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
@@ -135,17 +130,6 @@ def listed(path: Path, role: str) -> list[str]:
     if not found:
         raise InvalidDataError(f"{path} is empty. Put one {role} id on each line.")
     return found
-
-
-def _refuse_endless(path: Path) -> None:
-    """Refuse devices, which may have no end, and named pipes, which may never have a writer."""
-    mode = path.stat().st_mode
-    is_open_pipe = stat.S_ISFIFO(mode) and str(path).startswith(_OPEN_FILES)
-    if not (path.is_file() or path.is_dir() or is_open_pipe):
-        raise InvalidDataError(
-            f"{path} is a named pipe or a device, not a file. Save the ids as a file, or pass them "
-            "by <(command)."
-        )
 
 
 def aligned(interactions: Interactions, model: Recommender, drop_unknown: bool) -> Interactions:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import glob
 import importlib
 import inspect
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -40,6 +42,9 @@ _HOLDOUT = "equipoise.data:holdout"
 
 # URLs of files on this machine; other URLs lead to nothing that a command could overwrite
 _LOCAL_URL = re.compile(r"(?:sqlite(?:\+pysqlite)?:///|file://)(?P<path>[^?]+)", re.IGNORECASE)
+
+
+_OUTPUTS = {"--out", "-o", "--csv", "--plot"}
 
 
 class DefaultOf:
@@ -283,22 +288,6 @@ class DataOptions:
             if getattr(self, field.name) != field.default
         }
 
-    def files(self, data: str) -> list[Path]:
-        """Return the files on this machine that DATA names."""
-        from equipoise.data.readers import files, sql
-
-        local = _LOCAL_URL.match(data)
-        if sql.is_url(data) and local is None:
-            return []
-        text = os.path.expanduser(data if local is None else unquote(local["path"]))
-        if os.path.isfile(text):
-            return [Path(text)]
-        try:
-            found = files.find(text, self.format, has_columns=any(self._columns.values()))
-        except EquipoiseError:  # reading reports it
-            return []
-        return [*found.paths, *([] if found.names is None else [found.names])]
-
     @property
     def _columns(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("user", "item", "value", "timestamp")}
@@ -361,11 +350,6 @@ class PartOptions:
     def sources(self) -> list[str | None]:
         """Train, validation, test, history."""
         return [self.train, self.validation, self.test, self.history]
-
-    def files(self, data: str | None, reading: DataOptions) -> list[Path]:
-        """Return the files on this machine that are read."""
-        sources = [data] if self.train is None else self.sources
-        return [path for source in sources if source for path in reading.files(source)]
 
     def check(self, data: str | None, reading: DataOptions) -> None:
         """Refuse a mixture of DATA and files, and options that files cannot have."""
@@ -466,8 +450,7 @@ class GroupOptions:
 
     item_groups: ItemGroupsFile = None
     user_groups: Annotated[
-        str | None,
-        option("Groups of users: a file and its column, or activity.", "FILE:COLUMN"),
+        str | None, option("Groups of users: a file and its column, or activity.", "FILE:COLUMN")
     ] = None
     group_separator: Annotated[
         str | None, option("Text between several labels in one cell, e.g. |.", "TEXT")
@@ -487,11 +470,6 @@ class GroupOptions:
                 found[of] = groups
         return found
 
-    def files(self) -> list[Path]:
-        """Return the files that the groups are read from."""
-        given = (self.item_groups, self.user_groups)
-        return [Path(each.rpartition(":")[0]) for each in given if each and ":" in each]
-
 
 def rerank_groups(source: str | None) -> dict[str, Any]:
     """Return the groups of a re-ranker as its parameters; none for its default."""
@@ -505,8 +483,7 @@ class GridOptions:
     """Values of parameters to try, in every combination."""
 
     grid: Annotated[
-        list[str] | None,
-        option("Values of any parameter; may be repeated.", "NAME=VALUE,VALUE"),
+        list[str] | None, option("Values of any parameter; may be repeated.", "NAME=VALUE,VALUE")
     ] = None
     ranks: Annotated[str | None, option("Components, e.g. 8,16,32.", "LIST")] = None
     gammas: Annotated[
@@ -535,9 +512,9 @@ class TableOptions:
     csv: Annotated[Path | None, output("Write the whole table here.", "FILE")] = None
     plot: Annotated[Path | None, output("Draw a chart: .png, .svg or .pdf.", "FILE")] = None
 
-    def check(self, inputs: Iterable[Path], more: Mapping[str, Path | None] | None = None) -> None:
-        """Check the outputs, these and `more`, before the work."""
-        check_outputs({"--csv": self.csv, "--plot": self.plot, **(more or {})}, inputs)
+    def check(self, out: Path | None = None) -> None:
+        """Check the outputs, these and `out`, before the work."""
+        check_outputs({"--csv": self.csv, "--plot": self.plot, "--out": out})
         if self.cache is not None:
             require_folder(self.cache)
 
@@ -550,10 +527,10 @@ class TableOptions:
         return INTERRUPTED
 
 
-def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None]) -> None:
+def check_outputs(outputs: Mapping[str, Path | None]) -> None:
     """Refuse, before the work, outputs that are inputs or each other, or cannot be written."""
     written = [(name, path) for name, path in outputs.items() if path is not None]
-    read = [("an input", path) for path in inputs if path is not None]
+    read = [("an input", path) for path in named_files(console.arguments)] if written else []
     for (name, path), (other, its_path) in itertools.chain(
         itertools.product(written, read), itertools.combinations(written, 2)
     ):
@@ -563,6 +540,25 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | No
             )
     for _, path in written:
         require_writable(path)
+
+
+def named_files(arguments: Sequence[str]) -> list[Path]:
+    """Return the files that a command line names, in any form, other than as outputs."""
+    from equipoise.data.readers import files
+
+    found: list[Path] = []
+    for before, word in itertools.pairwise(["", *arguments]):
+        if before in _OUTPUTS or word.partition("=")[0] in _OUTPUTS:
+            continue
+        for part in word.split("="):  # NAME=FILE
+            local = _LOCAL_URL.match(part)
+            text = os.path.expanduser(part if local is None else unquote(local["path"]))
+            column = text.rpartition(":")[0]  # FILE:COLUMN
+            found += [Path(path) for path in (text, column) if os.path.isfile(path)]
+            if os.path.isdir(text) or glob.has_magic(text):
+                with contextlib.suppress(EquipoiseError, OSError):  # reading reports it
+                    found += files.find(text, None).paths
+    return found
 
 
 def _is_same_file(one: Path, other: Path) -> bool:
@@ -583,11 +579,6 @@ def load_model(path: Path, hint: str = "Did you swap MODEL and DATA?") -> Recomm
             if file.read(2) != b"PK":
                 raise ArtifactError(f"{path} is not an equipoise model. {hint}")
     return load(path)
-
-
-def existing(path: str | None) -> Path | None:
-    """Return a path if it is a file; --names may be a column or a query, too."""
-    return Path(path) if path is not None and os.path.isfile(path) else None
 
 
 def shown(data: str) -> str:

@@ -7,21 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from equipoise.cli import console
-from equipoise.cli.options import (
-    AsJson,
-    Data,
-    DataOptions,
-    ModelFile,
-    check_outputs,
-    flag,
-    option,
-    output,
-)
+from equipoise.cli import options as opt
+from equipoise.cli.options import flag, option, output
 from equipoise.exceptions import InvalidParameterError
 from equipoise.files import require_writable
 
 
-def inspect(model: ModelFile, as_json: AsJson = False) -> None:
+def inspect(model: opt.ModelFile, as_json: opt.AsJson = False) -> None:
     """Show what a model file contains: class, parameters, sizes, preparation, certificate."""
     from equipoise.models.persistence import read_model
 
@@ -48,9 +40,9 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
 
 
 def update(
-    model: ModelFile,
-    data: Data,
-    reading: DataOptions,
+    model: opt.ModelFile,
+    data: opt.Data,
+    reading: opt.DataOptions,
     out: Annotated[
         Path | None, output("Write here (default: replace MODEL).", "FILE", "--out", "-o")
     ] = None,
@@ -62,7 +54,7 @@ def update(
     added: Annotated[
         bool, flag("DATA are new rows only; the model keeps the sums of the old ones.", "--added")
     ] = False,
-    as_json: AsJson = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Update a model on all of DATA in a few passes, and certify what a refit would gain.
 
@@ -105,7 +97,7 @@ def update(
 
 
 def serve(
-    model: ModelFile,
+    model: opt.ModelFile,
     host: Annotated[str, option("Address; only this machine by default.", "HOST")] = "127.0.0.1",
     port: Annotated[int, option("Port; 0 takes a free one.", "N", min=0, max=65535)] = 8000,
     reload_seconds: Annotated[
@@ -114,8 +106,7 @@ def serve(
     max_users: Annotated[int, option("Largest batch of users.", "N", min=1)] = 256,
     max_k: Annotated[int, option("Longest list.", "N", min=1)] = 1000,
     mmap: Annotated[
-        bool,
-        flag("Keep arrays in the file's pages, which processes share.", "--mmap"),
+        bool, flag("Keep arrays in the file's pages, which processes share.", "--mmap")
     ] = False,
 ) -> None:
     """Serve a model over HTTP: /recommend, /similar, /explain, /health, /metrics, /openapi.json.
@@ -131,12 +122,12 @@ def serve(
 
 
 def export(
-    model: ModelFile,
+    model: opt.ModelFile,
     out: Annotated[Path, output("File to write: .safetensors or .parquet.", "FILE", "--out", "-o")],
 ) -> None:
     """Write the item vectors of a model with their ids, for programs without equipoise."""
     from equipoise.models import load
     from equipoise.serving import export_vectors
 
-    check_outputs({"--out": out}, [model])
+    opt.check_outputs({"--out": out})
     console.say(f"Vectors: {export_vectors(load(model), out).resolve()}")

@@ -1,4 +1,4 @@
-"""`equipoise recommend MODEL DATA`: lists for all users of a file, or for a few."""
+"""`equipoise recommend`, `rerank`, `similar` and `explain`: lists, and the reasons for them."""
 
 from __future__ import annotations
 
@@ -11,26 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from equipoise.cli import console
-from equipoise.cli.options import (
-    AsJson,
-    Data,
-    DataOptions,
-    DropUnknown,
-    ItemGroupsFile,
-    Length,
-    ModelFile,
-    Names,
-    Rerank,
-    Top,
-    check_outputs,
-    existing,
-    flag,
-    load_model,
-    option,
-    output,
-    rerank_groups,
-)
+from equipoise.cli import options as opt
+from equipoise.cli.options import flag, option, output
 from equipoise.exceptions import InvalidParameterError, OutputError
 from equipoise.files import scratch_folder, write_whole
 from equipoise.progress import NoProgress, Progress, task
@@ -64,10 +49,10 @@ class Request:
 
 
 def recommend(
-    model: ModelFile,
-    data: Data,
-    reading: DataOptions,
-    n: Length,
+    model: opt.ModelFile,
+    data: opt.Data,
+    reading: opt.DataOptions,
+    n: opt.Length,
     users: Annotated[Ids, option("Only these users, e.g. 17,42.", "IDS")] = None,
     users_file: Annotated[
         Path | None, option("Only the users in this file, one id per line.", "FILE")
@@ -76,17 +61,17 @@ def recommend(
         Path | None, output("Write to this .parquet, .csv or .jsonl file.", "FILE", "--out", "-o")
     ] = None,
     explain: Annotated[bool, flag("Add the user's items behind each item.", "--explain")] = False,
-    top: Top = 3,
+    top: opt.Top = 3,
     include_seen: Annotated[
         bool, flag("List items that the user already has, too.", "--include-seen")
     ] = False,
     only_items: Annotated[Ids, option("Recommend only these items.", "IDS")] = None,
     exclude_items: Annotated[Ids, option("Never recommend these items.", "IDS")] = None,
-    names: Names = None,
-    as_json: AsJson = False,
-    drop_unknown_items: DropUnknown = False,
-    rerank: Rerank = None,
-    item_groups: ItemGroupsFile = None,
+    names: opt.Names = None,
+    as_json: opt.AsJson = False,
+    drop_unknown_items: opt.DropUnknown = False,
+    rerank: opt.Rerank = None,
+    item_groups: opt.ItemGroupsFile = None,
 ) -> None:
     """Recommend items to all users of DATA, or to some; they need not be in the training data.
 
@@ -95,11 +80,11 @@ def recommend(
     from equipoise.cli import ids
 
     sink = None if out is None else sink_of(out)
-    check_outputs({"--out": out}, [*reading.files(data), model, users_file, existing(names)])
+    opt.check_outputs({"--out": out})
     if users is not None and users_file is not None:
         raise InvalidParameterError("--users and --users-file both name users. Give one of them.")
     listed = None if users_file is None else ids.listed(users_file, "user")
-    fitted = load_model(model)
+    fitted = opt.load_model(model)
     known = ids.item_ids(fitted)
     options = {
         "filter_already_liked_items": not include_seen,
@@ -114,7 +99,7 @@ def recommend(
     if rerank is not None:
         from equipoise.reranking import Reranked
 
-        groups = rerank_groups(item_groups)
+        groups = opt.rerank_groups(item_groups)
         request = replace(request, model=Reranked.around(fitted, rerank, chosen, **groups))
     wanted = ids.wanted(users, chosen.user_ids, "user", "--users")
     if listed is not None:
@@ -284,3 +269,114 @@ def print_lists(lists: pl.DataFrame, as_json: bool) -> None:
 def _reason(reason: Mapping[str, Any]) -> str:
     name = reason.get("name", reason["item"])
     return str(name) if reason["share"] is None else f"{name} {reason['share']:.0%}"
+
+
+ListFile = Annotated[
+    Path,
+    typer.Argument(
+        help="CSV or Parquet file with the columns user, item, and score or rank.", metavar="LISTS"
+    ),
+]
+
+
+def rerank(
+    lists: ListFile,
+    data: opt.Data,
+    reading: opt.DataOptions,
+    n: opt.Length,
+    rerank: opt.Rerank = "xquad:0.3",
+    item_groups: opt.ItemGroupsFile = None,
+    out: Annotated[
+        Path | None, output("Write to this .parquet, .csv or .jsonl file.", "FILE", "--out", "-o")
+    ] = None,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Re-rank the lists of another system; DATA contains what the users already have.
+
+    The longer the lists, the more a re-ranker can choose from.
+    """
+    from equipoise.reranking import rerank_lists
+
+    sink = None if out is None else sink_of(out)
+    opt.check_outputs({"--out": out})
+    found = rerank_lists(
+        lists, reading.read(data), rerank or "xquad:0.3", n, **opt.rerank_groups(item_groups)
+    )
+    if found.solution is not None:
+        for line in str(found.solution).splitlines():
+            console.say(line)
+    if out is None or sink is None:
+        print_lists(found.table, as_json or not console.out.is_terminal)
+        return
+    try:
+        getattr(found.table.lazy(), sink)(out)
+    except OSError as error:
+        raise OutputError(f"{out} was not written: {error}.") from error
+    console.say(f"Lists of {found.table['user'].n_unique():,} users: {out.resolve()}")
+
+
+User = Annotated[str, typer.Argument(help="Id of the user.", metavar="USER")]
+Item = Annotated[str, typer.Argument(help="Id of the item.", metavar="ITEM")]
+
+
+def similar(
+    model: opt.ModelFile,
+    item: Item,
+    n: opt.Length,
+    names: opt.Names = None,
+    as_json: opt.AsJson = False,
+) -> None:
+    """List the items most similar to one, according to the model."""
+    from equipoise.cli import ids
+
+    fitted = opt.load_model(model, "Give the file that equipoise fit wrote.")
+    (wanted,) = ids.matched([item], ids.item_ids(fitted), "item")
+    called = ids.item_names(fitted, names)
+    found = fitted.similar_items(wanted, min(n, fitted.n_features_in_))
+    rows: list[dict[str, Any]] = [
+        {"item": each, "similarity": float(score)}
+        | ({} if called is None else {"name": called[each]})
+        for each, score in zip(found.ids.tolist(), found.scores.tolist(), strict=True)
+        if score == score  # a short list ends in NaN
+    ]
+    if not rows:
+        console.say(f"note: {type(fitted).__name__} finds no item similar to {wanted}.")
+    if as_json:
+        console.write_json(rows)
+    elif rows:
+        name = "" if called is None else f" ({called[wanted]})"
+        console.print_rows(rows, f"Most similar to {wanted}{name}")
+
+
+def explain(
+    model: opt.ModelFile,
+    data: opt.Data,
+    user_id: User,
+    item_id: Item,
+    reading: opt.DataOptions,
+    top: opt.Top = 10,
+    names: opt.Names = None,
+    as_json: opt.AsJson = False,
+    drop_unknown_items: opt.DropUnknown = False,
+) -> None:
+    """Split a user's score for an item into the contributions of the user's own items."""
+    from equipoise.cli import ids
+
+    fitted = opt.load_model(model)
+    (wanted,) = ids.matched([item_id], ids.item_ids(fitted), "item")
+    called = ids.item_names(fitted, reading.like(fitted).names(data, names))
+    interactions = ids.aligned(reading.like(fitted).read(data), fitted, drop_unknown_items)
+    (who,) = ids.matched([user_id], interactions.user_ids, "user")
+    why = fitted.explain(interactions.select_users([who]), wanted, top)
+    rows = [
+        {"item": each, "contribution": part, "share": part / why.score if why.score else None}
+        | ({} if called is None else {"name": called[each]})
+        for each, part in zip(why.ids.tolist(), why.contributions.tolist(), strict=True)
+    ]
+    if as_json:
+        facts = {"user": who, "item": wanted, "score": why.score, "because": rows}
+        console.write_json({**facts, "rest": why.rest})
+        return
+    name = "" if called is None else f" ({called[wanted]})"
+    console.print_rows(rows, f"Why {wanted}{name} scores {why.score:.4g} for {who}")
+    console.out.print(f"all other items {why.rest:.4g}", highlight=False)

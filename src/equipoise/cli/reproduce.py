@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from equipoise.cli import console
-from equipoise.cli.options import AsJson, flag, option
+from equipoise.cli import options as opt
+from equipoise.cli.options import flag, option
 from equipoise.files import require_folder
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def reproduce(
     quick: Annotated[
         bool, flag("Use fewer ranks and smaller experiments; same claims.", "--quick")
     ] = False,
-    as_json: AsJson = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Reproduce the paper: measure and judge every claim, draw all figures, test all theorems."""
     from equipoise.paper.reproduction import run

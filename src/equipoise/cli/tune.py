@@ -7,22 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from equipoise.cli import console
-from equipoise.cli.options import (
-    Cutoff,
-    DataOptions,
-    DataOrParts,
-    GridOptions,
-    Groups,
-    Rerank,
-    SplitOptions,
-    TableOptions,
-    ZeroDivision,
-    option,
-    output,
-    show_value,
-    shown,
-    words,
-)
+from equipoise.cli import options as opt
+from equipoise.cli.options import option, output
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 if TYPE_CHECKING:
@@ -36,13 +22,13 @@ _BEYOND = "Better values may be beyond it: try --ranks, --gammas or --grid."
 
 
 def tune(
-    reading: DataOptions,
-    splitting: SplitOptions,
-    results_to: TableOptions,
-    k: Cutoff,
-    groups: Groups,
-    zero_division: ZeroDivision,
-    trying: GridOptions,
+    reading: opt.DataOptions,
+    splitting: opt.SplitOptions,
+    results_to: opt.TableOptions,
+    k: opt.Cutoff,
+    groups: opt.Groups,
+    zero_division: opt.ZeroDivision,
+    trying: opt.GridOptions,
     model: Annotated[
         str, option("Name from equipoise models.", "NAME", default_of=f"{_TUNE}.model")
     ],
@@ -54,11 +40,11 @@ def tune(
             default_of=f"{_TUNE}.maximize",
         ),
     ],
-    data: DataOrParts = None,
+    data: opt.DataOrParts = None,
     subject_to: Annotated[
         list[str] | None, option("A limit, e.g. 'aplt>=0.3'; may be repeated.", "METRIC>=NUMBER")
     ] = None,
-    rerank: Rerank = None,
+    rerank: opt.Rerank = None,
     trade_off: Annotated[str, option("Metrics that the frontier compares.", "METRICS")] = "aplt",
     out: Annotated[
         Path | None,
@@ -78,7 +64,7 @@ def tune(
     from equipoise.audit.advice import command
     from equipoise.audit.findings import Advice
 
-    results_to.check(splitting.files(data, reading), {"--out": out})
+    results_to.check(out)
     limits = dict(_limit(text) for text in subject_to or [])
     axes = trying.axes()
     splitting.check(data, reading)
@@ -94,7 +80,7 @@ def tune(
         grid=_grid(base, split, axes, whole=trying.grid is not None),
         maximize=maximize,
         subject_to=limits,
-        trade_off=words(trade_off),
+        trade_off=opt.words(trade_off),
         k=k,
         groups=groups,
         zero_division=zero_division,
@@ -107,7 +93,7 @@ def tune(
         from equipoise.evaluation.plot import plot_tuning
 
         plot_tuning(tuning, results_to.plot)
-    source = shown(str(data or splitting.train))
+    source = opt.shown(str(data or splitting.train))
     settings = {_written(name): value for name, value in tuning.choice.settings.items()}
     if rerank is not None:
         settings.setdefault("rerank", rerank)
@@ -120,7 +106,7 @@ def tune(
         console.write(command(advice))
     edges = {n: v for n, v in tuning.edges().items() if v != split.train.n_items}
     if edges:
-        chosen = ", ".join(f"{name} = {show_value(value)}" for name, value in edges.items())
+        chosen = ", ".join(f"{name} = {opt.show_value(value)}" for name, value in edges.items())
         console.say(f"warning: at the edge of the values tried: {chosen}. {_BEYOND}")
     if tuning.shift is not None and tuning.shift.differs:
         console.say(f"warning: {tuning.shift}")
@@ -157,7 +143,7 @@ def _print(tuning: Tuning) -> None:
 
 
 def _shown(trial: Trial) -> dict[str, str]:
-    return {name: show_value(value) for name, value in trial.settings.items()}
+    return {name: opt.show_value(value) for name, value in trial.settings.items()}
 
 
 def _base(model: str, rerank: str | None) -> Recommender:

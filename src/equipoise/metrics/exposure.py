@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.metrics.groups import ItemGroups
-from equipoise.metrics.metric import Context, Metric, Partial, Totals, UserBlock
-from equipoise.metrics.popularity import groups_of, js_bits
+from equipoise.metrics.metric import Context, Metric, Partial, Request, Totals, UserBlock
+from equipoise.metrics.popularity import js_bits
 from equipoise.metrics.ranking import log2_discount
 from equipoise.metrics.results import FloatArray, GroupResult, Result
+
+_ByGroup = GroupResult[float]
 
 #: convention of `recall_by_group` -> what it computes
 GROUP_RECALL_CONVENTIONS: Mapping[str, str] = {
@@ -114,13 +116,13 @@ def recall_by_group(
     >>> dict(result.by_group), result.difference
     ({'head': 1.0, 'tail': 0.5}, 0.5)
     """
-    block = UserBlock.of_arrays(top_items, groups, test=test)
-    context = Context(len(groups), groups=groups)
-    return _BY_NAME["group_recall"].of_users(block, context, convention)
+    return _BY_NAME["group_recall"].of_arrays(
+        top_items, test=test, groups=groups, convention=convention
+    )
 
 
 def _measure_group_recall(block: UserBlock, context: Context, k: int, convention: str) -> Partial:
-    found, held_out = hits_by_user(block, groups_of(context), k)
+    found, held_out = hits_by_user(block, context.groups, k)
     hits = block.hits[:, :k].sum(axis=1)
     if convention == "pooled":
         return Partial((found.sum(axis=0), held_out.sum(axis=0), hits.sum(), block.relevant.sum()))
@@ -129,12 +131,9 @@ def _measure_group_recall(block: UserBlock, context: Context, k: int, convention
     return Partial((*sums, np.nansum(overall), np.sum(~np.isnan(overall))))
 
 
-def _finish_group_recall(
-    totals: Totals, context: Context, _: int | None, convention: str
-) -> GroupResult[float]:
-    overall = float(ratio(totals[2], totals[3]))
-    by_group = ratio(totals[0], totals[1])
-    return _grouped(overall, by_group, groups_of(context), "group_recall", convention)
+def _finish_group_recall(totals: Totals, context: Context, request: Request) -> _ByGroup:
+    overall, by_group = float(ratio(totals[2], totals[3])), ratio(totals[0], totals[1])
+    return request.by_group(overall, by_group, context)
 
 
 def exposure_by_group(
@@ -168,14 +167,12 @@ def exposure_by_group(
     >>> relative.by_group["head"], round(relative.impact_ratios["tail"], 4)
     (2.25, 0.1667)
     """
-    block = UserBlock.of_arrays(top_items, groups)
-    context = Context(len(groups), groups=groups)
-    return _BY_NAME["group_exposure"].of_users(block, context, convention)
+    return _BY_NAME["group_exposure"].of_arrays(top_items, groups=groups, convention=convention)
 
 
 def _measure_exposure(block: UserBlock, context: Context, k: int, convention: str) -> Partial:
     discount = "log" if convention.startswith("discounted") else None
-    return _exposure_sums(block, groups_of(context), k, discount)
+    return _exposure_sums(block, context.groups, k, discount)
 
 
 def _exposure_sums(
@@ -186,14 +183,12 @@ def _exposure_sums(
     return Partial((exposure_by_user(block, groups, k, discount).sum(axis=0), float(total)))
 
 
-def _finish_exposure(
-    totals: Totals, context: Context, _: int | None, convention: str
-) -> GroupResult[float]:
-    (given, total), groups = totals, groups_of(context)
+def _finish_exposure(totals: Totals, context: Context, request: Request) -> _ByGroup:
+    given, total = totals
     share = ratio(given, total)
-    if convention.endswith("relative"):
-        share = ratio(share, catalog_shares(groups))
-    return _grouped(1.0 if total else np.nan, share, groups, "group_exposure", convention)
+    if request.convention.endswith("relative"):
+        share = ratio(share, catalog_shares(context.groups))
+    return request.by_group(1.0 if total else np.nan, share, context)
 
 
 def catalog_shares(groups: ItemGroups) -> FloatArray:
@@ -220,25 +215,21 @@ def exposure_to_relevance(
     >>> dict(exposure_to_relevance([[0]], [[1, 1]], groups).by_group)
     {'rock': 2.0, 'jazz': 0.0}
     """
-    block = UserBlock.of_arrays(top_items, groups, test=test)
-    context = Context(len(groups), groups=groups)
-    return _BY_NAME["exposure_to_relevance"].of_users(block, context)
+    return _BY_NAME["exposure_to_relevance"].of_arrays(top_items, test=test, groups=groups)
 
 
 def _measure_to_relevance(block: UserBlock, context: Context, k: int, _: str) -> Partial:
-    groups = groups_of(context)
+    groups = context.groups
     wanted = held_out_by_user(block, groups).sum(axis=0)
     given, total = _exposure_sums(block, groups, k, "log").totals
     return Partial((given, total, wanted, float(block.relevant.sum())))
 
 
-def _finish_to_relevance(
-    totals: Totals, context: Context, _: int | None, convention: str
-) -> GroupResult[float]:
+def _finish_to_relevance(totals: Totals, context: Context, request: Request) -> _ByGroup:
     given, total, wanted, all_wanted = totals
     by_group = ratio(ratio(given, total), ratio(wanted, all_wanted))
     overall = 1.0 if total and all_wanted else np.nan
-    return _grouped(overall, by_group, groups_of(context), "exposure_to_relevance", convention)
+    return request.by_group(overall, by_group, context)
 
 
 def awrf(top_items: ArrayLike, groups: ItemGroups, *, convention: str = "geometric") -> Result:
@@ -266,13 +257,11 @@ def awrf(top_items: ArrayLike, groups: ItemGroups, *, convention: str = "geometr
     >>> round(awrf([[0, 1]], ItemGroups(("a", "b"), [0, 1])).value, 4)
     0.9793
     """
-    block = UserBlock.of_arrays(top_items, groups)
-    context = Context(len(groups), groups=groups)
-    return _BY_NAME["awrf"].of_users(block, context, convention)
+    return _BY_NAME["awrf"].of_arrays(top_items, groups=groups, convention=convention)
 
 
 def _measure_awrf(block: UserBlock, context: Context, k: int, convention: str) -> FloatArray:
-    groups = groups_of(context)
+    groups = context.groups
     given = exposure_by_user(block, groups, k, convention)
     target = catalog_shares(groups)
     shares = ratio(given, given.sum(axis=1, keepdims=True))
@@ -315,9 +304,9 @@ def expected_exposure_loss(
     >>> expected_exposure_loss([[0]], [[0, 0]], [[0, 1]], groups).value
     2.0
     """
-    block = UserBlock.of_arrays(top_items, groups, train=train, test=test)
-    context = Context(len(groups), groups=groups)
-    return _BY_NAME["expected_exposure_loss"].of_users(block, context, convention)
+    return _BY_NAME["expected_exposure_loss"].of_arrays(
+        top_items, train=train, test=test, groups=groups, convention=convention
+    )
 
 
 def target_exposure(
@@ -339,17 +328,16 @@ def target_exposure(
 
 
 def _measure_loss(block: UserBlock, context: Context, k: int, convention: str) -> Partial:
-    groups, asked = groups_of(context), block.relevant > 0
+    groups, asked = context.groups, block.relevant > 0
     given = exposure_by_user(block, groups, k, convention)[asked]
     wanted = target_exposure(block, groups, k, convention)[asked]
     return Partial((given.sum(axis=0), wanted.sum(axis=0), int(asked.sum())))
 
 
-def _finish_loss(totals: Totals, context: Context, k: int | None, convention: str) -> Result:
+def _finish_loss(totals: Totals, context: Context, request: Request) -> Result:
     given, wanted, n = totals
-    value = float(np.sum(((given - wanted) / n) ** 2)) if n else float("nan")
-    described = f"{convention}, groups: {groups_of(context).rule}"
-    return Result("expected_exposure_loss", value, described, k, n=n)
+    value = float(np.sum(((given - wanted) / n) ** 2)) if n else np.nan
+    return request.result(value, n, context)
 
 
 def coverage_by_group(top_items: ArrayLike, groups: ItemGroups) -> GroupResult[float]:
@@ -361,27 +349,17 @@ def coverage_by_group(top_items: ArrayLike, groups: ItemGroups) -> GroupResult[f
     >>> dict(coverage_by_group([[0, 1], [0, -1]], groups).by_group)
     {'head': 1.0, 'tail': 0.5}
     """
-    block = UserBlock.of_arrays(top_items, groups)
-    return _BY_NAME["group_coverage"].of_users(block, Context(len(groups), groups=groups))
+    return _BY_NAME["group_coverage"].of_arrays(top_items, groups=groups)
 
 
 def _measure_coverage(block: UserBlock, context: Context, k: int, _: str) -> Partial:
     return Partial((np.bincount(block.pairs(k).items, minlength=context.n_items),))
 
 
-def _finish_coverage(
-    totals: Totals, context: Context, _: int | None, convention: str
-) -> GroupResult[float]:
-    groups, shown = groups_of(context), (totals[0] > 0).astype(np.float64)
-    by_group = ratio(shown @ groups.membership, groups.membership.sum(axis=0))
-    return _grouped(float(shown.mean()), by_group, groups, "group_coverage", convention)
-
-
-def _grouped(
-    overall: float, by_group: FloatArray, groups: ItemGroups, metric: str, convention: str
-) -> GroupResult[float]:
-    values = dict(zip(groups.names, by_group.tolist(), strict=True))
-    return GroupResult(overall, values, metric, f"{convention}, groups: {groups.rule}")
+def _finish_coverage(totals: Totals, context: Context, request: Request) -> _ByGroup:
+    members, shown = context.groups.membership, (totals[0] > 0).astype(np.float64)
+    by_group = ratio(shown @ members, members.sum(axis=0))
+    return request.by_group(float(shown.mean()), by_group, context)
 
 
 METRICS = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,8 +13,8 @@ from numpy.typing import ArrayLike
 from equipoise.checks import check_choice, check_item_vector, check_top_items
 from equipoise.metrics.exposure import exposure_by_user, hits_by_user, ratio
 from equipoise.metrics.groups import ItemGroups
-from equipoise.metrics.metric import Context, Metric, Pairs, Partial, Totals, UserBlock, required
-from equipoise.metrics.popularity import average_ranks, tail_of
+from equipoise.metrics.metric import Context, Metric, Pairs, Partial, Request, Totals, UserBlock
+from equipoise.metrics.popularity import average_ranks
 from equipoise.metrics.results import FloatArray, IntArray, Result
 
 #: convention of `gini` -> what it computes
@@ -161,13 +160,11 @@ def popreo(top_items: ArrayLike, test: Any, groups: ItemGroups) -> Result:
     >>> round(popreo([[0, 1]], [[1, 1, 1]], groups).value, 4)
     0.3333
     """
-    block = UserBlock.of_arrays(top_items, groups, test=test)
-    deviation: Result = _BY_NAME["popreo"].of_users(block, Context(len(groups), tail=groups))
-    return deviation
+    return _BY_NAME["popreo"].of_arrays(top_items, test=test, groups=groups)
 
 
 def _measure_popreo(block: UserBlock, context: Context, k: int, _: str) -> Partial:
-    found, held_out = hits_by_user(block, tail_of(context), k)
+    found, held_out = hits_by_user(block, context.tail, k)
     return Partial((found.sum(axis=0), held_out.sum(axis=0)))
 
 
@@ -187,28 +184,23 @@ def poprsp(top_items: ArrayLike, groups: ItemGroups, train: Any = None) -> Resul
     >>> round(poprsp([[0, 1]], groups).value, 4)
     0.3333
     """
-    block = UserBlock.of_arrays(top_items, groups, **({} if train is None else {"train": train}))
-    if train is None:
-        block = UserBlock(block.lists, sp.csr_array((len(block.lists), len(groups))))
-    deviation: Result = _BY_NAME["poprsp"].of_users(block, Context(len(groups), tail=groups))
-    return deviation
+    seen = sp.csr_array((len(np.asarray(top_items)), len(groups))) if train is None else train
+    return _BY_NAME["poprsp"].of_arrays(top_items, train=seen, groups=groups)
 
 
 def _measure_poprsp(block: UserBlock, context: Context, k: int, _: str) -> Partial:
-    groups = tail_of(context)
+    groups = context.tail
     possible = len(block.lists) * np.array(list(groups.sizes.values()), dtype=np.float64)
     possible -= np.bincount(groups.codes[block.seen.indices], minlength=len(groups.names))
     return Partial((exposure_by_user(block, groups, k, None).sum(axis=0), possible))
 
 
-def _deviation(totals: Totals, context: Context, k: int | None, _: str, *, metric: str) -> Result:
+def _deviation(totals: Totals, context: Context, request: Request) -> Result:
     """Return std / mean of the ratios of the groups; nan groups are left out."""
     ratios = ratio(*totals)
     values = ratios[~np.isnan(ratios)]
     mean = values.mean() if len(values) else 0.0
-    value = float(values.std() / mean) if mean else float("nan")
-    convention = f"std / mean, {tail_of(context).rule}"
-    return Result(metric, value, convention, k, n=context.n_items)
+    return request.result(values.std() / mean if mean else np.nan, context.n_items, context)
 
 
 def popularity_opportunity_bias(
@@ -242,11 +234,9 @@ def popularity_opportunity_bias(
     >>> round(popularity_opportunity_bias([[0], [0]], [[1, 1], [1, 0]], [9, 1]).value, 6)
     1.0
     """
-    block = UserBlock.of_arrays(top_items, test=test)
-    n_items = block.held_out.shape[1]
-    context = Context(n_items, popularity=check_item_vector(popularity, n_items, "popularity"))
-    bias: Result = _BY_NAME["popularity_opportunity_bias"].of_users(block, context, convention)
-    return bias
+    return _BY_NAME["popularity_opportunity_bias"].of_arrays(
+        top_items, test=test, popularity=popularity, convention=convention
+    )
 
 
 def _measure_opportunity(block: UserBlock, context: Context, k: int, _: str) -> Partial:
@@ -256,20 +246,20 @@ def _measure_opportunity(block: UserBlock, context: Context, k: int, _: str) -> 
     return Partial((found, held_out.astype(np.float64)))
 
 
-def _finish_opportunity(totals: Totals, context: Context, k: int | None, convention: str) -> Result:
+def _finish_opportunity(totals: Totals, context: Context, request: Request) -> Result:
     found, held_out = totals
     rated = held_out > 0
     rate = found[rated] / held_out[rated]
-    phi = required(context.popularity, "popularity")[rated]
-    if convention == "gini":
+    phi = context.popularity[rated]
+    if request.convention == "gini":
         ordered = rate[np.argsort(phi, kind="stable")]
         total = len(ordered) * ordered.sum()
         value = _signed_sum(ordered) / float(total) if total else float("nan")
-    elif convention == "spearman":
+    elif request.convention == "spearman":
         value = correlation(average_ranks(phi), average_ranks(rate))
     else:
         value = correlation(phi, rate)
-    return Result("popularity_opportunity_bias", value, convention, k, n=context.n_items)
+    return request.result(value, context.n_items, context)
 
 
 def correlation(a: FloatArray, b: FloatArray) -> float:
@@ -285,13 +275,13 @@ def _measure_counts(block: UserBlock, context: Context, k: int, _: str) -> Parti
 
 
 def _finish_counts(
-    totals: Totals, _: Context, k: int, convention: str, *, of: Callable[..., Result]
+    totals: Totals, context: Context, request: Request, *, of: Callable[..., Result]
 ) -> Result:
-    return replace(of(totals[0], convention=convention), k=k)
+    return request.result(of(*totals, convention=request.convention).value, len(*totals), context)
 
 
-def _finish_coverage(totals: Totals, _: Context, k: int, __: str) -> Result:
-    return replace(catalog_coverage(totals[0]), k=k)
+def _finish_coverage(totals: Totals, context: Context, request: Request) -> Result:
+    return request.result(catalog_coverage(*totals).value, len(*totals), context)
 
 
 METRICS = (
@@ -300,8 +290,8 @@ METRICS = (
         "Ranking equal opportunity",
         "std / mean over head and tail of the pooled recall",
         _measure_popreo,
-        partial(_deviation, metric="popreo"),
-        needs=("lists", "held_out", "popularity"),
+        _deviation,
+        needs=("lists", "held_out", "tail"),
         direction="lower",
     ),
     Metric(
@@ -309,8 +299,8 @@ METRICS = (
         "Ranking statistical parity",
         "std / mean over head and tail of recommended / unseen pairs",
         _measure_poprsp,
-        partial(_deviation, metric="poprsp"),
-        needs=("lists", "seen", "popularity"),
+        _deviation,
+        needs=("lists", "seen", "tail"),
         direction="lower",
     ),
     Metric(

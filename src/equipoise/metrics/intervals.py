@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,14 @@ DEFAULT_RESAMPLES = 10_000
 
 # Users drawn at a time: 32 MB of indices.
 _DRAWS_AT_ONCE = 2**22
+
+
+class Bootstrap(TypedDict, total=False):
+    """Options of `bootstrap_mean` and `compare`."""
+
+    confidence: float
+    resamples: int
+    seed: int
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from equipoise.checks import check_choice, check_item_vector, check_top_items
+from equipoise.checks import check_choice, check_top_items
 from equipoise.exceptions import InvalidDataError
 from equipoise.metrics.fairness import correlation
 from equipoise.metrics.groups import ItemGroups
@@ -17,12 +17,12 @@ from equipoise.metrics.metric import (
     Context,
     Metric,
     Partial,
+    Request,
     Totals,
     UserBlock,
-    required,
     user_mean,
 )
-from equipoise.metrics.popularity import average_ranks, group_shares, groups_of
+from equipoise.metrics.popularity import average_ranks, group_shares
 from equipoise.metrics.results import FloatArray, Result
 
 #: convention of `intra_list_diversity` -> what it computes
@@ -123,14 +123,11 @@ def calibration(top_items: ArrayLike, train: Any, groups: ItemGroups) -> Result:
     >>> round(calibration([[0]], [[1, 1]], groups).value, 4)
     1.9585
     """
-    block = UserBlock.of_arrays(top_items, groups, train=train)
-    found: Result = _BY_NAME["calibration"].of_users(block, Context(len(groups), groups=groups))
-    return found
+    return _BY_NAME["calibration"].of_arrays(top_items, train=train, groups=groups)
 
 
 def _measure_calibration(block: UserBlock, context: Context, k: int | None, _: str) -> FloatArray:
-    groups = groups_of(context)
-    p, q = (group_shares(pairs, groups) for pairs in (block.history, block.pairs(k)))
+    p, q = (group_shares(pairs, context.groups) for pairs in (block.history, block.pairs(k)))
     mixed = (1 - _SMOOTHING) * q + _SMOOTHING * p
     quotient = np.divide(p, mixed, out=np.ones_like(p), where=p > 0)
     return np.asarray((p * np.log(quotient)).sum(axis=1))
@@ -163,7 +160,7 @@ def pru(top_items: ArrayLike, test: Any, popularity: ArrayLike) -> Result:
     >>> round(pru([[0, 1, 2]], [[1, 0, 1]], [9, 5, 1]).value, 6)
     1.0
     """
-    return _of_ranks("pru", top_items, test, popularity)
+    return _BY_NAME["pru"].of_arrays(top_items, test=test, popularity=popularity)
 
 
 def pri(top_items: ArrayLike, test: Any, popularity: ArrayLike) -> Result:
@@ -183,15 +180,7 @@ def pri(top_items: ArrayLike, test: Any, popularity: ArrayLike) -> Result:
     >>> round(pri([[0, 1], [1, 0]], [[1, 1], [1, 0]], [1, 9]).value, 6)
     -1.0
     """
-    return _of_ranks("pri", top_items, test, popularity)
-
-
-def _of_ranks(metric: str, top_items: ArrayLike, test: Any, popularity: ArrayLike) -> Result:
-    block = UserBlock.of_arrays(top_items, test=test)
-    n_items = block.held_out.shape[1]
-    phi = check_item_vector(popularity, n_items, "popularity")
-    found: Result = _BY_NAME[metric].of_users(block, Context(n_items, popularity=phi))
-    return found
+    return _BY_NAME["pri"].of_arrays(top_items, test=test, popularity=popularity)
 
 
 def _ranks(block: UserBlock, k: int | None) -> tuple[FloatArray, Any]:
@@ -211,7 +200,7 @@ def _ranks(block: UserBlock, k: int | None) -> tuple[FloatArray, Any]:
 
 def _measure_pru(block: UserBlock, context: Context, k: int | None, _: str) -> FloatArray:
     ranks, held_out = _ranks(block, k)
-    phi = required(context.popularity, "popularity")[held_out.indices]
+    phi = context.popularity[held_out.indices]
     values = np.full(held_out.shape[0], np.nan)
     for user in np.flatnonzero(np.diff(held_out.indptr) > 1):
         own = slice(held_out.indptr[user], held_out.indptr[user + 1])
@@ -226,18 +215,18 @@ def _measure_pri(block: UserBlock, context: Context, k: int | None, _: str) -> P
     return Partial((sums, counts))
 
 
-def _finish_pri(totals: Totals, context: Context, k: int | None, convention: str) -> Result:
+def _finish_pri(totals: Totals, context: Context, request: Request) -> Result:
     sums, counts = totals
     rated = counts > 0
-    phi = required(context.popularity, "popularity")[rated]
+    phi = context.popularity[rated]
     value = -correlation(average_ranks(phi), average_ranks(sums[rated] / counts[rated]))
-    return Result("pri", value, convention, k, n=int(rated.sum()))
+    return request.result(value, rated.sum(), context)
 
 
 def _measure_diversity(
     block: UserBlock, context: Context, k: int | None, convention: str
 ) -> FloatArray:
-    features = groups_of(context).membership.toarray()
+    features = context.groups.membership.toarray()
     return _diversity(block.lists[:, :k], features, convention)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.checks import (
     check_choice,
+    check_item_vector,
     check_same_shape,
     check_top_items,
     check_user_items,
@@ -24,9 +25,7 @@ from equipoise.metrics.results import FloatArray, GroupResult, IntArray, Result
 BoolArray = NDArray[np.bool_]
 # Lists come as int32 from some libraries and as int64 from others.
 ListArray = NDArray[np.integer[Any]]
-Need = Literal["lists", "held_out", "seen", "factors", "popularity", "groups"]
-
-_Given = TypeVar("_Given")
+Need = Literal["lists", "held_out", "seen", "factors", "popularity", "groups", "tail"]
 
 # A map of users × items for a block of users takes this many bytes, however many users there are.
 _MAP_BYTES = 2**24
@@ -108,30 +107,15 @@ class UserBlock:
         self._seen, self._held_out = seen, held_out
         self._pairs: dict[int | None, Pairs] = {}
 
-    @classmethod
-    def of_arrays(
-        cls, top_items: ArrayLike, groups: ItemGroups | None = None, **matrices: Any
-    ) -> UserBlock:
-        """Check the lists of all users, and the users × items matrices `train` and `test`."""
-        given = {name: check_user_items(X, name) for name, X in matrices.items()}
-        for name, X in given.items():
-            if groups is not None and X.shape[1] != len(groups):
-                raise InvalidDataError(f"{name} has {X.shape[1]} items, groups has {len(groups)}.")
-        if len(given) > 1:
-            check_same_shape(given["train"], given["test"], ("train", "test"))
-        any_users = (None, 0 if groups is None else len(groups))
-        shape = next((X.shape for X in given.values()), any_users)
-        return cls(check_top_items(top_items, shape), given.get("train"), given.get("test"))
-
     @property
     def seen(self) -> sp.csr_array:
         """What the users were scored from."""
-        return required(self._seen, "seen")
+        return _given(self._seen, "seen")
 
     @property
     def held_out(self) -> sp.csr_array:
         """What is to be found."""
-        return required(self._held_out, "held_out")
+        return _given(self._held_out, "held_out")
 
     @cached_property
     def hits(self) -> BoolArray:
@@ -161,11 +145,10 @@ class UserBlock:
         return self._pairs[k]
 
 
-def required(value: _Given | None, name: str) -> _Given:
-    """Return what a metric needs; refuse where it was not given."""
-    if value is None:
+def _given(X: sp.csr_array | None, name: str) -> sp.csr_array:
+    if X is None:
         raise InvalidParameterError(f"the metric needs {name}, which was not given.")
-    return value
+    return X
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,16 +171,16 @@ class Context:
 
     n_items: int
     n_users: int = 0
-    popularity: FloatArray | None = None
-    seen_counts: FloatArray | None = None
-    groups: ItemGroups | None = None
-    tail: ItemGroups | None = None
+    popularity: Any = None
+    seen_counts: Any = None
+    groups: Any = None
+    tail: Any = None
     zero_division: float = np.nan
 
 
 Measure = Callable[[Any, Any, Any, str], Any]
 Totals = tuple[Any, ...]
-Finish = Callable[[Totals, Context, Any, str], Result | GroupResult[Any]]
+Finish = Callable[[Totals, Context, "Request"], Result | GroupResult[Any]]
 
 _ONE: Mapping[str, str] = {"standard": "the only one"}
 
@@ -220,11 +203,12 @@ class Metric:
         ("factors" in `needs`), it is an `ItemView` and the result has shape (sizes, items), or
         (sizes,) for one number per size of the model.
     finish : callable, optional
-        ``finish(totals, context, k, convention)`` turns the sums over all blocks into a
-        `Result` or a `GroupResult`; by default the mean over users without nan. For metrics of
-        items it is not used: they are averaged within groups.
+        ``finish(totals, context, request)`` turns the sums over all blocks into what
+        ``request.result`` or ``request.by_group`` returns; by default the mean over users without
+        nan. For metrics of items it is not used: they are averaged within groups.
     needs : tuple of str
-        Some of "lists", "held_out", "seen", "factors", "popularity", "groups".
+        Some of "lists", "held_out", "seen", "factors", "popularity", "groups" and "tail", which is
+        head and tail by popularity.
     conventions : mapping of str to str
         Name of each definition in use to what it computes; the first is the default.
     direction : {"higher", "lower"} or None
@@ -263,11 +247,54 @@ class Metric:
         """The first convention."""
         return next(iter(self.conventions))
 
-    def of_users(self, block: UserBlock, context: Context, convention: str | None = None) -> Any:
-        """Return the metric of all users in one block, at the full length of their lists."""
+    def request(self, k: int | None = None, convention: str | None = None) -> Request:
+        """Return the metric at a cut-off under a convention, by default the first."""
         chosen = self.default_convention if convention is None else convention
         check_choice(f"convention of {self.name}", chosen, self.conventions)
-        return Request(self, None, chosen).of_block(block, context)
+        return Request(self, k, chosen)
+
+    def of_arrays(
+        self,
+        top_items: ArrayLike,
+        *,
+        train: Any = None,
+        test: Any = None,
+        popularity: ArrayLike | None = None,
+        groups: ItemGroups | None = None,
+        convention: str | None = None,
+    ) -> Any:
+        """Return the metric of all users at the full length of their lists, from arrays.
+
+        Parameters
+        ----------
+        top_items : array-like of int, shape (n, k)
+            Recommended items of each user, -1 where a list is shorter.
+        train, test : sparse matrix (n, m), optional
+            What the users have, and what was held out.
+        popularity : array-like of shape (m,), optional
+            Usually the number of training users of each item.
+        groups : ItemGroups, optional
+            Of the items; head and tail for the metrics of these two.
+        convention : str, optional
+            By default the first.
+        """
+        matrices = {"train": train, "test": test}
+        given = {n: check_user_items(X, n) for n, X in matrices.items() if X is not None}
+        if len(given) == 2:
+            check_same_shape(given["train"], given["test"], ("train", "test"))
+        phi = None if popularity is None else check_item_vector(popularity, None, "popularity")
+        others = {"groups": groups, "popularity": phi}
+        sizes = {name: X.shape[1] for name, X in given.items()}
+        sizes |= {name: len(one) for name, one in others.items() if one is not None}
+        if len(set(sizes.values())) > 1:
+            counts = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+            raise InvalidDataError(f"the numbers of items differ: {counts}.")
+        n_users, n_items = next((X.shape[0] for X in given.values()), None), max(sizes.values())
+        lists = check_top_items(top_items, (n_users, n_items))
+        block = UserBlock(lists, given.get("train"), given.get("test"))
+        seen = None if train is None else np.bincount(block.seen.indices, minlength=n_items) * 1.0
+        context = Context(n_items, len(lists), phi, seen, groups, groups)
+        return self.request(convention=convention).of_block(block, context)
 
 
 class Request(NamedTuple):
@@ -293,8 +320,25 @@ class Request(NamedTuple):
         """Return the metric from what all blocks contribute."""
         totals = tuple(sum(parts) for parts in zip(*(p.totals for p in partials), strict=True))
         if self.metric.finish is not None:
-            return self.metric.finish(totals, context, self.k, self.convention)
-        return mean_of(totals, self.metric.name, self.convention, self.k)
+            return self.metric.finish(totals, context, self)
+        total, n = totals
+        return self.result(total / n if n else np.nan, n, context)
+
+    def result(self, value: float, n: int, context: Context) -> Result:
+        """Return a number of `n` users or items; its convention names the groups."""
+        return Result(self.metric.name, float(value), self._described(context), self.k, n=int(n))
+
+    def by_group(
+        self, overall: float, by_group: FloatArray, context: Context
+    ) -> GroupResult[float]:
+        """Return one number per group, and that of all items."""
+        values = dict(zip(context.groups.names, by_group.tolist(), strict=True))
+        return GroupResult(overall, values, self.metric.name, self._described(context))
+
+    def _described(self, context: Context) -> str:
+        of = next((need for need in ("groups", "tail") if need in self.metric.needs), None)
+        groups = "" if of is None else f", groups: {getattr(context, of).rule}"
+        return self.convention + groups
 
     def of_block(self, block: UserBlock, context: Context) -> Any:
         """Return the metric where all users are one block, with its values per user."""
@@ -307,16 +351,10 @@ class Request(NamedTuple):
         )
 
 
-def mean_of(totals: Totals, metric: str, convention: str, k: int | None = None) -> Result:
-    """Return the mean over users from its sum and the number of users."""
-    total, n = totals
-    return Result(metric, float(total / n) if n else float("nan"), convention, k, n=int(n))
-
-
 def user_mean(metric: str, per_user: FloatArray, convention: str) -> Result:
     """Return the mean over the users that the metric is defined for."""
-    partial = Partial.of_users(per_user)
-    return replace(mean_of(partial.totals, metric, convention), per_user=partial.per_user)
+    (total, n), values = Partial.of_users(per_user)
+    return Result(metric, float(total / n) if n else np.nan, convention, n=n, per_user=values)
 
 
 def find_hits(lists: ListArray, held_out: sp.csr_array) -> BoolArray:

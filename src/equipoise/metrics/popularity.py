@@ -23,10 +23,9 @@ from equipoise.metrics.metric import (
     Metric,
     Pairs,
     Partial,
+    Request,
     Totals,
     UserBlock,
-    mean_of,
-    required,
     user_mean,
 )
 from equipoise.metrics.results import FloatArray, Result
@@ -79,10 +78,7 @@ def average_popularity(
     >>> average_popularity([[0, 1], [0, 2]], [50, 20, 10]).value
     32.5
     """
-    check_choice("convention of average_popularity", convention, ARP_CONVENTIONS)
-    phi = check_item_vector(popularity, None, "popularity")
-    pairs = _listed(top_items, len(phi))
-    return user_mean("arp", _mean_popularity(pairs, phi, convention), convention)
+    return _BY_NAME["arp"].of_arrays(top_items, popularity=popularity, convention=convention)
 
 
 def _mean_popularity(pairs: Pairs, phi: FloatArray, convention: str = "raw") -> FloatArray:
@@ -203,21 +199,11 @@ def popularity_lift(top_items: ArrayLike, train: Any, popularity: ArrayLike) -> 
     >>> popularity_lift([[0]], [[0, 1, 1]], [30, 20, 10]).value
     1.0
     """
-    block = UserBlock.of_arrays(top_items, train=train)
-    n_items = block.seen.shape[1]
-    phi = check_item_vector(popularity, n_items, "popularity")
-    return _of_users("popularity_lift", block, Context(n_items, popularity=phi))
-
-
-def _of_users(
-    metric: str, block: UserBlock, context: Context, convention: str | None = None
-) -> Result:
-    found: Result = _BY_NAME[metric].of_users(block, context, convention)
-    return found
+    return _BY_NAME["popularity_lift"].of_arrays(top_items, train=train, popularity=popularity)
 
 
 def _measure_lift(block: UserBlock, context: Context, k: int | None, _: str) -> Partial:
-    phi = _popularity(context)
+    phi = context.popularity
     before, after = (_mean_popularity(pairs, phi) for pairs in (block.history, block.pairs(k)))
     both = ~np.isnan(before) & ~np.isnan(after)
     per_user = np.full(len(before), np.nan)
@@ -226,10 +212,10 @@ def _measure_lift(block: UserBlock, context: Context, k: int | None, _: str) -> 
     return Partial(totals, per_user)
 
 
-def _finish_lift(totals: Totals, _: Context, k: int | None, __: str) -> Result:
+def _finish_lift(totals: Totals, context: Context, request: Request) -> Result:
     before, after, both, n = totals
-    value = (after / both - before / both) / (before / both) if before else float("nan")
-    return Result("popularity_lift", float(value), "delta GAP of all users", k, n=int(n))
+    value = (after / both - before / both) / (before / both) if before else np.nan
+    return request.result(value, n, context)
 
 
 def popularity_miscalibration(top_items: ArrayLike, train: Any, groups: ItemGroups) -> Result:
@@ -256,16 +242,13 @@ def popularity_miscalibration(top_items: ArrayLike, train: Any, groups: ItemGrou
     >>> popularity_miscalibration([[0]], [[0, 1]], groups).value
     1.0
     """
-    block = UserBlock.of_arrays(top_items, groups, train=train)
-    return _of_users("popularity_miscalibration", block, Context(len(groups), groups=groups))
+    return _BY_NAME["popularity_miscalibration"].of_arrays(top_items, train=train, groups=groups)
 
 
 def _measure_miscalibration(
     block: UserBlock, context: Context, k: int | None, _: str
 ) -> FloatArray:
-    groups = groups_of(context)
-    h, listed = (group_shares(pairs, groups) for pairs in (block.history, block.pairs(k)))
-    return js_bits(h, listed)
+    return js_bits(*(group_shares(one, context.groups) for one in (block.history, block.pairs(k))))
 
 
 def group_shares(pairs: Pairs, groups: ItemGroups) -> FloatArray:
@@ -351,12 +334,8 @@ def _novelty(metric: str, top_items: ArrayLike, train: Any, test: Any, conventio
             f"{metric} needs test (held-out positives): it counts relevant items only. "
             'Pass test, or choose convention="flat".'
         )
-    held_out = {"test": test} if convention == "standard" else {}
-    block = UserBlock.of_arrays(top_items, train=train, **held_out)
-    n_users, n_items = block.seen.shape
-    counts = np.bincount(block.seen.indices, minlength=n_items).astype(np.float64)
-    context = Context(n_items, n_users, seen_counts=counts)
-    return _of_users(metric, block, context, convention)
+    held_out = test if convention == "standard" else None
+    return _BY_NAME[metric].of_arrays(top_items, train=train, test=held_out, convention=convention)
 
 
 def _measure_novelty(
@@ -373,7 +352,7 @@ def _measure_novelty(
 
 
 def _item_novelty(metric: str, context: Context) -> FloatArray:
-    counts = required(context.seen_counts, "seen_counts")
+    counts = context.seen_counts
     if metric == "epc":
         return 1 - counts / max(1, context.n_users)
     seen = counts > 0
@@ -387,46 +366,21 @@ def _listed(top_items: ArrayLike, n_items: int) -> Pairs:
     return Pairs.of_lists(check_top_items(top_items, (None, n_items)))
 
 
-def _popularity(context: Context) -> FloatArray:
-    return required(context.popularity, "popularity")
-
-
-def tail_of(context: Context) -> ItemGroups:
-    """Return head and tail, which the metric needs."""
-    return required(context.tail, "tail")
-
-
-def groups_of(context: Context) -> ItemGroups:
-    """Return the groups of the report, which the metric needs."""
-    return required(context.groups, "groups")
-
-
 def _measure_arp(block: UserBlock, context: Context, k: int, convention: str) -> FloatArray:
-    return _mean_popularity(block.pairs(k), _popularity(context), convention)
+    return _mean_popularity(block.pairs(k), context.popularity, convention)
 
 
 def _measure_rank(block: UserBlock, context: Context, k: int, convention: str) -> FloatArray:
-    return _mean_rank(block.pairs(k), _popularity(context), convention)
+    return _mean_rank(block.pairs(k), context.popularity, convention)
 
 
 def _measure_tail_share(block: UserBlock, context: Context, k: int, _: str) -> FloatArray:
     pairs = block.pairs(k)
-    return pairs.mean_by_user(_in_group(pairs, tail_of(context), "tail"))
+    return pairs.mean_by_user(_in_group(pairs, context.tail, "tail"))
 
 
 def _measure_tail_count(block: UserBlock, context: Context, k: int, _: str) -> FloatArray:
-    return _count_in_group(block.pairs(k), tail_of(context), "tail")
-
-
-def _finish_tail(
-    totals: Totals, context: Context, k: int, _: str, *, metric: str, what: str
-) -> Result:
-    return mean_of(totals, metric, f"{what} of tail, {tail_of(context).rule}", k)
-
-
-def _finish_miscalibration(totals: Totals, context: Context, k: int, _: str) -> Result:
-    convention = f"Jensen-Shannon, {groups_of(context).rule}"
-    return mean_of(totals, "popularity_miscalibration", convention, k)
+    return _count_in_group(block.pairs(k), context.tail, "tail")
 
 
 METRICS = (
@@ -443,8 +397,7 @@ METRICS = (
         "Share of tail items",
         "mean over users of |list ∩ tail| / |list|",
         _measure_tail_share,
-        partial(_finish_tail, metric="aplt", what="share"),
-        needs=("lists", "popularity"),
+        needs=("lists", "tail"),
         direction="higher",
     ),
     Metric(
@@ -452,8 +405,7 @@ METRICS = (
         "Number of tail items",
         "mean over users of |list ∩ tail|",
         _measure_tail_count,
-        partial(_finish_tail, metric="aclt", what="number"),
-        needs=("lists", "popularity"),
+        needs=("lists", "tail"),
         direction="higher",
     ),
     Metric(
@@ -489,14 +441,15 @@ METRICS = (
         _measure_lift,
         _finish_lift,
         needs=("lists", "seen", "popularity"),
+        conventions={"delta GAP": "of all users together, not the mean over users"},
     ),
     Metric(
         "popularity_miscalibration",
         "Popularity miscalibration",
         "mean over users of JS(groups in the history, groups in the list), base 2",
         _measure_miscalibration,
-        _finish_miscalibration,
         needs=("lists", "seen", "groups"),
+        conventions={"Jensen-Shannon": "the divergence in bits, not its root"},
         direction="lower",
     ),
 )

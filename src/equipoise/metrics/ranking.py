@@ -10,13 +10,14 @@ user, and k.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from equipoise.checks import check_choice, check_k
+from equipoise.checks import check_choice, check_k, check_top_items, check_user_items
 from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics.metric import BoolArray, Context, Metric, Partial, Request, Totals, UserBlock
 from equipoise.metrics.results import FloatArray, IntArray, Result, Results
@@ -162,11 +163,12 @@ def _measure(
     return Partial((per_user[known] @ weight, weight.sum(), n), per_user)
 
 
-def _finish(totals: Totals, context: Context, k: int, convention: str, *, metric: str) -> Result:
+def _finish(totals: Totals, context: Context, request: Request) -> Result:
     total, weight, n = totals
-    suffix = ", users without held-out items count 0" if context.zero_division == 0 else ""
-    value = float(total / weight) if weight else float("nan")
-    return Result(metric, value, convention + suffix, k, n=int(n))
+    found = request.result(total / weight if weight else np.nan, n, context)
+    if context.zero_division != 0:
+        return found
+    return replace(found, convention=f"{found.convention}, users without held-out items count 0")
 
 
 METRICS = tuple(
@@ -175,7 +177,7 @@ METRICS = tuple(
         _TITLES[metric],
         next(iter(RANKING_CONVENTIONS[metric].values())),
         partial(_measure, metric=metric),
-        partial(_finish, metric=metric),
+        _finish,
         needs=("lists", "held_out"),
         conventions=RANKING_CONVENTIONS[metric],
         direction="higher",
@@ -227,11 +229,16 @@ def ranking_metrics(
     >>> table["recall@3"].per_user.tolist()
     [1.0, 0.0]
     """
-    block = UserBlock.of_arrays(top_items, test=test)
-    context = Context(block.held_out.shape[1], zero_division=check_zero_division(zero_division))
+    held_out = check_user_items(test, "test")
+    block = UserBlock(check_top_items(top_items, held_out.shape), held_out=held_out)
+    context = Context(held_out.shape[1], zero_division=check_zero_division(zero_division))
     cutoffs = [check_k(k, block.lists.shape[1], "k", "the length of the lists") for k in ks]
-    chosen = _choose(metrics, conventions or {})
-    requests = [Request(_BY_NAME[name], k, chosen[name]) for name in chosen for k in cutoffs]
+    chosen = conventions or {}
+    for metric in metrics:
+        check_choice("metric", metric, RANKING_METRICS)
+    for metric in chosen:
+        check_choice("conventions: metric", metric, metrics)
+    requests = [_BY_NAME[name].request(k, chosen.get(name)) for name in metrics for k in cutoffs]
     return Results(tuple(request.of_block(block, context) for request in requests))
 
 
@@ -242,38 +249,28 @@ def check_zero_division(value: float) -> float:
     return float(value)
 
 
-def _choose(metrics: Sequence[str], conventions: Mapping[str, str]) -> dict[str, str]:
-    """Pair each metric with its convention, by default the first one."""
-    if isinstance(metrics, str):
-        raise InvalidParameterError(f"metrics must be a list of names, got the text {metrics!r}.")
-    for metric in conventions:
-        check_choice("conventions: metric", metric, metrics)
-    chosen = {}
-    for metric in metrics:
-        check_choice("metric", metric, RANKING_METRICS)
-        known = RANKING_CONVENTIONS[metric]
-        chosen[metric] = conventions.get(metric, next(iter(known)))
-        check_choice(f"convention of {metric}", chosen[metric], known)
-    return chosen
+class How(TypedDict, total=False):
+    """Options of the metrics at k: `convention` and `zero_division`, as in `ranking_metrics`."""
+
+    convention: str
+    zero_division: float
 
 
 def _single(
-    metric: str, top_items: ArrayLike, test: Any, k: int, convention: str, zero_division: float
+    metric: str,
+    top_items: ArrayLike,
+    test: Any,
+    k: int,
+    convention: str | None = None,
+    zero_division: float = np.nan,
 ) -> Result:
-    chosen = {metric: convention}
+    chosen = {} if convention is None else {metric: convention}
     return ranking_metrics(
         top_items, test, (k,), (metric,), conventions=chosen, zero_division=zero_division
     ).rows[0]
 
 
-def recall_at_k(
-    top_items: ArrayLike,
-    test: Any,
-    k: int = DEFAULT_K,
-    *,
-    convention: str = "standard",
-    zero_division: float = np.nan,
-) -> Result:
+def recall_at_k(top_items: ArrayLike, test: Any, k: int = DEFAULT_K, **how: Unpack[How]) -> Result:
     """Recall at k: hits / ``|R|``, or hits / ``min(|R|, k)`` under ``"capped"``.
 
     Arguments as in `ranking_metrics`.
@@ -285,16 +282,11 @@ def recall_at_k(
     >>> recall_at_k([[0, 1]], [[0, 1, 1, 1]], k=2, convention="capped").value
     0.5
     """
-    return _single("recall", top_items, test, k, convention, zero_division)
+    return _single("recall", top_items, test, k, **how)
 
 
 def precision_at_k(
-    top_items: ArrayLike,
-    test: Any,
-    k: int = DEFAULT_K,
-    *,
-    convention: str = "standard",
-    zero_division: float = np.nan,
+    top_items: ArrayLike, test: Any, k: int = DEFAULT_K, **how: Unpack[How]
 ) -> Result:
     """Precision at k: hits / k; ``"implicit"`` pools Σ hits / Σ ``min(k, |R|)``.
 
@@ -303,17 +295,10 @@ def precision_at_k(
     >>> precision_at_k([[0, 1]], [[0, 1, 1, 1]], k=2).value
     0.5
     """
-    return _single("precision", top_items, test, k, convention, zero_division)
+    return _single("precision", top_items, test, k, **how)
 
 
-def ndcg_at_k(
-    top_items: ArrayLike,
-    test: Any,
-    k: int = DEFAULT_K,
-    *,
-    convention: str = "standard",
-    zero_division: float = np.nan,
-) -> Result:
+def ndcg_at_k(top_items: ArrayLike, test: Any, k: int = DEFAULT_K, **how: Unpack[How]) -> Result:
     """Normalized discounted cumulative gain at k.
 
         Σ_{hits} d(rank) / Σ_{t≤L} d(t)
@@ -328,17 +313,10 @@ def ndcg_at_k(
     >>> ndcg_at_k([[0, 1, 2]], [[0, 0, 1]], k=3).value
     0.5
     """
-    return _single("ndcg", top_items, test, k, convention, zero_division)
+    return _single("ndcg", top_items, test, k, **how)
 
 
-def mrr_at_k(
-    top_items: ArrayLike,
-    test: Any,
-    k: int = DEFAULT_K,
-    *,
-    convention: str = "standard",
-    zero_division: float = np.nan,
-) -> Result:
+def mrr_at_k(top_items: ArrayLike, test: Any, k: int = DEFAULT_K, **how: Unpack[How]) -> Result:
     """Mean reciprocal rank at k: of the first hit; ``"lightgcn"`` sums over all hits.
 
     Examples
@@ -348,17 +326,10 @@ def mrr_at_k(
     >>> mrr_at_k([[0, 1, 2, 3]], [[0, 1, 0, 1]], k=4, convention="lightgcn").value
     0.75
     """
-    return _single("mrr", top_items, test, k, convention, zero_division)
+    return _single("mrr", top_items, test, k, **how)
 
 
-def map_at_k(
-    top_items: ArrayLike,
-    test: Any,
-    k: int = DEFAULT_K,
-    *,
-    convention: str = "standard",
-    zero_division: float = np.nan,
-) -> Result:
+def map_at_k(top_items: ArrayLike, test: Any, k: int = DEFAULT_K, **how: Unpack[How]) -> Result:
     """Mean average precision at k: over ``|R|``, or ``min(|R|, k)`` under ``"capped"``.
 
     Examples
@@ -368,11 +339,11 @@ def map_at_k(
     >>> map_at_k([[0, 1, 2, 3]], [[0, 1, 0, 1]], k=4).value
     0.5
     """
-    return _single("map", top_items, test, k, convention, zero_division)
+    return _single("map", top_items, test, k, **how)
 
 
 def hit_rate_at_k(
-    top_items: ArrayLike, test: Any, k: int = DEFAULT_K, *, zero_division: float = np.nan
+    top_items: ArrayLike, test: Any, k: int = DEFAULT_K, **how: Unpack[How]
 ) -> Result:
     """Share of users with at least one hit.
 
@@ -381,4 +352,4 @@ def hit_rate_at_k(
     >>> hit_rate_at_k([[0, 1], [0, 1]], [[1, 0, 0], [0, 0, 1]], k=2).value
     0.5
     """
-    return _single("hit_rate", top_items, test, k, "standard", zero_division)
+    return _single("hit_rate", top_items, test, k, **how)

@@ -92,17 +92,12 @@ def _parse(given: str | Metric, ks: Iterable[int]) -> list[Request]:
     head, _, convention = text.partition(":")
     name, at, cutoff = head.partition("@")
     metric = given if isinstance(given, Metric) else find_metric(name)
-    if convention and convention not in metric.conventions:
-        raise InvalidParameterError(
-            f"unknown convention {convention!r} in {text!r}. {name} has: "
-            f"{', '.join(metric.conventions)}."
-        )
-    chosen = convention or metric.default_convention
     if not metric.has_k:
         if at:
             raise InvalidParameterError(f"{name} has no cut-off: write {name!r}, not {text!r}.")
-        return [Request(metric, None, chosen)]
-    return [Request(metric, _cutoff(k, text), chosen) for k in ([cutoff] if at else ks)]
+        return [metric.request(None, convention or None)]
+    cutoffs = [cutoff] if at else ks
+    return [metric.request(_cutoff(k, text), convention or None) for k in cutoffs]
 
 
 def _cutoff(k: str | int, text: str) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,7 @@ from numpy.typing import NDArray
 from equipoise.display import Displayed
 from equipoise.exceptions import InvalidParameterError
 from equipoise.files import write_whole
-from equipoise.metrics.intervals import (
-    DEFAULT_RESAMPLES,
-    Comparison,
-    Interval,
-    bootstrap_mean,
-    compare,
-)
+from equipoise.metrics.intervals import Bootstrap, Comparison, Interval, bootstrap_mean, compare
 
 if TYPE_CHECKING:
     import polars as pl
@@ -214,34 +208,17 @@ class Results(Displayed):
             )
         return found[0]
 
-    def interval(
-        self,
-        row: Result,
-        *,
-        confidence: float = 0.95,
-        resamples: int = DEFAULT_RESAMPLES,
-        seed: int = 0,
-    ) -> Interval:
-        """Confidence interval of a row by bootstrap over users."""
-        users = _users(row)
-        return bootstrap_mean(users, confidence=confidence, resamples=resamples, seed=seed)
+    def interval(self, row: Result, **options: Unpack[Bootstrap]) -> Interval:
+        """Confidence interval of a row by bootstrap over users; options as in `bootstrap_mean`."""
+        return bootstrap_mean(_users(row), **options)
 
-    def compare(
-        self,
-        first: Result,
-        second: Result,
-        *,
-        confidence: float = 0.95,
-        resamples: int = DEFAULT_RESAMPLES,
-        seed: int = 0,
-    ) -> Comparison:
+    def compare(self, first: Result, second: Result, **options: Unpack[Bootstrap]) -> Comparison:
         """Paired bootstrap between two rows of one metric; see `equipoise.evaluation.compare`."""
         if (first.name, first.convention) != (second.name, second.convention):
             raise InvalidParameterError(
                 f"rows to compare must be of one metric, got {first.name} and {second.name}."
             )
-        a, b = _users(first), _users(second)
-        return compare(a, b, confidence=confidence, resamples=resamples, seed=seed)
+        return compare(_users(first), _users(second), **options)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return the rows as dictionaries with one key per column; nan becomes None."""
