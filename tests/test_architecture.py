@@ -19,7 +19,7 @@ ROOT = Path(equipoise.__file__).parent
 
 # Each layer may import the layers before it. Names on one line do not import each other.
 LAYERS = [
-    {"exceptions", "progress"},
+    {"exceptions", "lazy", "progress"},
     {"array_files", "checks", "display", "parallel", "files", "memory"},
     {"spectral"},
     {"metrics"},
