@@ -1,0 +1,16 @@
+from equipoise.evaluation.closeness import Closeness as Closeness
+from equipoise.evaluation.closeness import Shift as Shift
+from equipoise.evaluation.closeness import validation_shift as validation_shift
+from equipoise.evaluation.cost import Cost as Cost
+from equipoise.evaluation.plan import default_models as default_models
+from equipoise.evaluation.runner import DEFAULT_METRICS as DEFAULT_METRICS
+from equipoise.evaluation.runner import evaluate as evaluate
+from equipoise.evaluation.tuning import Trial as Trial
+from equipoise.evaluation.tuning import Tuning as Tuning
+from equipoise.evaluation.tuning import tune as tune
+from equipoise.metrics.intervals import Comparison as Comparison
+from equipoise.metrics.intervals import Interval as Interval
+from equipoise.metrics.intervals import bootstrap_mean as bootstrap_mean
+from equipoise.metrics.intervals import compare as compare
+from equipoise.metrics.results import Result as Result
+from equipoise.metrics.results import Results as Results
