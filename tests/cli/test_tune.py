@@ -77,8 +77,8 @@ def test_words_of_a_grid_become_what_they_look_like(table, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--subject-to", "aplt=0.2"), r"--subject-to takes METRIC>=NUMBER .* got 'aplt=0.2'"),
-        (("--subject-to", "aplt>=much"), "--subject-to takes METRIC>=NUMBER"),
+        (("--subject-to", "aplt=0.2"), r"METRIC\[/GROUP\] >= NUMBER .* got 'aplt=0.2'"),
+        (("--subject-to", "aplt>=much"), "a condition is METRIC"),
         (("--ranks", "1.5"), "--ranks takes whole numbers"),
         (("--grid", "shrinkage"), "--grid takes NAME=VALUE.*'shrinkage'"),
         (("--grid", "gamma="), "--grid takes NAME=VALUE"),

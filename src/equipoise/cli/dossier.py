@@ -83,7 +83,7 @@ class ReviewOptions:
         from equipoise.audit.dossier import compare, halves, manifest
 
         limits = self.limits()
-        files = opt.named_files(shlex.split(command)[2:])
+        files = sorted(opt.named_files(shlex.split(command)[2:]), key=lambda path: path.name)
         content = {**found.manifest, "command": command, "files": manifest.hashes(files)}
         if self.repeat:
             content["noise"] = halves.noise(data, again, self.repeat, found.settings.seed)  # type: ignore[arg-type]  # refuses parts

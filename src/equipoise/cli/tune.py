@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from equipoise.cli import console
 from equipoise.cli import options as opt
 from equipoise.cli.options import option, output
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.exceptions import InvalidDataError
 
 if TYPE_CHECKING:
     from equipoise.data import Split
     from equipoise.evaluation import Trial, Tuning
     from equipoise.models import Recommender
 
-_LIMIT = re.compile(r"\s*([^<>=\s]+)\s*(>=|<=|>|<)\s*(\S+)\s*")
 _TUNE = "equipoise.evaluation:tune"
 _BEYOND = "Better values may be beyond it: try --ranks, --gammas or --grid."
 
@@ -63,9 +61,11 @@ def tune(
     from equipoise import evaluation
     from equipoise.audit.advice import command
     from equipoise.audit.findings import Advice
+    from equipoise.evaluation.goal import parse_condition
 
     results_to.check(out)
-    limits = dict(_limit(text) for text in subject_to or [])
+    conditions = map(parse_condition, subject_to or [])
+    limits = {name: (sign, bound) for name, sign, bound in conditions}
     axes = trying.axes()
     splitting.check(data, reading)
     table = None if data is None else reading.read(data)
@@ -180,15 +180,3 @@ def _refuse_empty_validation(split: Split) -> None:
             "items for the share. Use a larger share, e.g. --validation 0.2, or drop users with "
             "few items (--min-items-per-user)."
         )
-
-
-def _limit(text: str) -> tuple[str, tuple[str, float]]:
-    found = _LIMIT.fullmatch(text)
-    try:
-        if found is None:
-            raise ValueError(text)
-        return found[1], (found[2], float(found[3]))
-    except ValueError:
-        raise InvalidParameterError(
-            f"--subject-to takes METRIC>=NUMBER (or <=, >, <), e.g. 'aplt>=0.3', got {text!r}."
-        ) from None

@@ -315,17 +315,15 @@ class Interactions(Displayed):
         frame: Any,
         *,
         client: Any = None,
-        user: str | int | None = None,
-        item: str | int | None = None,
-        value: str | int | None = None,
-        timestamp: str | int | None = None,
         duplicates: Duplicates = "sum",
         n_blocks: int | None = None,
         retry: Any = None,
+        **columns: str | int | None,
     ) -> Interactions:
         """Take the rows of a Dask DataFrame; arguments as in `read`.
 
-        `client` is the current client of the process by default.
+        `client` is the current client of the process by default, `columns` are user, item, value
+        and timestamp.
         """
         from equipoise.data import readers
         from equipoise.data.backends import dask_shuffle
@@ -333,7 +331,7 @@ class Interactions(Displayed):
         check_duplicates_policy(duplicates)
         if n_blocks is not None:
             check_whole_number("n_blocks", n_blocks, 1)
-        options = readers.Options(readers.Columns(user, item, value, timestamp), None, duplicates)
+        options = readers.Options(readers.Columns(**columns), None, duplicates)
         rows, item_ids = dask_shuffle.read_frame(frame, options, client, n_blocks, retry)
         read = cls.from_rows(rows, item_ids)._not_empty()
         return read.with_step("read", **options.columns._asdict(), duplicates=duplicates)

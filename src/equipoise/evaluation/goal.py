@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,12 +18,32 @@ from equipoise.metrics.results import ALL
 
 Limits = Mapping[str, tuple[str, float]]
 
-_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
     ">": operator.gt,
     "<=": operator.le,
     "<": operator.lt,
 }
+
+
+_CONDITION = re.compile(r"\s*([^<>=]*[^<>=\s])\s*(>=|<=|>|<)\s*(\S+)\s*")
+
+
+def parse_condition(text: str) -> tuple[str, str, float]:
+    """Read a condition on a number of a model: its name, the comparison, the bound.
+
+    Examples
+    --------
+    >>> parse_condition("exposure/indie < 0.1")
+    ('exposure/indie', '<', 0.1)
+    """
+    found = _CONDITION.fullmatch(text)
+    with contextlib.suppress(ValueError):
+        if found is not None:
+            return found[1], found[2], float(found[3])
+    raise InvalidParameterError(
+        f"a condition is METRIC[/GROUP] >= NUMBER (or <=, >, <), e.g. 'aplt >= 0.3', got {text!r}."
+    )
 
 
 class Target(NamedTuple):
@@ -53,9 +75,8 @@ class Target(NamedTuple):
         for row in rows:
             same = (row.metric, row.k, row.group) == (name, self.request.k, self.group)
             # after a comma, a convention names groups or how users without items count
-            if same and (
-                not several or row.convention.partition(",")[0] == self.request.convention
-            ):
+            own = row.convention.partition(",")[0]
+            if same and (not several or own == self.request.convention):
                 return row.value
         groups = {row.group for row in rows if row.metric == name}
         raise InvalidParameterError(
@@ -73,7 +94,7 @@ class Limit(NamedTuple):
 
     def meets(self, value: float) -> bool:
         """Whether a value is within the bound; nan is not."""
-        return not math.isnan(value) and _COMPARISONS[self.comparison](value, self.bound)
+        return not math.isnan(value) and COMPARISONS[self.comparison](value, self.bound)
 
     @property
     def sign(self) -> float:
@@ -214,7 +235,7 @@ def _limit(text: str, rule: tuple[str, float], k: int) -> Limit:
         number = float(bound)
     except (TypeError, ValueError):
         comparison, number = "", math.nan
-    if comparison not in _COMPARISONS or math.isnan(number):
+    if comparison not in COMPARISONS or math.isnan(number):
         raise InvalidParameterError(
             f"subject_to[{text!r}] must be a comparison and a number, e.g. ('>=', 0.2), "
             f"got {rule!r}."

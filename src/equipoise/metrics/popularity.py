@@ -88,12 +88,12 @@ def _mean_popularity(pairs: Pairs, phi: FloatArray, convention: str = "raw") -> 
     return pairs.mean_by_user(phi[pairs.items] / scale)
 
 
-def average_tail_share(top_items: ArrayLike, groups: ItemGroups, group: str = "tail") -> Result:
+def average_tail_share(top_items: ArrayLike, groups: ItemGroups) -> Result:
     """Average percentage of long-tail items (APLT).
 
         (1/n) Σ_u |L_u ∩ Γ| / |L_u|
 
-    where Γ are the items of one group, the tail. A user with an empty list is left out.
+    where Γ are the items of the group "tail". A user with an empty list is left out.
 
     Examples
     --------
@@ -101,13 +101,10 @@ def average_tail_share(top_items: ArrayLike, groups: ItemGroups, group: str = "t
     >>> average_tail_share([[0, 1], [0, -1]], groups).value
     0.25
     """
-    check_choice("group", group, groups.names)
-    pairs = _listed(top_items, len(groups))
-    per_user = pairs.mean_by_user(_in_group(pairs, groups, group))
-    return user_mean("aplt", per_user, f"share of {group}, {groups.rule}")
+    return _BY_NAME["aplt"].of_arrays(top_items, groups=groups)
 
 
-def average_tail_count(top_items: ArrayLike, groups: ItemGroups, group: str = "tail") -> Result:
+def average_tail_count(top_items: ArrayLike, groups: ItemGroups) -> Result:
     """Average coverage of long-tail items (ACLT): how many of them a list contains.
 
         (1/n) Σ_u |L_u ∩ Γ|
@@ -118,20 +115,13 @@ def average_tail_count(top_items: ArrayLike, groups: ItemGroups, group: str = "t
     >>> average_tail_count([[0, 1], [2, 1]], groups).value
     1.5
     """
-    check_choice("group", group, groups.names)
-    per_user = _count_in_group(_listed(top_items, len(groups)), groups, group)
-    return user_mean("aclt", per_user, f"number of {group}, {groups.rule}")
+    return _BY_NAME["aclt"].of_arrays(top_items, groups=groups)
 
 
-def _in_group(pairs: Pairs, groups: ItemGroups, group: str) -> FloatArray:
+def _in_tail(pairs: Pairs, groups: ItemGroups) -> FloatArray:
     inside = np.zeros(len(groups))
-    inside[groups.items(group)] = 1.0
+    inside[groups.items("tail")] = 1.0
     return inside[pairs.items]
-
-
-def _count_in_group(pairs: Pairs, groups: ItemGroups, group: str) -> FloatArray:
-    inside = _in_group(pairs, groups, group)
-    return np.bincount(pairs.users, inside, minlength=pairs.n_users).astype(np.float64)
 
 
 def mean_popularity_rank(items: Any, popularity: ArrayLike, *, convention: str = "rank") -> Result:
@@ -376,11 +366,13 @@ def _measure_rank(block: UserBlock, context: Context, k: int, convention: str) -
 
 def _measure_tail_share(block: UserBlock, context: Context, k: int, _: str) -> FloatArray:
     pairs = block.pairs(k)
-    return pairs.mean_by_user(_in_group(pairs, context.tail, "tail"))
+    return pairs.mean_by_user(_in_tail(pairs, context.tail))
 
 
 def _measure_tail_count(block: UserBlock, context: Context, k: int, _: str) -> FloatArray:
-    return _count_in_group(block.pairs(k), context.tail, "tail")
+    pairs = block.pairs(k)
+    inside = _in_tail(pairs, context.tail)
+    return np.bincount(pairs.users, inside, pairs.n_users).astype(np.float64)
 
 
 METRICS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,10 +41,8 @@ def write_lists(
     folder: str | os.PathLike[str],
     *,
     k: int = 10,
-    filter_already_liked_items: bool = True,
-    filter_items: Iterable[Any] | None = None,
-    items: Iterable[Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> int:
     """Write the k best items of every user, one Parquet file per block: user, rank, item, score.
 
@@ -59,21 +57,18 @@ def write_lists(
         The users, with their interactions; in memory, on disk or on a cluster.
     folder : path or URL
         Must not exist yet. With a cluster: a place where all workers can write.
-    k, filter_already_liked_items, filter_items, items
-        As in `Recommender.recommend`.
+    k : int
+        Items per user.
     storage_options : mapping, optional
         fsspec's, for a URL.
+    options : keyword arguments
+        filter_already_liked_items, filter_items and items, as in `Recommender.recommend`.
 
     Returns
     -------
     int
         Rows written.
     """
-    options = {
-        "filter_already_liked_items": filter_already_liked_items,
-        "filter_items": None if filter_items is None else list(filter_items),
-        "items": None if items is None else list(items),
-    }
     names = _names_needed(model, data.item_ids)
     numbers = [(number,) for number in range(len(data.rows))]
     if "://" in str(folder):

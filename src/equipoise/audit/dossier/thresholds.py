@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import operator
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from equipoise.audit.dossier.compare import Number
+from equipoise.evaluation.goal import COMPARISONS, parse_condition
 from equipoise.exceptions import InvalidParameterError
 
 Bound = Literal["estimate", "low", "high"]
-_SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-_CONDITION = re.compile(r"\s*([^<>=]*[^<>=\s])\s*(<=|>=|<|>)\s*(\S+)(?:\s+on\s+(\w+))?\s*")
 
 
 class Threshold(NamedTuple):
@@ -37,20 +34,11 @@ class Threshold(NamedTuple):
         >>> Threshold.parse("item_auc > 0.9 on low").bound
         'low'
         """
-        found = _CONDITION.fullmatch(text)
-        try:
-            if found is None:
-                raise ValueError(text)
-            name, sign, limit = found[1], found[2], float(found[3])
-        except ValueError:
-            raise InvalidParameterError(
-                "a threshold is METRIC[/GROUP] < NUMBER (or <=, >, >=), e.g. 'exposure/indie < "
-                f"0.1', got {text!r}."
-            ) from None
-        bound = found[4] or bound
+        condition, _, own = text.partition(" on ")
+        bound = own.strip() or bound
         if bound not in get_args(Bound):
             raise InvalidParameterError(f"the bound must be estimate, low or high, got {bound!r}.")
-        return cls(name, sign, limit, bound)  # type: ignore[arg-type]  # checked above
+        return cls(*parse_condition(condition), bound)  # type: ignore[arg-type]  # checked above
 
     def __str__(self) -> str:
         return f"{self.name} {self.sign} {self.limit:g}"
@@ -69,7 +57,7 @@ class Threshold(NamedTuple):
                 f"{self.name} has no interval, so its {self.bound} bound cannot be checked. Use "
                 "the estimate."
             )
-        failed = bool(_SIGNS[self.sign](value, self.limit))
+        failed = bool(COMPARISONS[self.sign](value, self.limit))
         return {"condition": str(self), "bound": self.bound, "value": value, "failed": failed}
 
 
