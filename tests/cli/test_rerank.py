@@ -113,11 +113,11 @@ def test_ranks_are_enough_to_re_rank(plays):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("user,item\na,b\n", "no column 'score'"),
+        ("user,item\na,b\n", "rank or score"),
         ("user,item,score\na,no such,1\n", "not an item of the data"),
-        ("user,item,score\na,b,nan\n", "not finite"),
-        ("user,item,score\na,b,1\na,b,2\n", "twice for one user"),
-        ("user,item,score\n", "empty"),
+        ("user,item,score\na,b,nan\n", "must contain numbers"),
+        ("user,item,score\na,b,1\na,b,2\n", "more than once"),
+        ("user,item,score\n", "must contain numbers"),
     ],
 )
 def test_a_wrong_table_of_lists_is_refused(world, tmp_path, capsys, content, message):

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from equipoise.checks import check_whole_number
 from equipoise.data.groups import Groups
-from equipoise.data.identifiers import Lookup, as_column
+from equipoise.data.identifiers import Lookup, as_column, factorize, show
 from equipoise.data.interactions import Interactions
+from equipoise.data.readers.lists import read_frame, read_lists
+from equipoise.data.readers.tables import frame_of
 from equipoise.exceptions import InvalidDataError, UnknownIdError
 from equipoise.metrics import ItemGroups
 from equipoise.reranking.base import Candidates, ItemContext, Reranker
@@ -27,8 +29,6 @@ from equipoise.reranking.reranked import item_vectors
 
 if TYPE_CHECKING:
     import polars as pl
-
-COLUMNS = ("user", "item")
 
 
 class RerankedLists(NamedTuple):
@@ -60,9 +60,9 @@ def rerank_lists(
     Parameters
     ----------
     lists : data frame or path
-        The columns user and item, and score or rank, in polars, pandas, a CSV or a Parquet file.
-        Without scores, relevance falls evenly with the rank. The longer the lists, the more a
-        re-ranker can choose from.
+        The columns user and item, and score or rank, in polars, pandas, a CSV or a Parquet file;
+        with a column of times, the latest list of a user counts. Without scores, relevance falls
+        evenly with the rank. The longer the lists, the more a re-ranker can choose from.
     data : Interactions
         What users already have, and where popularity is counted.
     reranker : str or Reranker
@@ -84,7 +84,7 @@ def rerank_lists(
 
     check_whole_number("k", k, least=1)
     method = make_reranker(reranker)
-    users, candidates = _candidates(_read(lists), data)
+    users, candidates = _candidates(lists, data)
     own = Groups.by_popularity(data, groups) if isinstance(groups, str | int) else groups
     vectors = item_vectors(data, groups, None) if "vectors" in method.needs else None
     context = ItemContext(data.popularity("count").astype(np.float64), own.align(data), vectors)
@@ -110,62 +110,27 @@ def rerank_lists(
     return RerankedLists(table, solution)
 
 
-def _read(lists: Any) -> pl.DataFrame:
-    """Return the columns user, item and score; refuse a table without them."""
-    import polars as pl
-
-    if isinstance(lists, str | os.PathLike):
-        path = Path(lists)
-        try:
-            frame = pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise InvalidDataError(f"{path} could not be read as a table: {error}") from error
-    else:
-        frame = lists if isinstance(lists, pl.DataFrame) else pl.from_pandas(lists)
-    missing = [name for name in COLUMNS if name not in frame.columns]
-    if not {"score", "rank"} & {*frame.columns}:
-        missing.append("score")
-    if missing:
-        raise InvalidDataError(
-            f"the lists have no column {missing[0]!r}: they have {', '.join(frame.columns)}. "
-            "Name the columns user, item, and score or rank."
-        )
-    score = pl.col("score") if "score" in frame.columns else -pl.col("rank").cast(pl.Int64)
-    frame = frame.select(*COLUMNS, score.cast(pl.Float64).alias("score"))
-    if frame.null_count().sum_horizontal().item() or not frame["score"].is_finite().all():
-        raise InvalidDataError("the lists have empty cells or scores that are not finite.")
-    if frame.select("user", "item").is_duplicated().any():
-        raise InvalidDataError("the lists contain an item twice for one user. Keep it once.")
-    return frame
-
-
-def _candidates(frame: pl.DataFrame, data: Interactions) -> tuple[NDArray[Any], Candidates]:
+def _candidates(lists: Any, data: Interactions) -> tuple[NDArray[Any], Candidates]:
     """Return the users in the order of the table, and their lists, best first."""
-    import polars as pl
-
-    if not len(frame):
-        raise InvalidDataError("the lists are empty.")
-    numbers = frame["user"].unique(maintain_order=True)
-    users = np.asarray(numbers.to_list(), dtype=object)
-    rank = dict(zip(numbers.to_list(), range(len(users)), strict=True))
-    row = np.array([rank[one] for one in frame["user"].to_list()])
-    items = Lookup(data.item_ids, "item").find(frame["item"].to_list())
+    is_path = isinstance(lists, str | os.PathLike)
+    frame = read_frame(Path(lists)) if is_path else frame_of(lists)
+    found = read_lists(frame, str(lists) if is_path else "the table of lists")
+    scores = -1.0 - found.places if found.scores is None else found.scores
+    if not len(frame) or not np.isfinite(scores).all():
+        raise InvalidDataError("the lists are empty, or have scores that are not finite.")
+    users = factorize(found.users, "user")
+    items = Lookup(data.item_ids, "item").find(found.items)
     if (items < 0).any():
-        unknown = frame["item"][int(np.argmax(items < 0))]
-        raise UnknownIdError(f"the lists contain {unknown!r}, which is not an item of the data.")
-    scores = frame["score"].to_numpy()
-    order = np.lexsort((-scores, row))
-    row, items, scores = row[order], items[order], scores[order]
-    counts = np.bincount(row)
-    places = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-    shape = (len(users), int(counts.max()))
+        unknown = show(found.items[np.argmax(items < 0)])
+        raise UnknownIdError(f"the lists contain {unknown}, which is not an item of the data.")
+    shape = (len(users.ids), int(found.places.max()) + 1)
     columns, values = np.full(shape, -1, dtype=np.int32), np.full(shape, np.nan)
-    columns[row, places], values[row, places] = items, scores
-    known = Lookup(data.user_ids, "user").find(users.tolist())
+    at = (users.codes, found.places)
+    columns[at], values[at] = items, scores
+    known = Lookup(data.user_ids, "user").find(users.ids)
     X = data.require_matrix("re-ranking")
     own = X[np.where(known >= 0, known, 0)]
     keep = np.repeat(known >= 0, np.diff(own.indptr))
     own.data = np.where(keep, own.data, 0)
     own.eliminate_zeros()
-    typed = numbers.to_numpy() if numbers.dtype != pl.String else users
-    return typed, Candidates(columns, values, own)
+    return users.ids, Candidates(columns, values, own)

@@ -41,6 +41,8 @@ from equipoise.audit.models.tables import Table, check_score_size
 from equipoise.audit.plan import Preparation
 from equipoise.data.identifiers import Lookup, factorize, name_a_few
 from equipoise.data.interactions import Interactions
+from equipoise.data.readers.lists import ListTable, is_list_table, read_frame, read_lists
+from equipoise.data.readers.tables import frame_of, is_frame
 from equipoise.data.rows import Prepare, RowBlock
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
 from equipoise.models import Recommender, VanillaPCA
@@ -197,7 +199,7 @@ def _label(model: Any, place: int) -> str:
         model = model.items
     if isinstance(model, str | PathLike):
         return Path(model).name
-    if isinstance(model, np.ndarray) or sp.issparse(model) or tables.is_frame(model):
+    if isinstance(model, np.ndarray) or sp.issparse(model) or is_frame(model):
         return f"array {place + 1}"
     return type(model).__name__
 
@@ -218,11 +220,11 @@ def _read_model(key: str, label: str, given: Any, data: Interactions) -> Audited
     if path is not None and path.suffix.lower() in (".csv", ".tsv", ".parquet", ".pq"):
         if not path.is_file():
             raise InvalidDataError(f"{path} is not a file. Check the path.")
-        given = tables.read_frame(path)
-    if tables.is_frame(given):
-        frame = tables.as_frame(given)
-        if tables.is_list_table(frame.columns):
-            return _of_lists(key, label, tables.read_lists(frame, where), data, where)
+        given = read_frame(path)
+    if is_frame(given):
+        frame = frame_of(given)
+        if is_list_table(frame.columns):
+            return _of_lists(key, label, read_lists(frame, where), data, where)
         given = frame
     parts = given if isinstance(given, Embeddings) else Embeddings(given)
     if isinstance(parts.items, str | PathLike):
@@ -349,9 +351,7 @@ class _Users(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _of_lists(
-    key: str, label: str, found: tables.ListTable, data: Interactions, where: str
-) -> Lists:
+def _of_lists(key: str, label: str, found: ListTable, data: Interactions, where: str) -> Lists:
     users, items = factorize(found.users, "user"), factorize(found.items, "item")
     matched_users = tables.find_rows(users.ids, data.user_ids, "user", where)
     matched_items = tables.find_rows(items.ids, data.item_ids, "item", where)

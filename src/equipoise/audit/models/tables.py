@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from equipoise.array_files import ArrayArchive, read_array, refuse_damage
 from equipoise.data.identifiers import Lookup, as_id_array, duplicate_at, name_a_few, show
-from equipoise.data.readers import parquet, tables
 from equipoise.data.readers.columns import normalized
+from equipoise.data.readers.lists import read_frame
+from equipoise.data.readers.tables import frame_of, is_frame
 from equipoise.data.validation import refuse_broken_structure
 from equipoise.exceptions import EquipoiseError, InvalidDataError, first_line, require_extra
 from equipoise.memory import require
@@ -104,7 +105,7 @@ def read_vectors(source: Any, where: str, n_rows: int, tensor: str | None = None
     if isinstance(source, str | PathLike):
         return _from_file(Path(source), n_rows, tensor)
     if is_frame(source):
-        return _from_frame(as_frame(source), where)
+        return _from_frame(frame_of(source), where)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(source, torch.nn.Module):
         return _chosen(_of_module(source), where, n_rows, tensor)
@@ -124,33 +125,6 @@ def read_vectors(source: Any, where: str, n_rows: int, tensor: str | None = None
         check_score_size(source.shape[0])
         return Table(source.toarray())
     return Table(_as_numpy(source))
-
-
-def is_frame(source: Any) -> bool:
-    """Whether this is a polars, pandas or Arrow table."""
-    return tables.is_pandas(source) or (tables.is_table(source) and hasattr(source, "columns"))
-
-
-def as_frame(source: Any) -> pl.DataFrame:
-    """Return a table of any library as one of polars."""
-    import polars as pl
-
-    if isinstance(source, pl.LazyFrame):
-        return source.collect()
-    if isinstance(source, pl.DataFrame):
-        return source
-    return pl.DataFrame(source if not tables.is_pandas(source) else source.reset_index(drop=True))
-
-
-def read_frame(path: Path) -> pl.DataFrame:
-    """Read a CSV, TSV or Parquet file."""
-    if path.suffix.lower() in (".parquet", ".pq"):
-        return parquet.read_table(path)
-    import polars as pl
-
-    separator = "\t" if path.suffix.lower() == ".tsv" else ","
-    with _refusing(path, "a CSV table"):
-        return pl.read_csv(path, separator=separator, infer_schema_length=None)
 
 
 def _as_numpy(value: Any) -> NDArray[Any]:
@@ -404,7 +378,7 @@ def read_ids(source: Any, role: str) -> Vocabulary:
                 is_json = path.suffix.lower() == ".json"
                 source = json.loads(text) if is_json else text.splitlines()
     if is_frame(source):
-        table = as_frame(source)
+        table = frame_of(source)
         rows = [name for name in table.columns if normalized(name) in _ROW_COLUMNS]
         ids = [name for name in table.columns if name not in rows]
         if len(ids) != 1 or len(rows) > 1:
@@ -502,68 +476,3 @@ def find_rows(ids: NDArray[Any], wanted: NDArray[Any], role: str, where: str) ->
 def as_text(ids: NDArray[Any]) -> NDArray[Any]:
     """Return ids as an array of text."""
     return as_id_array([str(each) for each in ids.tolist()], "item")
-
-
-class ListTable(NamedTuple):
-    """Lists of another system.
-
-    Attributes
-    ----------
-    users, items : ndarray
-        Ids; rows of one user follow each other, the best item first.
-    places : ndarray of int
-        Place in the list, from 0.
-    older : int
-        Rows of earlier lists of the same users, which are left out.
-    """
-
-    users: NDArray[Any]
-    items: NDArray[Any]
-    places: NDArray[np.intp]
-    older: int
-
-
-_RANKS, _SCORES = ("rank", "position", "place"), ("score", "prediction", "value", "rating")
-_TIMES = ("time", "timestamp", "date", "datetime")
-
-
-def read_lists(table: pl.DataFrame, where: str) -> ListTable:
-    """Read columns user, item, rank or score, and optionally time: the latest list counts."""
-    import polars as pl
-
-    def column(names: tuple[str, ...]) -> str | None:
-        return next((name for name in table.columns if normalized(name) in names), None)
-
-    user, item = column(("user", "userid")), column(("item", "itemid"))
-    rank, score, time = column(_RANKS), column(_SCORES), column(_TIMES)
-    order = rank or score
-    if user is None or item is None or order is None:
-        raise InvalidDataError(
-            f"{where} has columns {table.columns}. Lists need user, item, and rank or score."
-        )
-    if not table.schema[order].is_numeric() or table[order].null_count():
-        raise InvalidDataError(f"{where}: column {order!r} must contain numbers, none missing.")
-    kept = table
-    if time is not None:
-        kept = table.filter(pl.col(time) == pl.col(time).max().over(user))
-    kept = kept.with_columns(
-        _place=pl.col(order).rank("ordinal", descending=rank is None).over(user) - 1
-    ).sort(user, "_place")
-    repeated = kept.filter(kept.select(user, item).is_duplicated())
-    if len(repeated):
-        raise InvalidDataError(
-            f"{where}: user {show(repeated[user][0])} has item {show(repeated[item][0])} more than "
-            "once in one list. Keep it once, or add a column 'time' for lists of several days."
-        )
-    return ListTable(
-        as_id_array(kept[user].to_numpy(), "user"),
-        as_id_array(kept[item].to_numpy(), "item"),
-        kept["_place"].to_numpy().astype(np.intp),
-        len(table) - len(kept),
-    )
-
-
-def is_list_table(names: list[str]) -> bool:
-    """Whether columns of these names are lists: a user and an item."""
-    found = {normalized(name) for name in names}
-    return bool(found & {"user", "userid"}) and bool(found & {"item", "itemid"})

@@ -31,6 +31,11 @@ def is_table(source: Any) -> bool:
     )
 
 
+def is_frame(source: Any) -> bool:
+    """Return whether this is a whole polars, pandas or Arrow table."""
+    return is_pandas(source) or (is_table(source) and hasattr(source, "columns"))
+
+
 def library_of(table: Any) -> str:
     """Return the name of a table in errors: that of its library."""
     return f"the {type(table).__module__.split('.')[0]} table"
