@@ -30,7 +30,7 @@ def test_a_metric_without_a_cut_off_takes_each_default_one_and_doubles_are_dropp
     ("text", "message"),
     [
         ("recal", "unknown metric 'recal'. Known: recall"),
-        ("mrr:first", "unknown convention 'first' in 'mrr:first'. mrr has: standard, lightgcn"),
+        ("mrr:first", "convention of mrr must be one of ['standard', 'lightgcn'], got 'first'"),
         ("item_auc@5", "item_auc has no cut-off: write 'item_auc', not 'item_auc@5'"),
         ("ndcg@0", "cut-off of 'ndcg@0' must be a whole number of at least 1, got '0'"),
         ("ndcg@ten", "must be a whole number of at least 1, got 'ten'"),
@@ -52,7 +52,7 @@ def test_a_fractional_default_cut_off_is_refused():
 
 
 def test_every_metric_states_its_formula_its_needs_and_its_conventions():
-    needs = {"lists", "held_out", "seen", "factors", "popularity", "groups"}
+    needs = {"lists", "held_out", "seen", "factors", "popularity", "groups", "tail"}
     for name, metric in available().items():
         assert metric.name == name
         assert metric.title
