@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 import equipoise
@@ -427,6 +428,76 @@ class TestHiddenGroups:
     def test_too_many_components_for_the_complement_are_refused(self, X, codes):
         with pytest.raises(InvalidParameterError, match="must be at most 19"):
             HiddenGroupsPCA(20, groups=codes).fit(X)
+
+
+class TestErrorBudget:
+    BUDGETED = (
+        MaxMinItemWeightedPCA(4, groups=5),
+        MaxMinItemWeightedPCA(4, groups=5, welfare="nash"),
+        MaxMinItemWeightedPCA(4, groups=3, floors=0.3),
+        MaxMinItemWeightedPCA(4, groups=3, user_groups=3),
+        FairPCA(4, groups=3),
+        FairPCA(4, groups=3, solver="matrix_free"),
+        FairPCA(4, groups=3, balance="share", welfare=2.0),
+    )
+
+    @pytest.mark.parametrize("model", BUDGETED, ids=repr)
+    def test_the_error_stays_within_the_budget_and_the_goal_pays_for_it(self, model, X):
+        least = (np.linalg.svd(X, compute_uv=False)[4:] ** 2).sum()
+
+        def excess(fitted) -> float:
+            return float(((X - fitted.reconstruct(X)) ** 2).sum() / least - 1)
+
+        free = clone(model).fit(X)
+        budget = excess(free) / 2
+        bounded = clone(model).set_params(error_budget=budget).fit(X)
+        assert excess(bounded) <= budget + 1e-6
+        assert bounded.certificate_.names[-1] == "error budget"
+        assert bounded.certificate_.objective <= free.certificate_.objective + 1e-9
+        assert bounded.certificate_.gap <= 1e-6
+        loose = clone(model).set_params(error_budget=10.0).fit(X)
+        assert loose.certificate_.objective == pytest.approx(free.certificate_.objective, rel=1e-5)
+
+    def test_the_optimum_within_a_budget_equals_that_of_a_semidefinite_solver(self, X):
+        cp = pytest.importorskip("cvxpy")
+        codes, budget = np.arange(120) % 3, 0.001
+        C = [X[codes == g].T @ X[codes == g] for g in range(3)]
+        values = np.linalg.eigvalsh(sum(C))
+        P = cp.Variable((20, 20), symmetric=True)
+        kept = [cp.trace(M @ P) / np.trace(M) for M in C]
+        limit = cp.trace(sum(C) @ P) >= values.sum() - (1 + budget) * values[:-4].sum()
+        cone = [P >> 0, np.eye(20) - P >> 0, cp.trace(P) <= 4, limit]
+        program = cp.Problem(cp.Maximize(cp.min(cp.hstack(kept))), cone)
+        program.solve(solver=cp.CLARABEL)
+        model = FairPCA(4, groups=codes, balance="share", error_budget=budget, tol=1e-9).fit(X)
+        assert model.certificate_.dual_bound == pytest.approx(program.value, rel=1e-6)
+        assert "error budget" in model.certificate_.binding
+
+    def test_learned_weights_include_the_multiplier_of_the_budget(self, X):
+        model = MaxMinItemWeightedPCA(4, groups=2, error_budget=0.01, tol=1e-9).fit(X)
+        weighted = ItemWeightedPCA(4, item_weights=model.item_weights_).fit(X)
+        slack = np.array(model.certificate_.values) @ model.certificate_.dual_weights
+        least = (np.linalg.svd(X, compute_uv=False)[4:] ** 2).sum() * 1.01 / (X**2).sum()
+        shift = model.certificate_.dual_weights[-1] * (1 - least)
+        assert weighted.certificate_.objective == pytest.approx(slack + shift, rel=1e-6)
+
+    def test_a_floor_that_the_budget_rules_out_is_refused(self, X):
+        labels = ["hits"] * 15 + ["indie"] * 5
+        limit = MaxMinItemWeightedPCA(4, groups=labels, floors={"indie": 0.4})
+        limit.fit(X)
+        with pytest.raises(InfeasibleError, match=r"error_budget=0\.001"):
+            limit.set_params(error_budget=0.001).fit(X)
+
+    def test_a_disparity_that_the_budget_rules_out_is_refused(self, X):
+        model = FairPCA(4, groups=3, balance="variance", max_disparity=0.6).fit(X)
+        with pytest.raises(InfeasibleError, match=r"max_disparity=0.6 with error_budget=0\.01"):
+            model.set_params(error_budget=0.01).fit(X)
+
+    def test_a_budget_of_zero_is_pca(self, X):
+        model = FairPCA(4, groups=3, balance="share", error_budget=0.0).fit(X)
+        pca = VanillaPCA(4).fit(X)
+        kept = (model.transform(X) ** 2).sum(), (pca.transform(X) ** 2).sum()
+        assert kept[0] == pytest.approx(kept[1], rel=1e-5)
 
 
 MODELS = [

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from equipoise import ItemWeightedPCA
 from equipoise.spectral.gram import DenseGram, SparseGram
 from equipoise.spectral.solve import Components, solve
+from tests.spectral.budget_root_finder import solve_by_root_finding
 
 
 def fit(X, w, r, budget, solver="dense") -> Components:
@@ -58,6 +59,18 @@ def test_objective_equals_the_dual_found_by_brute_force(seed, budget):
         certificate = fit(X, w, 5, budget, solver).certificate
         assert certificate.objective == pytest.approx(dual_optimum(C, w, 5, budget), rel=1e-6)
         assert certificate.gap < gap
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("budget", [1e-3, 0.02, 0.2])
+def test_objective_and_multiplier_equal_those_of_a_root_finder(seed, budget):
+    X, w = problem(seed)
+    objective, multiplier = solve_by_root_finding((X.T @ X).toarray(), w, 5, budget)
+    for solver in ("dense", "matrix_free"):
+        found = fit(X, w, 5, budget, solver)
+        assert found.certificate.objective == pytest.approx(objective, rel=1e-8)
+        assert found.multiplier == pytest.approx(multiplier, rel=1e-3)
 
 
 @pytest.mark.parametrize("solver", ["dense", "matrix_free"])

@@ -381,10 +381,14 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         self.solver_ = data.fastest_solver(self.n_components, fits=fits) if auto else self.solver
         self._dtype = data.dtype
         gram = self._signal(data).gram(kind=self.solver_)
+        self._check_memory(data, gram)
+        return gram
+
+    def _check_memory(self, data: Interactions, gram: Gram) -> None:
+        """Refuse a fit by passes over the data whose vectors do not fit into memory."""
         if self.solver_ == "matrix_free":
             width = self._block(gram) or block_width(self.n_components)
             data.check_memory(width, basis_columns(self.n_components, width))
-        return gram
 
     def _signal(self, data: Interactions) -> Interactions:
         """Return the data that are projected, and learn their p_j = ‖X_·j‖₂."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -69,6 +69,12 @@ class Gram(ABC):
     @abstractmethod
     def weighted_product(self, weights: Floats) -> Product:
         """Return V ↦ ½(w∘XᵀXV + XᵀX(w∘V)) / scale, one pass over the data per call."""
+
+    def in_own_units(self) -> Self:
+        """Return the same products with scale 1: those of X divided by its largest column norm."""
+        unit = copy.copy(self)
+        unit.squared_norms, unit.scale = self.squared_norms / self.scale, 1.0
+        return unit
 
 
 class SparseGram(Gram):

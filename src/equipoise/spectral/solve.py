@@ -19,6 +19,7 @@ from equipoise.spectral.certificate import (
     suboptimality,
 )
 from equipoise.spectral.gram import PARALLEL_FROM, DenseGram, Gram, SparseGram
+from equipoise.spectral.groups.minmax import EigenSolver
 from equipoise.spectral.lanczos import block_width, lanczos_eigenpairs
 from equipoise.spectral.lapack import Eigenpairs, dense_eigenpairs, rayleigh_ritz
 from equipoise.spectral.matmul import Floats
@@ -30,10 +31,6 @@ SOLVERS: tuple[Solver, ...] = get_args(Solver)
 # `solver="auto"` forms a dense Gram matrix only if it and its copies take at most this much memory,
 # which any machine has.
 _DENSE_BYTES = 2 * 2**30
-
-# Residuals of the eigenproblems under an error budget. tr(CP), which the budget bounds, has an
-# error of the size of the residual, not of its square as the eigenvalues have.
-_BUDGET_TOL = 1e-9
 
 # Items from which LAPACK may use BLAS threads. Its tridiagonal reduction gains little from them,
 # and if another process needs the cores, threads that wait for each other make it twenty times
@@ -149,29 +146,27 @@ def solve(
     progress : Progress, optional
         Gets notes on passes over the data and the residual.
     """
-
-    def eigenpairs(w: Floats, near: Floats | None, components: int = rank) -> Eigenpairs:
-        """Leading eigenpairs for weights w, in units of gram.scale."""
-        operator = WeightedGram(gram, w)
-        if solver == "dense":
-            M = operator.dense()
-            if M is None:
-                raise TypeError(f"solver='dense' needs a DenseGram, got {type(gram).__name__}")
-            found = dense_eigenpairs(M, components)
-        else:
-            found = lanczos_eigenpairs(
-                operator, components, tol=tol, rng=rng, start=near, block=block, progress=progress
-            )
-        return _in_units(found, operator.scale / gram.scale)
-
     with _blas_threads(gram, solver):
         if error_budget is not None:
-            tol = min(tol, _BUDGET_TOL)
-            budgeted = solve_within_budget(gram, weights, rank, error_budget, eigenpairs, rounding)
+            lapack = solver == "dense"
+            eigensolver = EigenSolver(rng, block=block, progress=progress, lapack=lapack)
+            budgeted = solve_within_budget(
+                gram, weights, rank, error_budget, eigensolver, tol=tol, rounding=rounding
+            )
             pairs, multiplier = budgeted.pairs, budgeted.multiplier
             objective, bound, passes = budgeted.objective, budgeted.bound, budgeted.passes
         else:
-            pairs, multiplier = eigenpairs(weights, None), 0.0
+            operator, multiplier = WeightedGram(gram, weights), 0.0
+            if solver == "dense":
+                M = operator.dense()
+                if M is None:
+                    raise TypeError(f"solver='dense' needs a DenseGram, got {type(gram).__name__}")
+                pairs = dense_eigenpairs(M, rank)
+            else:
+                pairs = lanczos_eigenpairs(
+                    operator, rank, tol=tol, rng=rng, block=block, progress=progress
+                )
+            pairs = _in_units(pairs, operator.scale / gram.scale)
             objective = float(pairs.values.sum())
             bound, passes = objective + suboptimality(pairs, rank), pairs.passes
     certificate = certify(pairs, objective=objective, bound=bound, scale=gram.scale, passes=passes)

@@ -96,7 +96,7 @@ class CovarianceRegularizedPCA(GroupPCA):
         energy = float(np.square(self.item_norms_).sum())
         S = np.column_stack([np.full(data.n_items, 1 / energy), excess / float(sums.sum())])
         parts = ItemFamily(gram, S)  # what is kept, and the covariance
-        solver = self._eigen_solver(block=self._block(gram))
+        solver = self._eigen_solver(gram)
         pca = solver(parts.operator(np.array([1.0, 0.0])), self.n_components, self.tol).vectors
         self.pca_covariance_ = _covariance(parts, pca)
         unit = abs(self.pca_covariance_)
@@ -110,7 +110,7 @@ class CovarianceRegularizedPCA(GroupPCA):
             self.n_components,
             solver,
             offsets=offsets,
-            welfare=Welfare("constrained" if len(T) > 1 else "min"),
+            welfare=Welfare(goals=1),
             tol=self.tol,
             fractional=self.fractional,
         )

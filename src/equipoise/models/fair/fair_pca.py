@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import permutations
 from numbers import Real
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
@@ -26,6 +26,7 @@ from equipoise.spectral.gram import DenseGram
 from equipoise.spectral.groups.families import Combined, Family, MatrixFamily, RowFamily
 from equipoise.spectral.groups.minmax import EigenSolver, maximize
 from equipoise.spectral.groups.welfare import Welfare
+from equipoise.spectral.lapack import Eigenpairs
 from equipoise.spectral.solve import Solver
 
 Balance = Literal["loss", "variance", "share"]
@@ -68,6 +69,9 @@ class FairPCA(GroupPCA):
     max_disparity : float, optional
         Largest difference of the balanced quantity between any two groups. The objective is then
         the variance kept over all grouped users, and `welfare` is not used.
+    error_budget : float, optional
+        ε ≥ 0: ‖X − X̂‖² over all users may exceed that of PCA at the same rank by the factor 1 + ε
+        at most, up to `tol`. With `center`, X is centered too.
     center : bool, default=False
         Subtract each group's own mean first, as in the papers. Off by default: rows of
         interactions are projected as they are.
@@ -114,6 +118,7 @@ class FairPCA(GroupPCA):
         **GroupPCA._parameter_constraints,
         "balance": [StrOptions(set(get_args(Balance)))],
         "max_disparity": [Interval(Real, 0, None, closed="left"), None],
+        "error_budget": [Interval(Real, 0, None, closed="left"), None],
         "center": ["boolean"],
     }
 
@@ -122,6 +127,7 @@ class FairPCA(GroupPCA):
     balance: Balance = "loss"
     welfare: WelfareName | float = "min"
     max_disparity: float | None = None
+    error_budget: float | None = None
     center: bool = False
 
     def _fit(self, data: Interactions) -> None:
@@ -131,25 +137,33 @@ class FairPCA(GroupPCA):
                 "balance='variance' or 'share', or welfare='min'."
             )
         groups = find_groups(self.groups, data, "users", type(self).__name__)
-        S = groups.align(data).membership
         self._dtype = data.dtype
-        signal = self._signal(data)
-        if self.max_disparity is not None:  # the objective: all users of some group
-            everyone = (S.sum(axis=1) > 0).astype(np.float64).reshape(-1, 1)
-            S = sp.hstack([sp.csr_array(everyone), S], format="csr")
-        rows = row_groups(signal, S)
-        names = groups.names
-        refuse_empty(names, rows.energies[-len(names) :], "users")
+        rows = row_groups(self._signal(data), self._members(groups.align(data).membership))
+        # the groups, between the users of the objective and those of the error budget
+        own = slice(first := int(self.max_disparity is not None), first + groups.n_groups)
+        refuse_empty(groups.names, rows.energies[own], "users")
         self.solver_ = self._choose(data.n_items, rows.k)
-        solver = self._eigen_solver(block=self._width(data))
-        own = RowFamily(rows, self._scale(rows.sizes, rows.energies), center=self.center)
-        family: Family = own
+        gram = rows.gram(np.ones(rows.k))
+        self._check_memory(data, gram)
+        solver = self._eigen_solver(gram)
+        scale = 1 / rows.sizes
+        if self.balance == "share":
+            scale[own] = 1 / rows.energies[own]
+        by_rows = RowFamily(rows, scale, center=self.center)
+        family: Family = by_rows
         if self.solver_ == "dense":
             identity = np.eye(data.n_items)
-            family = MatrixFamily(own.compress(identity, own.image(identity)))
-        else:
-            self._check_memory(data)
-        problem = self._problem(family, self._best(family, own, len(names), solver), names)
+            family = MatrixFamily(by_rows.compress(identity, by_rows.image(identity)))
+        single = [self._single(family, by_rows, g, solver) for g in range(own.start, own.stop)]
+        self.best_ = np.array([np.nan if one is None else one.values.sum() for one in single])
+        start = [one.vectors * np.sqrt(one.values) for one in single if one is not None]
+        budget = None
+        if self.error_budget is not None:
+            everyone = family.operator(np.eye(family.k)[-1])
+            energy = float(scale[-1] * by_rows.energies[-1])
+            budget = self._within_budget(self.error_budget, everyone, energy, solver)
+            start.append(budget.vectors)
+        problem = self._problem(family, groups.names, None if budget is None else budget.least)
         try:
             found = maximize(
                 problem.family,
@@ -159,17 +173,35 @@ class FairPCA(GroupPCA):
                 welfare=problem.welfare,
                 tol=self.tol,
                 fractional=self.fractional,
+                start=np.hstack(start) if start else None,
             )
         except InfeasibleError as error:
-            raise InfeasibleError(
-                f"max_disparity={self.max_disparity:g} is out of reach with {self.n_components} "
-                f"components: some pair of groups differs by at least {-error.best:.4g} more. "
-                "Raise max_disparity or n_components.",
-                best=error.best,
-                dual_weights=error.dual_weights,
-            ) from None
+            raise self._refusal(error) from None
         operator = problem.family.operator(found.dual_weights)
         self._learn_solution(found, operator, problem.names)
+
+    def _members(self, S: sp.csr_array) -> sp.csr_array:
+        """Add the users of the objective, if they differ from the groups, and of the budget."""
+        columns = [S]
+        if self.max_disparity is not None:  # the objective: all users of some group
+            grouped = (S.sum(axis=1) > 0).astype(np.float64)
+            columns.insert(0, sp.csr_array(grouped.reshape(-1, 1)))
+        if self.error_budget is not None:
+            columns.append(sp.csr_array(np.ones((S.shape[0], 1))))
+        return sp.hstack(columns, format="csr")
+
+    def _refusal(self, error: InfeasibleError) -> InfeasibleError:
+        limit = f"max_disparity={self.max_disparity:g}"
+        missed = f"some pair of groups differs by at least {-error.best:.4g} more"
+        if self.error_budget is not None:
+            limit += f" with error_budget={self.error_budget:g}"
+            missed = f"one of the two is missed by at least {-error.best:.4g}"
+        return InfeasibleError(
+            f"{limit} is out of reach with {self.n_components} components: {missed}. Raise "
+            "max_disparity or n_components.",
+            best=error.best,
+            dual_weights=error.dual_weights,
+        )
 
     def _choose(self, n_items: int, k: int) -> Solver:
         if self.solver in ("gram", "dense"):
@@ -179,38 +211,33 @@ class FairPCA(GroupPCA):
         small = self.solver == "auto" and k * n_items**2 <= _DENSE_NUMBERS
         return "dense" if small else "matrix_free"
 
-    def _scale(self, sizes: Floats, energies: Floats) -> Floats:
-        if self.balance != "share":
-            return 1 / sizes
-        scale: Floats = 1 / energies
-        if self.max_disparity is not None:
-            scale[0] = 1 / sizes[0]
-        return scale
+    def _single(
+        self, family: Family, own: RowFamily, group: int, solver: EigenSolver
+    ) -> Eigenpairs | None:
+        """The group's own best components, for losses."""
+        if self.balance != "loss":
+            return None
+        dense = self.solver_ == "dense"
+        operator = family.operator(np.eye(family.k)[group]) if dense else own.alone(group)
+        return solver(operator, self.n_components, _ALONE_TOL)
 
-    def _best(self, family: Family, own: RowFamily, k: int, solver: EigenSolver) -> Floats:
-        """What each group keeps per user at its own best rank r."""
-        self.best_ = np.full(k, np.nan)
-        if self.balance == "loss":
-            first = family.k - k
-            for g in range(k):
-                if self.solver_ == "dense":
-                    operator = family.operator(np.eye(family.k)[first + g])
-                else:
-                    operator = own.alone(first + g)
-                values = solver(operator, self.n_components, _ALONE_TOL).values
-                self.best_[g] = float(values.sum())
-        return self.best_
-
-    def _problem(self, family: Family, best: Floats, names: tuple[str, ...]) -> _Problem:
-        offsets = -best if self.balance == "loss" else np.zeros(len(names))
-        if self.max_disparity is None:
-            return _Problem(family, offsets, self._welfare(self.welfare), names)
-        pairs = list(permutations(range(len(names)), 2))
-        T = np.zeros((1 + len(pairs), family.k))
-        b = np.zeros(1 + len(pairs))
-        T[0, 0] = 1.0
-        for row, (g, h) in enumerate(pairs, start=1):  # u_g − u_h + δ ≥ 0
-            T[row, 1 + g], T[row, 1 + h] = 1.0, -1.0
-            b[row] = offsets[g] - offsets[h] + self.max_disparity
-        labels = ("variance", *(f"{names[g]} - {names[h]}" for g, h in pairs))
-        return _Problem(Combined(family, T), b, Welfare("constrained"), labels)
+    def _problem(self, family: Family, names: tuple[str, ...], least: float | None) -> _Problem:
+        """The goal over groups or the variance, then disparities and the error budget."""
+        k, basis = len(names), np.eye(family.k)
+        b = -self.best_ if self.balance == "loss" else np.zeros(k)
+        T, labels, welfare = basis[:k], names, self._welfare(self.welfare)
+        if self.max_disparity is not None:  # u_g − u_h + δ ≥ 0
+            pairs = np.array(list(permutations(range(k), 2)), dtype=np.intp).reshape(-1, 2)
+            g, h = pairs.T
+            T = np.vstack([basis[:1], basis[1 + g] - basis[1 + h]])
+            b = np.append(0.0, b[g] - b[h] + self.max_disparity)
+            labels = ("variance", *(f"{names[i]} - {names[j]}" for i, j in pairs))
+            welfare = Welfare(goals=1)
+        if least is not None:
+            T, b, labels = (
+                np.vstack([T, basis[-1]]),
+                np.append(b, -least),
+                (*labels, "error budget"),
+            )
+            welfare = replace(welfare, goals=welfare.goals or k)
+        return _Problem(Combined(family, T), b, welfare, labels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,6 @@ from equipoise.spectral.gram import Gram
 from equipoise.spectral.groups.families import FamilyOperator
 from equipoise.spectral.groups.minmax import EigenSolver, FairSolution, Fractional, Outcome
 from equipoise.spectral.groups.welfare import Welfare
-from equipoise.spectral.lanczos import basis_columns, block_width, wide_block
 from equipoise.spectral.lapack import BoundMethod
 
 GroupSpec = int | Groups | ArrayLike
@@ -28,6 +27,9 @@ WelfareName = Literal["min", "nash"]
 
 # A group binds if its dual weight exceeds this share of the largest.
 _BINDING = 1e-4
+
+# Residuals of the PCA of an error budget, whose eigenvalues err by their squares.
+_BUDGET_TOL = 1e-6
 
 _OUTCOMES: dict[Outcome, str] = {
     "projector": "the optimal projection",
@@ -139,6 +141,21 @@ class GroupCertificate:
         return "\n".join(rows)
 
 
+class BudgetConstraint(NamedTuple):
+    """⟨C, P⟩ ≥ least, in the units of the operator C; met by the components of PCA.
+
+    Attributes
+    ----------
+    least : float
+        What must be kept of the squared norm.
+    vectors : ndarray of shape (n_items, r)
+        Components of PCA, as long as the root of what each keeps.
+    """
+
+    least: float
+    vectors: Floats
+
+
 @dataclass(eq=False, repr=False)
 class GroupPCA(FilteredProjection):
     """Base of the PCAs with groups: filters, transforms, the certificate, saving."""
@@ -186,22 +203,23 @@ class GroupPCA(FilteredProjection):
             return Welfare("min")
         return Welfare("alpha", 1.0 if welfare == "nash" else float(welfare))
 
-    def _width(self, data: Interactions) -> int | None:
-        """Vectors per pass: many where the rows are in blocks."""
-        few = data.rows.whole() is None if self.passes == "auto" else self.passes == "few"
-        return min(wide_block(self.n_components), data.n_items) if few else None
-
-    def _check_memory(self, data: Interactions) -> None:
-        width = self._width(data) or block_width(self.n_components)
-        data.check_memory(width, basis_columns(self.n_components, width))
-
-    def _eigen_solver(self, *, block: int | None = None) -> EigenSolver:
+    def _eigen_solver(self, gram: Gram) -> EigenSolver:
+        """Return the solver of eigenproblems of these data, whatever their weights."""
         return EigenSolver(
             self._generator(),
-            block=block,
+            block=self._block(gram),
             progress=self._progress,
             lapack=self.solver_ == "dense",
         )
+
+    def _within_budget(
+        self, error_budget: float, C: FamilyOperator, energy: float, solver: EigenSolver
+    ) -> BudgetConstraint:
+        """Return the constraint ‖X − XP‖² ≤ (1 + ε)·E_r, where `energy` is tr C."""
+        pca = solver(C, self.n_components, _BUDGET_TOL)
+        least_error = max(energy - float(pca.values.sum()), 0.0)
+        least = energy - (1 + error_budget) * least_error
+        return BudgetConstraint(least, pca.vectors * np.sqrt(pca.values))
 
     def _learn_solution(
         self, found: FairSolution, operator: FamilyOperator, names: tuple[str, ...]

@@ -165,9 +165,11 @@ class HiddenGroupsPCA(GroupPCA):
                 "group means."
             )
         self.solver_ = self._choose(data.n_items)
-        solver = self._eigen_solver(block=self._width(data))
+        gram = rows.gram(np.ones(rows.k))
+        self._check_memory(data, gram)
+        solver = self._eigen_solver(gram)
         own = RowFamily(rows, 1 / rows.sizes, center=True)
-        family = self._deflated(own, N, data)
+        family = self._deflated(own, N)
         variance: Family = Combined(family, np.eye(family.k)[:1])
         constraints = self._constraints(Combined(family, _gaps(family.k)), differences, solver)
         names: tuple[str, ...] = ("variance",)
@@ -185,7 +187,7 @@ class HiddenGroupsPCA(GroupPCA):
             self.n_components,
             solver,
             offsets=offsets,
-            welfare=Welfare("constrained") if constraints.limits else Welfare("min"),
+            welfare=Welfare(goals=1),
             tol=self.tol,
             fractional=self.fractional,
         )
@@ -200,13 +202,12 @@ class HiddenGroupsPCA(GroupPCA):
         gaps = np.tensordot(_gaps(own.k), own.compress(U, own.image(U)), 1)
         self.covariance_gap_ = float(max(np.linalg.norm(Q, 2) for Q in gaps))
 
-    def _deflated(self, own: RowFamily, N: Floats, data: Interactions) -> Family:
+    def _deflated(self, own: RowFamily, N: Floats) -> Family:
         """The centered second moments of everyone and of the groups, orthogonal to N."""
         if self.solver_ == "dense":
-            identity = np.eye(data.n_items)
+            identity = np.eye(own.size)
             Pi = identity - N @ N.T
             return MatrixFamily(Pi @ own.compress(identity, own.image(identity)) @ Pi)
-        self._check_memory(data)
         return Deflated(own, N)
 
     def _constraints(self, gaps: Family, differences: Floats, solver: EigenSolver) -> _Constraints:

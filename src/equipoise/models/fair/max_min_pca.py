@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -32,6 +32,7 @@ from equipoise.spectral.groups.families import (
 )
 from equipoise.spectral.groups.minmax import maximize
 from equipoise.spectral.groups.welfare import Welfare
+from equipoise.spectral.weighted import WeightedGram
 
 # γ of the objective under floors if none is given: the paper's choice.
 _PAPER_GAMMA = -1.0
@@ -75,6 +76,9 @@ class MaxMinItemWeightedPCA(GroupPCA):
         `welfare` is not used. Floors out of reach are refused with the proof.
     base_gamma : float, optional
         γ of the objective under floors, −1 by default.
+    error_budget : float, optional
+        ε ≥ 0: ‖X − X̂‖² may exceed that of PCA at the same rank by the factor 1 + ε at most, up to
+        `tol`.
     fractional : {"auto", "map", "projector"}, default="auto"
         What to return where the optimum is not a projection of rank r: the optimal linear map, of
         a rank above r, or a projection of rank r near it. "auto" returns the map under floors.
@@ -129,6 +133,7 @@ class MaxMinItemWeightedPCA(GroupPCA):
         "user_groups": [Interval(Integral, 1, None, closed="left"), Groups, "array-like", None],
         "floors": [Interval(Real, 0, 1, closed="both"), Mapping, None],
         "base_gamma": [Interval(Real, None, None, closed="neither"), None],
+        "error_budget": [Interval(Real, 0, None, closed="left"), None],
     }
 
     _: KW_ONLY
@@ -137,6 +142,7 @@ class MaxMinItemWeightedPCA(GroupPCA):
     welfare: WelfareName | float = "min"
     floors: float | Mapping[str, float] | None = None
     base_gamma: float | None = None
+    error_budget: float | None = None
 
     def search_space(self, train: Interactions) -> list[dict[str, tuple[Any, ...]]]:
         """Return the grids that `tune` searches by default: goals over groups, and floors."""
@@ -173,24 +179,37 @@ class MaxMinItemWeightedPCA(GroupPCA):
             kept = ~np.isnan(limits)
             S = np.column_stack([self._objective(squares), S[:, kept[: S.shape[1]]]])
             names = ("objective", *np.array(names, dtype=object)[kept])
-            offsets, welfare = np.append(0.0, -limits[kept]), Welfare("constrained")
+            offsets, welfare = np.append(0.0, -limits[kept]), Welfare(goals=1)
+        solver, start, n_goals = self._eigen_solver(gram), None, S.shape[1]
+        if self.error_budget is not None:
+            everything = np.full(data.n_items, 1 / float(squares.sum()))
+            C = WeightedGram(gram, everything)
+            budget = self._within_budget(self.error_budget, C, 1.0, solver)
+            S, start = np.column_stack([S, everything]), budget.vectors
+            welfare = replace(welfare, goals=welfare.goals or len(names))
+            names, offsets = (*names, "error budget"), np.append(offsets, -budget.least)
         family: Family = ItemFamily(gram, S)
         if users is not None:
             chosen = np.eye(users.family.k)[kept[groups.n_groups :]]
             family = Stacked(family, Combined(users.family, chosen))
+        # items, users, and the error budget, a weight of all items, last
+        last = np.arange(n_goals, S.shape[1])
+        order = np.eye(family.k)[np.append(np.delete(np.arange(family.k), last), last)]
+        family = Combined(family, order)
         try:
             found = maximize(
                 family,
                 self.n_components,
-                self._eigen_solver(block=self._block(gram)),
+                solver,
                 offsets=offsets,
                 welfare=welfare,
                 tol=self.tol,
                 fractional=self.fractional,
+                start=start,
             )
         except InfeasibleError as error:
             raise self._refusal(error, names[1:], -offsets[1:]) from None
-        self.item_weights_ = S @ found.dual_weights[: S.shape[1]]
+        self.item_weights_ = S @ (order.T @ found.dual_weights)[: S.shape[1]]
         self._learn_solution(found, family.operator(found.dual_weights), names)
         shares = ItemFamily(gram, membership / energies)
         B = shares.compress(found.vectors, shares.image(found.vectors))
@@ -244,7 +263,12 @@ class MaxMinItemWeightedPCA(GroupPCA):
     ) -> InfeasibleError:
         y = np.asarray(error.dual_weights)
         hardest = sorted(zip(y.tolist(), names, strict=True), reverse=True)[:3]
-        if np.ptp(limits) == 0:
+        if self.error_budget is not None:
+            reach = (
+                f"with {self.n_components} components and error_budget={self.error_budget:g} some "
+                f"limit is missed by at least {-error.best:.4g}"
+            )
+        elif np.ptp(limits) == 0:
             reach = (
                 f"the group with the smallest share reaches at most {limits[0] + error.best:.4g} "
                 f"with {self.n_components} components, below the floor of {limits[0]:.4g}"

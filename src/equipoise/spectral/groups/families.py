@@ -233,6 +233,12 @@ class RowFamily:
     def _means(self) -> Floats:
         return self.rows.sums / self.rows.sizes[:, None]
 
+    @property
+    def energies(self) -> Floats:
+        """Tr A_g / c_g: the sum of squares of each group's rows, centered or not."""
+        means = np.square(self._means).sum(axis=1) * self.rows.sizes if self.center else 0.0
+        return self.rows.energies - means
+
     def operator(self, y: Floats) -> FamilyOperator:
         """Return A(y): rows weighted by d, and a correction of rank k if centered."""
         return self._operator(self.rows.gram(y * self.scale), y * self.scale * self.rows.sizes)

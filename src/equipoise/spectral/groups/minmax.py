@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy.linalg as sl
+from numpy.typing import NDArray
 
 from equipoise.exceptions import InfeasibleError
 from equipoise.parallel import one_blas_thread
@@ -33,6 +34,10 @@ Fractional = Literal["auto", "map", "projector"]
 # Eigenvectors per eigenproblem beyond the rank: eigenvalues coincide at the cut where groups
 # compete for the last components, and the next vectors are those that the next y needs.
 _EXTRA = 2
+
+# Vectors of the first basis, in units of those of one eigenproblem. More save an eigenproblem at
+# most, and make every problem within the basis larger.
+_START = 2
 
 # The basis is cut down when it has more than this many times the vectors of one eigenproblem.
 _KEEP = 4
@@ -173,6 +178,8 @@ class FairSolution:
         What the solution cost.
     method : {"lapack", "lanczos"}
         How the next eigenvalue in the bound was obtained.
+    next_value : float
+        That eigenvalue, of A(y), beyond those that were computed.
     max_residual : float
         Largest residual of the eigenpairs behind the bound, relative to the largest.
     relaxation : float
@@ -193,6 +200,7 @@ class FairSolution:
     eigenproblems: int
     passes: int
     method: BoundMethod
+    next_value: float
     max_residual: float
     relaxation: float
 
@@ -212,6 +220,7 @@ def maximize(
     tol: float = 1e-8,
     max_eigenproblems: int = 60,
     fractional: Fractional = "auto",
+    start: Floats | None = None,
 ) -> FairSolution:
     """Maximize φ(⟨A_g, P⟩ + b_g) over {0 ⪯ P ⪯ I, tr P ≤ r}.
 
@@ -234,6 +243,9 @@ def maximize(
     fractional : {"auto", "map", "projector"}
         What to return where the optimal P is not a projection. "auto" returns a map where there
         are constraints, which a projection of rank r near it may violate, else a projection.
+    start : ndarray of shape (size, any), optional
+        Vectors for the first basis, such as eigenvectors of single groups. Of many, the directions
+        in which they are longest are taken.
 
     Raises
     ------
@@ -244,7 +256,9 @@ def maximize(
     b = np.zeros(family.k) if offsets is None else np.asarray(offsets, dtype=np.float64)
     with one_blas_thread():
         search = _Search(family, rank, b, goal, solver, tol, max_eigenproblems)
-        if goal.kind == "constrained" and family.k > 1:
+        if start is not None:
+            search.begin(start)
+        if goal.constrained(family.k):
             search.make_feasible()
         search.run()
         return search.finish(fractional)
@@ -284,43 +298,52 @@ class _Search:
         # half of the final gap is for the residuals of the eigenpairs, which count squared
         self.eigen_tol = max(_LOOSE if tol >= 1e-10 else 1e-7, 1e-12)
 
+    def begin(self, start: Floats) -> None:
+        """Take the directions in which these vectors are longest as the first basis."""
+        squares, S = np.linalg.eigh(start.T @ start)
+        longest = squares > _NEW * squares[-1]
+        U = start @ (S[:, longest] / np.sqrt(squares[longest]))
+        self._extend(U[:, -_START * self.count :])
+        self.unit = self._terms(self._compress(), self.y)
+
     def run(self, until: float | None = None) -> None:
         """Visit one y after another; stop early where the optimum lies on one side of `until`."""
         if self.welfare.kind == "alpha":
             self._scale_weights()
+        if self.V.shape[1]:
+            self._improve(self._compress())
         for _ in range(self.most):
-            B = self._visit(self.y)
-            gap = self.upper - self.lower if np.isfinite(self.lower) else None
-            if gap is not None and gap <= self.tol * self.unit:
-                return
-            inner = self._reduced(B, gap)
-            self.y = self.welfare.on_equation(inner.y)
-            if self.incumbent is None or inner.lower > self.lower:
-                self.lower, self.incumbent = inner.lower, _Incumbent(self.V, inner.W, B)
-            if self.upper - self.lower <= self.tol * self.unit:
-                return
             if until is not None and (self.lower > until or self.upper < until):
                 return
+            if self._solved():
+                return
+            B = self._visit(self.y)
+            if self._solved():
+                return
+            inner = self._improve(B)
             if self.V.shape[1] > _KEEP * self.count:
                 self._truncate(B, inner)
 
+    def _solved(self) -> bool:
+        return self.upper - self.lower <= self.tol * self.unit
+
     def make_feasible(self) -> None:
         """Extend the basis until the constraints can be met in it, or prove that they cannot."""
-        k = self.family.k
+        k, goals = self.family.k, self.welfare.goals
+        if not self.V.shape[1]:  # the vectors of the goal alone are a start
+            self._visit(np.where(np.arange(k) < (goals or k), self.y, 0.0))
         first = _Search(
-            Combined(self.family, np.eye(k)[1:]),
+            Combined(self.family, np.eye(k)[goals:]),
             self.rank,
-            self.b[1:],
+            self.b[goals:],
             Welfare("min"),
             self.solver,
             self.tol,
             self.most,
         )
-        # opposite constraints cancel at equal weights; the objective's vectors are a start
-        start = self._visit(np.eye(k)[0])
         first.V, first.image = self.V, self.image
-        first.unit = float(np.linalg.norm(start[1:], axis=(1, 2)).max())
-        first.y = first._reduced(start[1:], None).y
+        # opposite constraints cancel at equal weights: the unit is that of their terms
+        first.unit = float(np.linalg.norm(self._compress()[goals:], axis=(1, 2)).max())
         first.run(until=0.0)
         slack = first.tol * first.unit
         if first.upper < -slack:
@@ -332,39 +355,65 @@ class _Search:
             )
         if first.lower <= 0:
             self.relaxation = _RELAX * slack
-            self.b = self.b + self.relaxation * (np.arange(k) > 0)
+            self.b = self.b + self.relaxation * self._constraints
+        self.V, self.image = first.V, first.image
         if first.incumbent is not None:
-            self.V = np.hstack([first.V, _new_directions(first.V, first.incumbent.V)])
-            self.image = self.family.image(self.V)
-        self.y = self.welfare.start(k)
+            self._extend(first.incumbent.V)
+
+    @property
+    def _constraints(self) -> NDArray[np.bool_]:
+        """Which of the utilities are constraints."""
+        k = self.family.k
+        return np.arange(k) >= (k if self.welfare.goals is None else self.welfare.goals)
 
     def _scale_weights(self) -> None:
         """Set y to u^−α at the PCA of the sum: for α-fair sums the scale of y matters."""
         B = self._visit(self.y)
         T = self.V.T @ self.pairs.vectors[:, : self.rank]
-        u = utilities(B, T @ T.T, self.b)
-        self.y = np.maximum(u, 1e-3 * float(u.max())) ** -self.welfare.alpha
+        u = utilities(B, T @ T.T, self.b)[~self._constraints]
+        goal = np.maximum(u, 1e-3 * float(u.max())) ** -self.welfare.alpha
+        self.y = np.append(goal, np.full(self.family.k - len(goal), goal.mean()))
 
     def _visit(self, y: Floats) -> Floats:
         """Solve the eigenproblem at y, extend the basis, update the upper bound; return VᵀA_gV."""
         pairs = self.solver(self.family.operator(y), self.count, self.eigen_tol)
-        new = _new_directions(self.V, pairs.vectors)
-        if not self.V.shape[1] and not new.shape[1]:  # no positive eigenvalue: any direction
-            new = np.eye(self.family.size)[:, :1]
-        if new.shape[1]:
-            grown = self.family.image(new)
-            self.image = np.hstack([self.image, grown]) if self.V.shape[1] else grown
-            self.V = np.hstack([self.V, new])
-        B = self.family.compress(self.V, self.image)
-        top = ky_fan_bound(pairs, self.rank)
+        self._extend(pairs.vectors)
+        if not self.V.shape[1]:  # no positive eigenvalue: any direction
+            self._extend(np.eye(self.family.size)[:, :1])
+        B = self._compress()
+        exact, top = positive_sum(pairs.values, self.rank), ky_fan_bound(pairs, self.rank)
         bound = top + float(self.b @ y) + self.welfare.conjugate(y).value
-        terms = float(np.abs(y) @ np.linalg.norm(B, axis=(1, 2)))
-        self.unit = max(positive_sum(pairs.values, self.rank), terms, np.finfo(np.float64).tiny)
-        if top - positive_sum(pairs.values, self.rank) > 0.1 * self.tol * self.unit:
+        self.unit = max(exact, self._terms(B, y))
+        if top - exact > 0.1 * self.tol * self.unit:
             self.eigen_tol = max(self.eigen_tol / 10, 1e-12)
         if bound < self.upper:
             self.upper, self.y_best, self.pairs = bound, y, pairs
         return B
+
+    def _extend(self, U: Floats) -> None:
+        """Add to the basis what is new in U."""
+        new = _new_directions(self.V, U)
+        if new.shape[1]:
+            grown = self.family.image(new)
+            self.image = np.hstack([self.image, grown]) if self.V.shape[1] else grown
+            self.V = np.hstack([self.V, new])
+
+    def _compress(self) -> Floats:
+        return self.family.compress(self.V, self.image)
+
+    def _terms(self, B: Floats, y: Floats) -> float:
+        """The size of the terms of B(y), which may cancel."""
+        terms = float(np.abs(y) @ np.linalg.norm(B, axis=(1, 2)))
+        return max(terms, float(np.finfo(np.float64).tiny))
+
+    def _improve(self, B: Floats) -> Reduced:
+        """Solve the problem within the basis: it gives the next y, and a feasible P."""
+        gap = self.upper - self.lower
+        inner = self._reduced(B, gap if np.isfinite(gap) else None)
+        self.y = self.welfare.on_equation(inner.y)
+        if self.incumbent is None or inner.lower > self.lower:
+            self.lower, self.incumbent = inner.lower, _Incumbent(self.V, inner.W, B)
+        return inner
 
     def _reduced(self, B: Floats, gap: float | None) -> Reduced:
         """Solve the problem within the basis, to a fiftieth of the gap that is left."""
@@ -412,7 +461,7 @@ class _Search:
             # a projection attains the optimum, although the P found first is not one
             fractional_left, outcome = 0, "projector"
         else:
-            constrained = self.welfare.kind == "constrained"
+            constrained = bool(self._constraints.any())
             as_map = fractional == "map" or (fractional == "auto" and constrained)
             outcome = "map" if as_map else "rounded"
         w = np.ones(U.shape[1])
@@ -434,7 +483,7 @@ class _Search:
             return self.welfare.value(utilities(B, U @ U.T, self.b), self.unit)
 
         best = max(face.projectors(self.rank), key=value)
-        if len(face.weights) and self.welfare.kind == "min":
+        if len(face.weights) and self.welfare == Welfare("min"):
             best = ascend(B, self.b, best)
         return best, value(best)
 
@@ -452,7 +501,7 @@ class _Search:
             vectors=fix_signs(V @ U[:, order]),
             occupations=w[order],
             eigenvalues=values[order],
-            utilities=u - self.relaxation * (np.arange(len(u)) > 0),
+            utilities=u - self.relaxation * self._constraints,
             value=value,
             upper=max(self.upper, self.lower),
             relaxed=self.lower,
@@ -463,6 +512,7 @@ class _Search:
             eigenproblems=self.solver.solved,
             passes=self.solver.passes,
             method=self.pairs.method,
+            next_value=self.pairs.next_value,
             max_residual=self.pairs.max_residual,
             relaxation=self.relaxation,
         )

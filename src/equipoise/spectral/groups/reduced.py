@@ -110,7 +110,7 @@ def solve_reduced(
     welfare : Welfare
         φ.
     y : ndarray of shape (k,)
-        Dual weights to start from, positive where they must be.
+        Dual weights to start from, positive.
     tol : float
         Absolute.
     barrier : float, optional
@@ -156,7 +156,6 @@ class _Newton:
     def __init__(self, B: Floats, b: Floats, rank: int, welfare: Welfare) -> None:
         self.B, self.b, self.rank, self.welfare = B, b, rank, welfare
         self.k, self.q = B.shape[0], B.shape[1]
-        self.barred = welfare.barred(self.k)
         self.normal = welfare.normal(self.k)
         # where everything fits, this keeps the interior of tr W < r, W ≺ I non-empty
         self.room = min(float(rank), self.q - 1e-9)
@@ -168,7 +167,7 @@ class _Newton:
         theta, Q = known or np.linalg.eigh(np.tensordot(y, self.B, 1))
         w = occupation((theta - tau) / nu)
         smooth = float((theta - tau) @ w.w) + nu * float((np.log(w.w) + np.log(w.rest)).sum())
-        bars = nu * (float(np.log(y[self.barred]).sum()) + np.log(tau))
+        bars = nu * (float(np.log(y).sum()) + np.log(tau))
         dual = self.room * tau + float(self.b @ y) + self.welfare.conjugate(y).value
         return _Point(dual + smooth - bars, theta, Q, w)
 
@@ -182,12 +181,12 @@ class _Newton:
         D = 1 / (nu * (1 / np.outer(w, w) + 1 / np.outer(rest, rest)))
         psi = self.welfare.conjugate(y)
         gradient = np.append(
-            np.einsum("gii,i->g", R, w) + self.b + psi.gradient - nu * self.barred / y,
+            np.einsum("gii,i->g", R, w) + self.b + psi.gradient - nu / y,
             self.room - w.sum() - nu / tau,
         )
         H = np.empty((k + 1, k + 1))
         H[:k, :k] = (R * D).reshape(k, -1) @ R.reshape(k, -1).T
-        H[np.arange(k), np.arange(k)] += psi.curvature + nu * self.barred / y**2
+        H[np.arange(k), np.arange(k)] += psi.curvature + nu / y**2
         H[:k, k] = H[k, :k] = -np.einsum("gii,ii->g", R, D)
         H[k, k] = D.trace() + nu / tau**2
         step = self._solve_scaled(H, -gradient)
@@ -227,7 +226,7 @@ class _Newton:
     ) -> tuple[Floats, float, _Point]:
         """Move along the step as far as the barrier function falls enough."""
         here = np.append(y, tau)
-        shrinking = (step < 0) & np.append(self.barred, True)
+        shrinking = step < 0
         t = min(1.0, 0.95 * float((here[shrinking] / -step[shrinking]).min(initial=np.inf)))
         slack = 1e-13 * abs(point.value)
         while True:
