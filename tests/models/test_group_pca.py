@@ -326,6 +326,16 @@ class TestPriceOfFloors:
             assert price.kept[1] == pytest.approx(expected, abs=2e-4)
             assert price.floors[-1] < price.limit
 
+    def test_floors_are_shares_even_where_the_limit_is_above_one(self):
+        # all users of the niche item have the popular one: ½(DC + CD)/12 = [[0, ½], [½, 1]]
+        X = np.zeros((60, 2))
+        X[:, 0], X[:12, 1] = 1, 1
+        data = Interactions.wrap(sp.csr_array(X))
+        prices = price_of_floors(data, Groups.from_labels(["hit", "niche"]), 1, points=3)
+        niche = prices[[price.group for price in prices].index("niche")]
+        assert niche.limit == pytest.approx((1 + np.sqrt(2)) / 2)
+        assert max(niche.floors) <= 1
+
 
 class TestHiddenGroups:
     @pytest.fixture

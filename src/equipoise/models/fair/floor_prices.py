@@ -11,11 +11,14 @@ import numpy as np
 from equipoise.checks import check_whole_number
 from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
-from equipoise.models.fair.group_pca import GroupCertificate
 from equipoise.models.fair.max_min_pca import MaxMinItemWeightedPCA
 from equipoise.progress import Progress, task
+from equipoise.spectral.groups.families import ItemFamily
+from equipoise.spectral.groups.minmax import ky_fan_bound, maximize
+from equipoise.spectral.groups.welfare import Welfare
 
-# The last floor tried: beyond, only directions of this group are left in the projection.
+# The last floor tried, relative to the limit: beyond, only directions of this group are left in the
+# projection. Nobody needs a share above 1, which an approximation that overshoots has.
 _LAST = 0.98
 
 # Largest gap of a fit: prices are read to three digits.
@@ -33,7 +36,7 @@ class FloorPrice:
     share : float
         Its retained share without a floor.
     limit : float
-        No projection of this rank gives the group more; proven as `certificate_.how` states.
+        No projection of this rank gives the group more.
     floors : tuple of float
         From `share` up to nearly `limit`.
     kept : tuple of float
@@ -60,7 +63,8 @@ def price_of_floors(
 ) -> tuple[FloorPrice, ...]:
     """Return the price of a floor for each group, one group at a time.
 
-    Each point is an exact fit of `MaxMinItemWeightedPCA` with a floor for this group only.
+    Each point is the optimum of `MaxMinItemWeightedPCA` with a floor for this group only. All of
+    them share the data and the components without a floor.
 
     Parameters
     ----------
@@ -90,31 +94,36 @@ def price_of_floors(
     True
     """
     check_whole_number("points", points, least=2)
-
-    def certify(group: Groups, floors: float | None) -> GroupCertificate:
-        gamma_of = None if floors is None else gamma
-        model = MaxMinItemWeightedPCA(
-            n_components,
-            groups=group,
-            floors=floors,
-            base_gamma=gamma_of,
-            **{"tol": _TOL, **(settings or {})},
-        )
-        certificate: GroupCertificate = model.fit(interactions).certificate_
-        return certificate
-
-    free = certify(groups, 0.0)
-    shares = dict(zip(free.names[1:], free.values[1:], strict=True))
-    wanted = sorted(groups.names, key=shares.__getitem__)[:worst] if worst else groups.names
+    options = {"tol": _TOL, **(settings or {})}
+    model = MaxMinItemWeightedPCA(
+        n_components, groups=groups, floors=0.0, base_gamma=gamma, **options
+    )
+    problem = model._floor_problem(interactions)
+    free = problem.solve(np.array([1.0, *np.zeros(groups.n_groups)]), model.tol)
+    objective, *shares = problem.utilities(free.vectors)
+    order = np.argsort(shares, kind="stable") if worst else np.arange(groups.n_groups)
     prices = []
-    with task(progress, "Prices of floors", len(wanted)) as pricing:
-        for name in wanted:
+    with task(progress, "Prices of floors", len(order[:worst])) as pricing:
+        for place in order[:worst].tolist():
+            name = groups.names[place]
             pricing.note(name)
-            own = groups.select([name])
-            limit = certify(own, None).dual_bound
-            share = min(shares[name], limit)
-            floors = np.linspace(share, max(share, _LAST * limit), points).tolist()
-            kept = [certify(own, floor).objective / free.objective for floor in floors[1:]]
-            prices.append(FloorPrice(name, share, limit, tuple(floors), (1.0, *kept)))
+            alone = problem.solve(np.eye(groups.n_groups + 1)[place + 1], model.tol)
+            limit = ky_fan_bound(alone, n_components)
+            share = min(shares[place], limit)
+            floors = np.linspace(share, max(share, _LAST * min(limit, 1.0)), points).tolist()
+            kept, near = [1.0], free.vectors
+            for floor in floors[1:]:
+                found = maximize(
+                    ItemFamily(problem.family.gram, problem.family.S[:, [0, place + 1]]),
+                    n_components,
+                    problem.solver,
+                    offsets=np.array([0.0, -floor]),
+                    welfare=Welfare(goals=1),
+                    tol=model.tol,
+                    start=np.hstack([near, alone.vectors]),
+                )
+                kept.append(found.value / objective)
+                near = found.vectors
+            prices.append(FloorPrice(name, share, limit, tuple(floors), tuple(kept)))
             pricing.advance()
     return tuple(prices)

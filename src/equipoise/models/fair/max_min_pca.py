@@ -30,8 +30,9 @@ from equipoise.spectral.groups.families import (
     RowFamily,
     Stacked,
 )
-from equipoise.spectral.groups.minmax import maximize
+from equipoise.spectral.groups.minmax import EigenSolver, maximize
 from equipoise.spectral.groups.welfare import Welfare
+from equipoise.spectral.lapack import Eigenpairs
 from equipoise.spectral.weighted import WeightedGram
 
 # γ of the objective under floors if none is given: the paper's choice.
@@ -39,6 +40,23 @@ _PAPER_GAMMA = -1.0
 
 # Floors that `tune` tries by default; those out of reach are left out.
 _FLOORS = (0.1, 0.15, 0.2, 0.25, 0.3)
+
+
+class FloorProblem(NamedTuple):
+    """The objective under floors and the share of every group, as matrices A_0, A_1, …, A_k."""
+
+    family: ItemFamily
+    solver: EigenSolver
+    rank: int
+
+    def solve(self, y: Floats, tol: float) -> Eigenpairs:
+        """Return the leading eigenpairs of A(y); eigenvalues err by the squares of residuals."""
+        return self.solver(self.family.operator(y), self.rank, np.sqrt(tol) / 100)
+
+    def utilities(self, U: Floats) -> list[float]:
+        """Return the objective and the shares of a projection."""
+        B = self.family.compress(U, self.family.image(U))
+        return np.trace(B, axis1=1, axis2=2).tolist()
 
 
 class _Users(NamedTuple):
@@ -214,6 +232,18 @@ class MaxMinItemWeightedPCA(GroupPCA):
         shares = ItemFamily(gram, membership / energies)
         B = shares.compress(found.vectors, shares.image(found.vectors))
         self.shares_ = np.einsum("gii,i->g", B, found.occupations)
+
+    def _floor_problem(self, X: Any) -> FloorProblem:
+        """Return the problem of `price_of_floors`, whose points share the data."""
+        self._validate_params()
+        data = self._accept(X)
+        groups = find_groups(self.groups, data, "items", type(self).__name__)
+        membership = groups.align(data).membership.toarray()
+        gram = self._prepare(data, fits=4 * groups.n_groups)
+        energies = self.item_norms_**2 @ membership
+        refuse_empty(groups.names, energies, "items")
+        S = np.column_stack([self._objective(self.item_norms_**2), membership / energies])
+        return FloorProblem(ItemFamily(gram, S), self._eigen_solver(gram), self.n_components)
 
     def _user_family(self, data: Interactions, total: float | None) -> _Users | None:
         """The shares of the groups of users, if any are given, or their parts of a total."""

@@ -52,8 +52,9 @@ _ZERO = 1e-290
 # tolerances: the barrier needs a strictly feasible point.
 _RELAX = 3.0
 
-# Residuals of the first eigenproblems, relative to the largest eigenvalue. The basis may consist
-# of any vectors, and the bound includes the residuals: only the last ones must be accurate.
+# Residuals of the first eigenproblems, relative to the largest eigenvalue; more for a tolerance
+# above 1e-6. The basis may consist of any vectors, and the bound includes the residuals, squared:
+# only the last ones must be accurate.
 _LOOSE = 1e-5
 
 
@@ -295,8 +296,7 @@ class _Search:
         self.incumbent: _Incumbent | None = None
         self.pairs = _no_eigenpairs(family.size)
         self.relaxation = 0.0
-        # half of the final gap is for the residuals of the eigenpairs, which count squared
-        self.eigen_tol = max(_LOOSE if tol >= 1e-10 else 1e-7, 1e-12)
+        self.eigen_tol = max(_LOOSE, np.sqrt(tol) / 100) if tol >= 1e-10 else 1e-7
 
     def begin(self, start: Floats) -> None:
         """Take the directions in which these vectors are longest as the first basis."""

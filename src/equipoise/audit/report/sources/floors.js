@@ -5,18 +5,20 @@ import { SYMBOLS, state } from "./state.js";
 import { byId, clipped, digits, forPlot, percent } from "./text.js";
 
 const LINE_OF_LABELS = 17; // pixels
+const DRAWN = 5; // more curves overlap; the table lists all groups
 
 export function drawFloors() {
   const section = state.report.groups.find(({ prices }) => prices.length);
   if (!section) return;
   byId("floors").hidden = false;
   const { prices, groups } = section;
-  const some = prices.length < groups.filter(({ reported }) => reported).length;
+  const some = Math.min(prices.length, DRAWN) < groups.filter(({ reported }) => reported).length;
   figure("chart-floors", { size: "groups", build: () => floorsFigure(prices),
     title: `The price of a floor${some ? ", for the groups with the smallest shares" : ""}` });
 }
 
-function floorsFigure(prices) {
+function floorsFigure(all) {
+  const prices = all.slice(0, DRAWN); // the smallest shares come first
   const narrow = window.innerWidth < 640;
   const hue = (at) => color(`--model-${(at + 3) % 8}`); // the first colors are those of the models
   const traces = prices.map(({ group, limit, floors, kept }, at) => ({
@@ -43,7 +45,7 @@ function floorsFigure(prices) {
       margin: { l: 58, t: 12 + LINE_OF_LABELS * prices.length } }],
     gist: floorsGist(prices[0]),
     head: ["group", "floor", "objective kept", "certified limit"],
-    rows: prices.flatMap(({ group, limit, floors, kept }) => floors.map((floor, point) =>
+    rows: all.flatMap(({ group, limit, floors, kept }) => floors.map((floor, point) =>
       [clipped(group, 60), `${digits(floor)}${point ? "" : " (no floor)"}`, percent(kept[point], 1),
         digits(limit)])),
   };
