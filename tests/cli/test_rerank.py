@@ -65,6 +65,10 @@ def test_tune_prints_the_command_with_the_chosen_strength(world, capsys):
     found = json.loads(capsys.readouterr().out)
     assert "--rerank xquad:" in found["command"]
     assert "--rank" in found["command"]
+    assert run([*command, "--rerank", "xquad", "-k", "5"]) == 0
+    (shown,) = [line for line in capsys.readouterr().out.splitlines() if line[:9] == "Reranked("]
+    made = eval(shown, {"Reranked": Reranked, "VanillaPCA": equipoise.VanillaPCA})
+    assert made.reranker in found["command"]
 
 
 def test_re_rankers_are_listed(capsys):

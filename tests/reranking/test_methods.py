@@ -22,6 +22,7 @@ from equipoise.reranking import (
     available,
     make_reranker,
 )
+from equipoise.reranking.base import ordered
 
 HEAD_TAIL = ItemGroups(("head", "tail"), [0, 0, 0, 1, 1, 1])
 POPULARITY = np.array([9.0, 8.0, 7.0, 2.0, 1.0, 0.0])
@@ -48,6 +49,19 @@ def random_lists(seed, n_users=40, n_items=60, pool=25, n_groups=3):
         rng.integers(0, 50, n_items).astype(float), groups, rng.normal(size=(n_items, 4))
     )
     return Candidates(items, scores, own), context
+
+
+def test_the_largest_values_come_first_and_equal_ones_keep_their_order():
+    rng = np.random.default_rng(0)
+    for n, m in ((0, 3), (20, 1), (20, 7), (20, 60)):
+        values = rng.integers(0, 8, (n, m)).astype(float)
+        known = rng.random((n, m)) < 0.7
+        for k in {1, (m + 1) // 2, m}:
+            found = ordered(values, known, k)
+            assert found.shape == (n, k)
+            for row, mask, got in zip(values, known, found, strict=True):
+                places = sorted(np.flatnonzero(mask).tolist(), key=lambda j: (-row[j], j))
+                assert got.tolist() == (places + [-1] * m)[:k]
 
 
 def test_compensation_adds_by_the_published_formula():

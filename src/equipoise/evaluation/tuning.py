@@ -145,7 +145,8 @@ class Tuning(Displayed):
         given = [
             f"{name}={value!r}"
             for name, value in values.items()
-            if repr(value) != repr(default[name])
+            # parameters of a model inside are part of that model
+            if name in default and repr(value) != repr(default[name])
         ]
         return f"{type(model).__name__}({', '.join(given)})"
 

@@ -188,7 +188,16 @@ def ordered(values: Floats, known: NDArray[np.bool_], k: int) -> Positions:
     [[1, 0]]
     """
     masked = np.where(known, values, -np.inf)
-    order: Positions = np.argsort(-masked, axis=1, kind="stable")[:, :k]
+    length = masked.shape[1]
+    if k < length:  # sort only what is as large as the k-th largest value, in its order
+        least = np.partition(masked, length - k, axis=1)[:, [length - k]]
+        large = masked >= least
+        count = int(large.sum(axis=1).max(initial=k))
+        first = np.argsort(~large, axis=1, kind="stable")[:, :count]
+    else:
+        first = np.broadcast_to(np.arange(length), masked.shape)
+    among = np.argsort(-np.take_along_axis(masked, first, axis=1), axis=1, kind="stable")[:, :k]
+    order: Positions = np.take_along_axis(first, among, axis=1)
     return np.where(np.take_along_axis(known, order, axis=1), order, -1)
 
 
