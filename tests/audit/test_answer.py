@@ -15,7 +15,7 @@ from equipoise.audit.findings import Evidence, Findings, Mitigation
 from equipoise.audit.glossary import TERMS, mark_terms
 from equipoise.audit.report import render
 from equipoise.audit.report.payload import payload
-from equipoise.audit.verdict import answer, failing
+from equipoise.audit.verdict import answer, failing, name_of
 from equipoise.metrics.intervals import Interval
 from tests.browser import fakes
 
@@ -200,6 +200,19 @@ def test_the_best_pca_is_named_with_its_values_where_pca_of_raw_values_is_audite
     text = answer(advised(found, 0.3, kind="as-given")).advice
     assert "PCA at its best, on 0/1 values, reaches 0.250." in text
     assert "at its best" not in answer(advised(found, 0.3)).advice
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("PCA", "PCA"),
+        ("PCA, 0/1 values", "PCA on 0/1 values"),
+        ("PCA, 0/1 values, user scaling 0.5", "PCA on 0/1 values with user scaling 0.5"),
+        ("PCA, values as given, user scaling 0.5", "PCA with user scaling 0.5"),
+    ],
+)
+def test_the_name_of_a_model_in_a_sentence_has_its_preparation(findings, label, name):
+    assert name_of(replace(findings.subject, label=label)) == name
 
 
 def test_equal_reconstruction_is_not_taken_for_equal_exposure(findings):

@@ -205,9 +205,19 @@ def test_the_sign_off_is_beside_the_report_and_holds_its_hash(saved):
 @pytest.mark.medium
 def test_verify_accepts_an_untouched_report(saved, table, capsys):
     assert run(["--quiet", "verify", str(saved), str(table)]) == 0
-    said = capsys.readouterr().out
-    assert "A. Person" in said
-    assert "are the same" in said
+    said = capsys.readouterr()
+    assert "A. Person" in said.out
+    assert "are the same" in said.out
+    assert said.err == ""
+
+
+@pytest.mark.medium
+def test_verify_reports_other_data_before_the_numbers(saved, table, tmp_path, capsys):
+    *rows, _ = table.read_text().splitlines()
+    other = tmp_path / table.name
+    other.write_text("\n".join(rows) + "\n")
+    assert run(["--quiet", "verify", str(saved), str(other)]) == 1
+    assert "not the data of the report" in capsys.readouterr().out
 
 
 @pytest.mark.medium
@@ -238,7 +248,10 @@ def test_compare_writes_every_format(saved, tmp_path, capsys):
     for name in ("c.html", "c.md", "c.json"):
         assert run(["compare", str(saved), str(saved), "--out", str(tmp_path / name)]) == 0
         assert (tmp_path / name).stat().st_size > 500
-    assert "--repeat" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "--repeat" in said.err
+    assert "No change beyond noise" in said.out
+    assert "##" not in said.out, "tables for the terminal, not Markdown"
     assert run(["compare", str(saved), str(saved), "--out", str(tmp_path / "c.pdf")]) == 2
     (tmp_path / "other.json").write_text("{}")
     assert run(["compare", str(saved), str(tmp_path / "other.json")]) == 2

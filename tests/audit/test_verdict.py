@@ -79,6 +79,7 @@ def test_a_small_change_is_written_to_a_tenth_of_a_percent():
 
 def test_what_rounds_to_nothing_is_no_base_for_a_percentage():
     assert moves("error", Pair(1e-16, 0.054)) == "raises error from 0.000 to 0.054"
+    assert moves("it", Pair(0.002, 0.012)) == "raises it from 0.002 to 0.012", "+500 % of nearly 0"
 
 
 @pytest.mark.medium

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 # Smaller relative changes are written to a tenth of a percent.
 _TENTHS_BELOW = 0.005
 
+# Changes of smaller numbers are not written in percent: from 0.002 to 0.012 would be +500 %.
+_PERCENT_FROM = 0.01
+
 # Smaller means are written to a tenth; their ratio then agrees with the ratio in a sentence.
 _WHOLE_FROM = 10
 
@@ -91,8 +94,8 @@ def moves(what: str, pair: Pair) -> str:
     if three(before) == three(after):
         return f"leaves {what} at {three(before)}"
     verb = "raises" if after > before else "lowers"
-    # a percentage of a number that rounds to zero has no meaning
-    change = f" ({_percent(before, after)})" if float(three(before)) else ""
+    # a percentage of a number near zero has no meaning
+    change = f" ({_percent(before, after)})" if before >= _PERCENT_FROM else ""
     return f"{verb} {what} from {three(before)} to {three(after)}{change}"
 
 

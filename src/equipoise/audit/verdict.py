@@ -26,7 +26,7 @@ from equipoise.audit.formatting import (
     three,
 )
 from equipoise.audit.group_section import GroupSection
-from equipoise.audit.plan import Preparation
+from equipoise.audit.plan import AS_GIVEN, Preparation
 from equipoise.metrics.results import ALL
 
 POPULAR, NICHE = "popular", "niche"
@@ -87,7 +87,11 @@ def name_of(variant: Variant) -> str:
     if variant.key.startswith("given:"):
         return variant.label
     title, *details = variant.label.split(", ")
-    return f"{title} on {details[0]}" if details and variant.kind != "as-given" else title
+    if not details or variant.kind == "as-given":
+        return title
+    values, *scaling = details
+    scaled = "".join(f" with {each}" for each in scaling)
+    return f"{title}{scaled}" if values == str(AS_GIVEN) else f"{title} on {values}{scaled}"
 
 
 def _reason(found: Findings) -> str:

@@ -185,7 +185,16 @@ def compare(
 
         write_whole(out, getattr(found, writers[out.suffix.lower()])().encode())
         console.say(f"Report: {out.resolve()}")
-    console.write(found.to_json() if as_json else found.to_markdown())
+    if as_json:
+        console.write(found.to_json())
+        return
+    *news, same = found.sections()
+    for section in news:
+        rows = [dict(zip(section.columns, row, strict=True)) for row in section.rows]
+        console.print_rows(rows, section.title)
+        for note in section.notes:
+            console.out.print(console.escape_markup(note), highlight=False)
+    console.write(f"{len(same.rows)} numbers did not change beyond noise (--out lists them).")
 
 
 def verify(
@@ -216,6 +225,7 @@ def verify(
     again = _recomputed(content, data, report)
     found = list(differences(content, again, tolerance=tolerance))
     versions = [each.get("manifest", {}).get("versions") for each in (content, again)]
+    same_data = _fingerprints(content) == _fingerprints(again)
     facts = {
         "same": not found,
         "values": count_values(content),
@@ -223,6 +233,7 @@ def verify(
         "first": found[0]._asdict() if found else None,
         "signed": signed,
         "versions": None if versions[0] == versions[1] else versions,
+        "same_data": same_data,
     }
     if as_json:
         console.write_json(facts, indent=1)
@@ -231,6 +242,8 @@ def verify(
         console.write(signed)
     if versions[0] != versions[1]:
         console.write(f"Versions differ: {versions[0]} in the report, {versions[1]} here.")
+    if not same_data:
+        console.write("DATA are not the data of the report: their fingerprints differ.")
     if found:
         console.write(
             f"{len(found):,} of {facts['values']:,} values differ. The first: {found[0]}."
@@ -263,10 +276,16 @@ def _recomputed(content: dict[str, Any], data: str | None, report: Path) -> dict
             for word in ("--fail-if", f"{each['condition']} on {each['bound']}")
         ]
         with contextlib.redirect_stdout(io.StringIO()):
-            code = run([*command, *options, "--out", str(out)])
+            quiet = ["--quiet"] if console.err.quiet else []
+            code = run([*quiet, *command, *options, "--out", str(out)])
         if code not in (0, 1):
             raise InvalidDataError("the audit could not be computed again; see above.")
         return read_report(out.read_text(encoding="utf-8"), str(out))
+
+
+def _fingerprints(report: dict[str, Any]) -> dict[str, Any]:
+    parts = report.get("manifest", {}).get("data", {})
+    return {name: part.get("fingerprint") for name, part in parts.items()}
 
 
 def _text(path: Path) -> str:

@@ -119,7 +119,8 @@ class Groups(ItemGroups):
         made = cls.from_column(
             table, id=key, column=column, separator=separator, of=of, share=share
         )
-        return replace(made, rule=f"{column} in {os.path.basename(path)}")
+        named = f"column {column}" if column.isdigit() else column
+        return replace(made, rule=f"{named} in {os.path.basename(path)}")
 
     @classmethod
     def from_labels(

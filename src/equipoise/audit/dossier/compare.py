@@ -141,8 +141,9 @@ class Changes:
         if not self.is_news:
             return f"No change beyond noise in {counted}."
         parts = [f"{len(self.stated)} of {len(self.numbers)} numbers changed beyond noise"]
-        parts += [f"{len(found)} items {what}" for what, found in self.items.items() if found]
-        return f"{'; '.join(parts)} (of {counted})."
+        of = f"of {self.n_items:,} items"
+        parts += [f"{len(found)} {of} {what}" for what, found in self.items.items() if found]
+        return f"{'; '.join(parts)}."
 
     def sections(self) -> list[Shown]:
         """Return the tables of the report."""
