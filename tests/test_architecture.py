@@ -20,7 +20,7 @@ ROOT = Path(equipoise.__file__).parent
 # Each layer may import the layers before it. Names on one line do not import each other.
 LAYERS = [
     {"exceptions", "lazy", "progress"},
-    {"array_files", "checks", "display", "parallel", "files", "memory"},
+    {"array_files", "checks", "display", "parallel", "plugins", "files", "memory"},
     {"spectral"},
     {"metrics"},
     {"data"},

@@ -29,4 +29,5 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
             return importlib.import_module(submodule)
         return getattr(importlib.import_module(homes[name]), name)
 
-    return find, lambda: sorted(homes), list(homes)
+    names = list(homes)
+    return find, lambda: sorted(names), names

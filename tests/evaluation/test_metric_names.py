@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from equipoise import plugins
 from equipoise.evaluation import evaluate
 from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics import Metric, available, find_metric, registry
@@ -78,7 +79,7 @@ def installed(monkeypatch):
 
     def install(*loaded):
         found = [EntryPoint(one) for one in loaded]
-        monkeypatch.setattr(registry, "entry_points", lambda group: found if group else [])
+        monkeypatch.setattr(plugins, "entry_points", lambda group: found if group else [])
         registry._of_other_packages.cache_clear()
 
     yield install
@@ -109,7 +110,7 @@ def test_a_metric_may_be_passed_as_an_object_and_is_not_cached(split, tmp_path):
 
 @pytest.mark.parametrize(
     ("loaded", "message"),
-    [("recall", "must be a Metric"), (Metric("ndcg", "", "", shown), "another metric")],
+    [("recall", "must be a Metric"), (Metric("ndcg", "", "", shown), "another one")],
 )
 def test_entry_points_that_cannot_be_registered_are_refused(installed, loaded, message):
     installed(loaded)

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import equipoise
-from equipoise import EASE, Groups, evaluate, holdout, tune
+from equipoise import EASE, Groups, evaluate, holdout, plugins, tune
 from equipoise.data.synthetic import listening
 from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics import ItemGroups
@@ -117,7 +117,7 @@ def test_tune_chooses_the_strength_on_validation(split):
 
 def test_another_package_registers_a_re_ranker(data, monkeypatch):
     point = EntryPoint("reverse", f"{__name__}:Reverse", registry.ENTRY_POINTS)
-    monkeypatch.setattr(registry, "entry_points", lambda **_: [point])
+    monkeypatch.setattr(plugins, "entry_points", lambda **_: [point])
     registry._of_other_packages.cache_clear()
     try:
         model = Reranked(EASE(), "reverse:2", candidates=5).fit(data)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib.metadata import entry_points
 
 from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics import (
@@ -23,6 +22,7 @@ from equipoise.metrics import (
     ranking,
 )
 from equipoise.metrics.metric import Metric, Request
+from equipoise.plugins import registered
 
 ENTRY_POINTS = "equipoise.metrics"
 
@@ -45,21 +45,8 @@ def available() -> dict[str, Metric]:
 
 @cache
 def _of_other_packages() -> dict[str, Metric]:
-    found: dict[str, Metric] = {}
-    for point in entry_points(group=ENTRY_POINTS):
-        metric = point.load()
-        if not isinstance(metric, Metric):
-            raise InvalidParameterError(
-                f"the entry point {point.name!r} ({point.value}) must be a Metric, "
-                f"got {type(metric).__name__}. Correct or uninstall its package."
-            )
-        if metric.name in _BUILT_IN or metric.name in found:
-            raise InvalidParameterError(
-                f"the entry point {point.name!r} ({point.value}) has the name of another metric, "
-                f"{metric.name!r}. Rename it or uninstall its package."
-            )
-        found[metric.name] = metric
-    return found
+    found = registered(ENTRY_POINTS, _BUILT_IN, "a Metric", lambda one: isinstance(one, Metric))
+    return {name: metric for name, (_, metric) in found.items()}
 
 
 def find_metric(name: str) -> Metric:

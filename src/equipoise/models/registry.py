@@ -19,11 +19,11 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from equipoise.exceptions import InvalidParameterError
+from equipoise.plugins import is_subclass_of, registered
 
 if TYPE_CHECKING:
     from equipoise.models.base import Recommender
@@ -162,38 +162,26 @@ def available() -> dict[str, ModelEntry]:
 
 @cache
 def _of_other_packages() -> dict[str, ModelEntry]:
+    from equipoise.models.base import Recommender
+
+    kind = "a subclass of equipoise.models.Recommender"
+    points = registered(ENTRY_POINTS, MODELS, kind, is_subclass_of(Recommender))
     found: dict[str, ModelEntry] = {}
-    for point in entry_points(group=ENTRY_POINTS):
-        where = f"the entry point {point.name!r} ({point.value})"
-        if point.name in MODELS or point.name in found:
-            raise InvalidParameterError(
-                f"{where} has the name of another model. Rename it or uninstall its package."
-            )
-        about = {"title": point.attr, **_class_of(point.load(), where).about}
+    for name, (point, loaded) in points.items():
+        about = {"title": point.attr, **loaded.about}
         if unknown := sorted(set(about) - _ABOUT):
             raise InvalidParameterError(
-                f"{where} sets {unknown[0]!r} in `about`, which is unknown. "
+                f"{point.value} sets {unknown[0]!r} in `about`, which is unknown. "
                 f"Known: {', '.join(sorted(_ABOUT))}."
             )
-        found[point.name] = ModelEntry(
-            key=point.name,
+        found[name] = ModelEntry(
+            key=name,
             module=point.module,
             class_name=point.attr,
             package=point.dist.name if point.dist else point.module.partition(".")[0],
             **about,
         )
     return found
-
-
-def _class_of(registered: Any, where: str) -> type[Recommender]:
-    from equipoise.models.base import Recommender
-
-    if not (isinstance(registered, type) and issubclass(registered, Recommender)):
-        raise InvalidParameterError(
-            f"{where} must be a subclass of equipoise.models.Recommender. "
-            "Correct or uninstall its package."
-        )
-    return registered
 
 
 def find_model(key: str) -> ModelEntry:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any
 
 from equipoise.exceptions import InvalidParameterError
+from equipoise.plugins import is_subclass_of, registered
 from equipoise.reranking.base import Reranker
 from equipoise.reranking.exposure import ExposureFloors
 from equipoise.reranking.fair import FAIR
@@ -42,21 +42,9 @@ def available() -> dict[str, type[Reranker]]:
 
 @cache
 def _of_other_packages() -> dict[str, type[Reranker]]:
-    found: dict[str, type[Reranker]] = {}
-    for point in entry_points(group=ENTRY_POINTS):
-        where = f"the entry point {point.name!r} ({point.value})"
-        if point.name in RERANKERS or point.name in found:
-            raise InvalidParameterError(
-                f"{where} has the name of another re-ranker. Rename it or uninstall its package."
-            )
-        loaded = point.load()
-        if not (isinstance(loaded, type) and issubclass(loaded, Reranker)):
-            raise InvalidParameterError(
-                f"{where} must be a subclass of equipoise.reranking.Reranker. "
-                "Correct or uninstall its package."
-            )
-        found[point.name] = loaded
-    return found
+    kind = "a subclass of equipoise.reranking.Reranker"
+    found = registered(ENTRY_POINTS, RERANKERS, kind, is_subclass_of(Reranker))
+    return {name: loaded for name, (_, loaded) in found.items()}
 
 
 def make_reranker(spec: str | Reranker) -> Reranker:
