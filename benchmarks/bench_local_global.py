@@ -47,7 +47,10 @@ Lists = Callable[[], Any]
 
 
 class Case(NamedTuple):
-    """Data, a rank, other models to serve, and limits: CPU seconds and GB of the process."""
+    """Data, a rank, other models to serve, and limits: CPU seconds and GB of the process.
+
+    Without other models, the fit alone is measured.
+    """
 
     title: str
     load: Callable[[], Interactions]
@@ -81,11 +84,17 @@ FULL = (
 
 
 def measure(case: Case, plays: Interactions) -> dict[str, Any]:
-    """Fit, then recommend to some users with all models in turn."""
+    """Fit, then recommend to some users."""
     started, wall = time.process_time(), time.perf_counter()
     ours = LocalGlobal(case.rank, n_neighbors=NEIGHBORS).fit(plays)
     fit = {"cpu_s": time.process_time() - started, "wall_s": time.perf_counter() - wall}
     fit["process_gb"] = _peak_gigabytes()
+    serve = _serve(case, plays, ours) if case.peers else {}
+    return {"case": case.title, **fit, "users_per_cpu_s": serve}
+
+
+def _serve(case: Case, plays: Interactions, ours: LocalGlobal) -> dict[str, float]:
+    """Users per CPU second of every model, whose rounds take turns."""
     drawn = np.random.default_rng(0).permutation(plays.n_users)[:SERVED]
     # the learned numbers do not matter for the time of a list
     fitted = {"local_global": ours, "item_weighted": ItemWeightedPCA(case.rank, tol=0.01)}
@@ -103,8 +112,7 @@ def measure(case: Case, plays: Interactions) -> dict[str, Any]:
             begun = time.process_time()
             recommend()
             seconds[name] += [time.process_time() - begun] if turn else []
-    serve = {name: SERVED / median(runs) for name, runs in seconds.items()}
-    return {"case": case.title, **fit, "users_per_cpu_s": serve}
+    return {name: SERVED / median(runs) for name, runs in seconds.items()}
 
 
 def _implicit(plays: Interactions, rank: int, drawn: Any) -> Lists:
@@ -141,12 +149,12 @@ def run(cases: tuple[Case, ...]) -> Report:
             cell = outcome.value
             cells.append(cell)
             serve = cell["users_per_cpu_s"]
-            share = serve["local_global"] / serve["item_weighted"]
+            share = serve["local_global"] / serve["item_weighted"] if serve else None
             rates = [f"{serve[name]:,.0f}" if name in serve else "–" for name in TITLES]
             rows.append(
                 [
                     case.title, str(case.rank), f"{cell['cpu_s']:.1f}", f"{cell['wall_s']:.1f}",
-                    f"{cell['process_gb']:.2f}", *rates, f"{share:.2f}",
+                    f"{cell['process_gb']:.2f}", *rates, "–" if share is None else f"{share:.2f}",
                 ]
             )  # fmt: skip
             if case.cpu_seconds is not None and case.gigabytes is not None:
@@ -156,10 +164,11 @@ def run(cases: tuple[Case, ...]) -> Report:
                     f"{cell['cpu_s']:.0f} s of CPU time (at most {case.cpu_seconds:.0f}), and "
                     f"{cell['process_gb']:.1f} GB (at most {case.gigabytes:.0f})."
                 )
-            verdicts.append(
-                f"{_held(share >= 0.5)}: {case.title}: {share:.2f} of the throughput of "
-                "Item-Weighted PCA."
-            )
+            if share is not None:
+                verdicts.append(
+                    f"{_held(share >= 0.5)}: {case.title}: {share:.2f} of the throughput of "
+                    "Item-Weighted PCA."
+                )
             step(case.title)
     columns = (
         "data", "rank", "fit CPU s", "fit s", "process GB", *TITLES.values(),

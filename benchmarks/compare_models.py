@@ -110,14 +110,14 @@ def _ranks(high: int) -> tuple[Axis, ...]:
 # Models compared on folders of files. LightGCN is not: PyTorch on two cores would take hours per
 # setting there.
 SPACES: Mapping[str, Space] = {
-    "pca": Space(({"n_components": [64, 128, 256]},), (_ranks(1024),)),
+    "pca": Space(({"n_components": [64, 128, 256], "tol": [1e-4]},), (_ranks(512),)),
     "item-weighted": Space(
         (),
         (
             (Axis("filter_strength", 2.0),),
             (Axis("gamma", step=0.25),),
             (Axis("user_scaling", step=0.25, low=0.0),),
-            _ranks(1024),
+            _ranks(512),
         ),
     ),
     "gfcf": Space(

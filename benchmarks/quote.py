@@ -144,7 +144,8 @@ def sparse(*datasets: str) -> str:
     )  # fmt: skip
 
     def rows() -> Iterator[tuple[str, ...]]:
-        for cell in (results("compare_models")["cells"][name] for name in datasets):
+        cells = results("compare_models")["cells"]
+        for cell in (cells[name] for name in datasets if name in cells):
             _, _, note = cell["title"].partition(", ")
             for model in cell["models"].values():
                 title, ndcg, recall, *lists, _, cpu, peak, size, tried, search, chosen = (
@@ -156,20 +157,28 @@ def sparse(*datasets: str) -> str:
     return markdown(heads, rows())
 
 
+def shift(dataset: str) -> str:
+    """Return how close validation and test items are to the training items."""
+    found: str = results("compare_models")["cells"][dataset]["shift"]
+    return found.split(". ")[0]
+
+
 # The share of the best NDCG that a setting of the frontier may lose for more long-tail items.
 LOSS = 0.05
 
 
 def frontiers(*datasets: str) -> str:
     """Return two points of each frontier on validation: best accuracy, and most of the tail."""
+    import compare_models
+
     measures = {"ndcg@20": "NDCG@20", "aplt@20": "tail share", "group_recall@20/niche": "recall"}
     heads = ("data", "model", *measures.values(), *(f"{m}, 5 % below" for m in measures.values()))
 
     def rows() -> Iterator[tuple[str, ...]]:
-        for name in datasets:
-            cell = results("compare_models")["cells"][name]
-            for model in cell["models"].values():
-                if "frontier" not in model:
+        cells = results("compare_models")["cells"]
+        for cell in (cells[name] for name in datasets if name in cells):
+            for key, model in cell["models"].items():
+                if "frontier" not in model or key not in (*compare_models.SPACES, "lightgcn"):
                     continue
                 points = model["frontier"]
                 best = max(points, key=lambda point: point["ndcg@20"])
@@ -390,6 +399,7 @@ QUOTES: Mapping[str, Callable[..., str]] = {
         compared,
         compared_full,
         sparse,
+        shift,
         frontiers,
         more_of_the_tail,
         tail_at_equal_accuracy,
