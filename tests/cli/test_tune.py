@@ -101,6 +101,25 @@ def test_the_printed_command_fits_the_model_that_out_saves(table, capsys, tmp_pa
     assert again.read_bytes() == chosen.read_bytes()
 
 
+def test_goals_and_floors_for_own_groups_are_compared_in_one_table(table, capsys, tmp_path):
+    labels = tmp_path / "labels.csv"
+    rows = [f"{item},{'indie' if item % 3 else 'major'}" for item in range(40)]
+    labels.write_text("\n".join(["item,label", *rows]))
+    own = ("--model", "max-min", "--ranks", "4", "--item-groups", f"{labels}:label")
+    assert call(table, *own) == 0
+    shown = capsys.readouterr().out
+    settings = next(line for line in shown.splitlines() if "n_components" in line).split()
+    assert {"welfare", "ndcg@20"} <= set(settings)
+    assert "groups" not in settings  # the own groups are kept, not searched
+    # every row of the table has a cell for every column
+    lines = shown[shown.index("choice") :].split("test ")[0].splitlines()
+    frontier = [line.split() for line in lines if line.strip()]
+    assert {len(row) for row in frontier} <= {len(settings), len(settings) + 1}
+    command = shlex.split(next(line for line in shown.splitlines() if "equipoise fit" in line))
+    assert f"{labels}:label" in command
+    assert run([*command[1:-1], str(tmp_path / "model.eqp")]) == 0
+
+
 def test_a_choice_at_the_edge_of_the_grid_is_reported(table, capsys):
     assert call(table, "--model", "pca", "--grid", "n_components=2,3") == 0
     assert re.search(r"edge.*n_components = [23]", capsys.readouterr().err)

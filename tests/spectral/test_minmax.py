@@ -182,6 +182,15 @@ def test_the_trace_stays_below_the_rank_where_eigenvalues_are_negative():
     assert found.value == pytest.approx(1.0)
 
 
+def test_components_that_the_worst_group_does_not_need_are_not_left_out():
+    # the first group has one direction; the second gets the rest of the rank
+    A = np.stack([np.diag([1.0, 0.0, 0.0, 0.0]), np.diag([2.0, 4.0, 3.0, 5.0])])
+    found = fit(A, 3)
+    assert found.utilities[0] == pytest.approx(1.0)
+    assert found.vectors.shape == (4, 3)
+    assert found.utilities[1] > 2 + 4 + 3
+
+
 def test_the_rank_may_equal_the_number_of_columns():
     A, _ = instance(0)
     found = fit(A, A.shape[1])

@@ -72,7 +72,7 @@ def fit(
     interactions = reading.read(data)
     _refuse_large_rank(unfitted, rank, interactions.n_items)
     if rerank is None:
-        unfitted.set_params(**_groups(entry, grouping.read(interactions)))
+        unfitted.set_params(**grouping.parameters(entry, interactions))
     else:
         from equipoise.reranking import Reranked
 
@@ -133,18 +133,6 @@ def _floors(texts: list[str]) -> float | dict[str, float]:
     if "" in by_name and len(texts) > 1:
         raise InvalidParameterError("--floor takes one share for all groups, or names for each.")
     return by_name.get("", by_name)
-
-
-def _groups(entry: ModelEntry, read: dict[str, Any]) -> dict[str, Any]:
-    """Return the groups as parameters of the model."""
-    both = "user_groups" in entry.parameters()
-    names = {"items": "groups", "users": "user_groups" if both else "groups"}
-    given = {of: groups for of, groups in read.items() if groups is not None}
-    if len(given) > 1 and not both:
-        raise InvalidParameterError(
-            f"{entry.title} takes one kind of groups. Drop --item-groups or --user-groups."
-        )
-    return _allowed(entry, {names[of]: groups for of, groups in given.items()})
 
 
 def _refuse_large_rank(model: Recommender, rank: int | None, n_items: int) -> None:

@@ -31,6 +31,7 @@ from equipoise.files import require_folder, require_writable
 if TYPE_CHECKING:
     from equipoise.data import Interactions, Split
     from equipoise.models import Recommender
+    from equipoise.models.registry import ModelEntry
 
 INTERRUPTED = 130
 
@@ -282,11 +283,7 @@ class DataOptions:
 
     def given(self) -> dict[str, Any]:
         """Return the options that differ from their defaults."""
-        return {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if getattr(self, field.name) != field.default
-        }
+        return _given(self)
 
     @property
     def _columns(self) -> dict[str, Any]:
@@ -469,6 +466,33 @@ class GroupOptions:
                 console.say(groups.describe(interactions))
                 found[of] = groups
         return found
+
+    def parameters(self, model: ModelEntry, interactions: Interactions) -> dict[str, Any]:
+        """Read the groups, and return them as parameters of the model."""
+        both = "user_groups" in model.parameters()
+        names = {"items": "groups", "users": "user_groups" if both else "groups"}
+        given = {of: groups for of, groups in self.read(interactions).items() if groups is not None}
+        if len(given) > 1 and not both:
+            raise InvalidParameterError(
+                f"{model.title} takes one kind of groups. Drop --item-groups or --user-groups."
+            )
+        if given and "groups" not in model.parameters():
+            raise InvalidParameterError(
+                f"{model.title} has no groups; drop --item-groups or --user-groups."
+            )
+        return {names[of]: groups for of, groups in given.items()}
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that differ from their defaults."""
+        return _given(self)
+
+
+def _given(options: DataOptions | GroupOptions) -> dict[str, Any]:
+    return {
+        field.name: getattr(options, field.name)
+        for field in fields(options)
+        if getattr(options, field.name) != field.default
+    }
 
 
 def rerank_groups(source: str | None) -> dict[str, Any]:

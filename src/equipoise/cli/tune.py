@@ -12,7 +12,7 @@ from equipoise.exceptions import InvalidDataError
 
 if TYPE_CHECKING:
     from equipoise.data import Split
-    from equipoise.evaluation import Trial, Tuning
+    from equipoise.evaluation import Tuning
     from equipoise.models import Recommender
 
 _TUNE = "equipoise.evaluation:tune"
@@ -25,6 +25,7 @@ def tune(
     results_to: opt.TableOptions,
     k: opt.Cutoff,
     groups: opt.Groups,
+    grouping: opt.GroupOptions,
     zero_division: opt.ZeroDivision,
     trying: opt.GridOptions,
     model: Annotated[
@@ -62,6 +63,7 @@ def tune(
     from equipoise.audit.advice import command
     from equipoise.audit.findings import Advice
     from equipoise.evaluation.goal import parse_condition
+    from equipoise.models.registry import find_model
 
     results_to.check(out)
     conditions = map(parse_condition, subject_to or [])
@@ -72,11 +74,13 @@ def tune(
     split = splitting.read_parts(reading) if table is None else splitting.hold_out(table)
     _refuse_empty_validation(split)
     base = _base(model, rerank)
+    own_groups = grouping.parameters(find_model(model), split.train) if rerank is None else {}
+    base.set_params(**own_groups)
     if rerank is not None:
         axes = {name if name == "reranker" else f"model__{name}": v for name, v in axes.items()}
     tuning = evaluation.tune(
         split,
-        model if rerank is None else base,
+        base if own_groups or rerank is not None else model,
         grid=_grid(base, split, axes, whole=trying.grid is not None),
         maximize=maximize,
         subject_to=limits,
@@ -97,7 +101,7 @@ def tune(
     settings = {_written(name): value for name, value in tuning.choice.settings.items()}
     if rerank is not None:
         settings.setdefault("rerank", rerank)
-    advice = Advice(model, settings, source, reading.given(), "")
+    advice = Advice(model, settings, source, reading.given() | grouping.given(), "")
     if results_to.as_json:
         found = {**tuning.to_dict(), "edges": tuning.edges(), "command": command(advice)}
         console.write_json(found, indent=1)
@@ -123,15 +127,18 @@ def tune(
 
 def _print(tuning: Tuning) -> None:
     targets = [target.label for target in tuning.goal.targets]
-    columns = ("", *_shown(tuning.choice), *targets)
+    rows = [("choice", tuning.choice), *(("", trial) for trial in tuning.frontier[:10])]
+    names = list(dict.fromkeys(name for _, trial in rows for name in trial.settings))
+    columns = ("", *names, *targets)
     table = console.new_table(
         *columns,
         right=set(columns) - {""},
         title=f"Best of {len(tuning.trials)} settings on validation, and the frontier",
     )
-    for mark, trial in [("choice", tuning.choice), *(("", t) for t in tuning.frontier[:10])]:
+    for mark, trial in rows:
+        values = (opt.show_value(trial.settings[n]) if n in trial.settings else "–" for n in names)
         scores = (f"{trial.scores[target]:.4f}" for target in targets)
-        table.add_row(mark, *_shown(trial).values(), *scores)
+        table.add_row(mark, *values, *scores)
     console.out.print(table)
     if tuning.test is not None:
         for row in tuning.test.select(group="all"):
@@ -140,10 +147,6 @@ def _print(tuning: Tuning) -> None:
                 text = str(tuning.test.interval(row))
             console.out.print(f"test {row.name:<14}{text}", highlight=False, markup=False)
     console.out.print(f"\n{tuning.constructor()}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _shown(trial: Trial) -> dict[str, str]:
-    return {name: opt.show_value(value) for name, value in trial.settings.items()}
 
 
 def _base(model: str, rerank: str | None) -> Recommender:

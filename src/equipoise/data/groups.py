@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 Of = Literal["items", "users"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Groups(ItemGroups):
     """Which items, or which users, belong to which group; several memberships are allowed.
 
@@ -52,12 +52,17 @@ class Groups(ItemGroups):
     Examples
     --------
     >>> groups = Groups.from_labels({"a": "indie", "b": ["indie", "live"], "c": None})
+    >>> groups
+    <Groups of items: labels, 2 groups>
     >>> groups.sizes
     {'indie': 2, 'live': 1}
     """
 
     ids: NDArray[Any] | None = None
     of: Of = "items"
+
+    def __repr__(self) -> str:
+        return f"<Groups of {self.of}: {self.rule}, {self.n_groups} groups>"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -179,6 +179,15 @@ class GroupPCA(FilteredProjection):
         """None: the optimum of rank r does not contain that of rank r − 1."""
         return None
 
+    def search_space(self, train: Interactions) -> list[dict[str, tuple[Any, ...]]]:
+        """Return the grids that `tune` searches by default; groups of your own are kept."""
+        spaces: list[dict[str, tuple[Any, ...]]] = super().search_space(train)
+        own = not isinstance(self.get_params(deep=False).get("groups", 0), Integral)
+        return [
+            {name: values for name, values in space.items() if not (own and name == "groups")}
+            for space in spaces
+        ]
+
     def truncate(self, n_components: int) -> Self:
         """Refused: the optimum of rank r does not contain that of a smaller rank."""
         raise InvalidParameterError(

@@ -483,9 +483,20 @@ class _Search:
             return self.welfare.value(utilities(B, U @ U.T, self.b), self.unit)
 
         best = max(face.projectors(self.rank), key=value)
+        if best.shape[1] < self.rank:  # the goal needs no more: others may gain
+            more = self._completed(B, best)
+            best = more if value(more) >= value(best) else best
         if len(face.weights) and self.welfare == Welfare("min"):
             best = ascend(B, self.b, best)
         return best, value(best)
+
+    def _completed(self, B: Floats, U: Floats) -> Floats:
+        """U and, up to the rank, the directions that add most to the mean utility of the goal."""
+        rest = sl.null_space(U.T)
+        mean = rest.T @ B[~self._constraints].mean(axis=0) @ rest
+        values, Z = np.linalg.eigh(mean)
+        gains = values > _NEW * self.unit
+        return np.hstack([U, rest @ Z[:, gains][:, U.shape[1] - self.rank :]])
 
     def _solution(
         self, V: Floats, B: Floats, U: Floats, w: Floats, n_fractional: int, outcome: Outcome
