@@ -8,6 +8,8 @@ for values, `KeyError` for unknown names.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 
@@ -100,6 +102,37 @@ def require_extra(module: str, extra: str, purpose: str) -> ModuleType:
             f'Install it with: pip install "equipoise[{extra}]"'
         )
         raise MissingExtraError(message) from error
+
+
+@contextmanager
+def explained(
+    problem: str, *errors: type[BaseException], kind: type[EquipoiseError] | None = None
+) -> Iterator[None]:
+    """Turn errors of a library into one of this package: the problem, then the library's reason.
+
+    Parameters
+    ----------
+    problem : str
+        What was wrong with which input, and what to do.
+    errors : types
+        What the library raises; errors of this package are passed on.
+    kind : type
+        What to raise; `InvalidDataError` by default.
+
+    Examples
+    --------
+    >>> with explained("plays.csv cannot be read", OSError):
+    ...     raise OSError("it is locked")
+    Traceback (most recent call last):
+    equipoise.exceptions.InvalidDataError: plays.csv cannot be read (it is locked).
+    """
+    try:
+        yield
+    except EquipoiseError:
+        raise
+    except errors as error:
+        reason = getattr(error, "strerror", None) or first_line(error)
+        raise (kind or InvalidDataError)(f"{problem} ({reason}).") from error
 
 
 def first_line(error: BaseException) -> str:

@@ -95,5 +95,5 @@ class TestFolders:
             raise PermissionError(13, "Permission denied", str(self))
 
         monkeypatch.setattr(Path, "iterdir", denied)
-        with pytest.raises(InvalidDataError, match="cannot be read: Permission denied"):
+        with pytest.raises(InvalidDataError, match=r"cannot be read \(Permission denied\)"):
             Interactions.read(folder)

@@ -16,7 +16,7 @@ import typer
 from equipoise.cli import console
 from equipoise.cli import options as opt
 from equipoise.cli.options import flag, option, output
-from equipoise.exceptions import InvalidParameterError, OutputError
+from equipoise.exceptions import InvalidParameterError, OutputError, explained
 from equipoise.files import scratch_folder, write_whole
 from equipoise.progress import NoProgress, Progress, task
 
@@ -308,10 +308,8 @@ def rerank(
     if out is None or sink is None:
         print_lists(found.table, as_json or not console.out.is_terminal)
         return
-    try:
+    with explained(f"{out} was not written", OSError, kind=OutputError):
         getattr(found.table.lazy(), sink)(out)
-    except OSError as error:
-        raise OutputError(f"{out} was not written: {error}.") from error
     console.say(f"Lists of {found.table['user'].n_unique():,} users: {out.resolve()}")
 
 

@@ -7,8 +7,8 @@ object arrays of `str`; everything else (UUIDs, decimals, mixed types) stays the
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.exceptions import InvalidDataError, UnknownIdError
+from equipoise.exceptions import InvalidDataError, UnknownIdError, explained
 from equipoise.parallel import require_polars_threads
 
 if TYPE_CHECKING:
@@ -213,15 +213,10 @@ def factorize(values: NDArray[Any], role: str) -> Factorized:
     return Factorized(codes, _objects(list(seen)))
 
 
-@contextmanager
-def _hashable(role: str) -> Iterator[None]:
+def _hashable(role: str) -> AbstractContextManager[None]:
     """Refuse ids that cannot be hashed; NumPy raises ValueError for some of them."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        raise InvalidDataError(
-            f"{role} ids must be hashable scalars: {error}. Use whole numbers, strings or dates."
-        ) from error
+    problem = f"{role} ids must be hashable scalars: use whole numbers, strings or dates"
+    return explained(problem, TypeError, ValueError)
 
 
 def _factorize_hashed(ids: NDArray[Any]) -> Factorized:

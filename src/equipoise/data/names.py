@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.data.identifiers import is_missing
-from equipoise.exceptions import InvalidDataError, first_line
+from equipoise.exceptions import InvalidDataError, explained
 from equipoise.parallel import require_polars_threads
 
 _QUERY = re.compile(r"\s*(?:select|with)\b", re.IGNORECASE)
@@ -163,16 +163,12 @@ def read_columns(source: str | os.PathLike[str], *wanted: str) -> dict[str, list
     path = found.paths[0]
     if found.format == "parquet":
         return parquet.read_table(path).to_dict(as_series=False)
-    try:
+    problem = f"{path} cannot be read for names or groups; it may be damaged or truncated"
+    with explained(problem, OSError, EOFError, zlib.error):
         quoted = found.format == "csv" and path.suffix != ".dat"
         form = delimited.layout(path, None, Columns(*wanted), quoted=quoted)
         with open_text(path) as file:
             text = _decoded(file.read())
-    except (OSError, EOFError, zlib.error) as error:
-        raise InvalidDataError(
-            f"{path} cannot be read for names or groups; it may be damaged or truncated. "
-            f"({first_line(error)})"
-        ) from error
     rows = delimited.all_rows(text, form, str(path))
     header = form.names or list(map(str, range(form.n_columns)))
     return {

@@ -25,7 +25,7 @@ from equipoise.data.identifiers import (
     show,
 )
 from equipoise.data.rows import RowBlock
-from equipoise.exceptions import InvalidDataError
+from equipoise.exceptions import InvalidDataError, explained
 
 
 def checked_parts(
@@ -145,23 +145,19 @@ def coded_columns(users: Any, items: Any, values: Any, timestamps: Any) -> Coded
 def _as_values(values: Any, n_rows: int) -> NDArray[np.float64]:
     if values is None:
         return np.ones(n_rows)
-    try:
+    with explained("values must be numbers", TypeError, ValueError, OverflowError):
         given = np.asarray(values)
         if given.dtype.kind in "cMm":  # NumPy would drop a part of it, or count days
             raise TypeError(f"got {given.dtype}")
         column = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidDataError(f"values must be numbers: {error}.") from error
     if column.ndim != 1:
         raise InvalidDataError(f"values must be one flat column, not {column.ndim}-dimensional.")
     return column
 
 
 def _as_times(timestamps: Any) -> NDArray[Any]:
-    try:
+    with explained("timestamps must be numbers or dates", TypeError, ValueError, OverflowError):
         column = np.asarray(timestamps)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidDataError(f"timestamps must be numbers or dates: {error}.") from error
     if column.ndim != 1:
         raise InvalidDataError(
             f"timestamps must be one flat column, not {column.ndim}-dimensional."

@@ -29,7 +29,7 @@ from equipoise.data.readers.ids import (
     TextVocabulary,
     Vocabulary,
 )
-from equipoise.exceptions import InvalidDataError, InvalidParameterError, first_line
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, explained
 from equipoise.parallel import require_polars_threads
 from equipoise.progress import Progress, task
 
@@ -173,10 +173,8 @@ def _open(found: files.Files, source: str | os.PathLike[str], options: Options) 
             f"query= is for databases, and {source} is not one. Leave it out, or give a SQLite "
             "file or a database URL."
         )
-    try:
+    with explained(f"{source} cannot be read", OSError):
         n_bytes = sum(path.stat().st_size for path in found.paths)
-    except OSError as error:
-        raise InvalidDataError(f"{source} cannot be read: {error}.") from error
     if found.format == "parquet":
         rows = parquet.row_count(found.paths)
         batches = options.localized(parquet.batches(found.paths, options.columns))
@@ -189,7 +187,13 @@ def _open(found: files.Files, source: str | os.PathLike[str], options: Options) 
 
 def _text_batches(path: Path, kind: str, options: Options) -> Iterator[Batch]:
     """Yield batches; add the path to errors of the system and of decompression."""
-    try:
+    problem = f"{path} cannot be read to its end; it may be damaged or truncated"
+    with (
+        explained(
+            "the delimiter is not UTF-8 text", UnicodeEncodeError, kind=InvalidParameterError
+        ),
+        explained(problem, OSError, EOFError, zlib.error, *POLARS_ERRORS),
+    ):
         if kind == "lightgcn":
             yield from lightgcn.batches(path)
             return
@@ -200,12 +204,6 @@ def _text_batches(path: Path, kind: str, options: Options) -> Iterator[Batch]:
             path, delimiter, options.columns, quoted=fixed is None, decimal=options.decimal
         )
         yield from delimited.batches(path, form, options.columns)
-    except UnicodeEncodeError as error:
-        raise InvalidParameterError(f"the delimiter is not UTF-8 text: {error}.") from error
-    except (OSError, EOFError, zlib.error, *POLARS_ERRORS) as error:
-        raise InvalidDataError(
-            f"{path} cannot be read to its end; it may be damaged or truncated. ({error})"
-        ) from error
 
 
 def _refuse_unused_options(options: Options, source: str, *, has_columns: bool) -> None:
@@ -228,10 +226,8 @@ def counted(batches: Iterable[Batch], reading: Progress) -> Iterator[Batch]:
 def _encode(opened: Opened, options: Options, source: str, reading: Progress) -> Interactions:
     users, items = opened.vocabulary("user"), opened.vocabulary("item")
     encoder = Encoder(users, items)
-    try:
+    with explained(f"{source} cannot be read", *POLARS_ERRORS):
         parts = [encoder.encode(batch) for batch in counted(opened.batches, reading)]
-    except POLARS_ERRORS as error:
-        raise InvalidDataError(f"{source} cannot be read: {first_line(error)}.") from error
     if not any(len(part["user"]) for part in parts):
         raise InvalidDataError(f"{source} has no interactions: no rows, or no value above 0.")
     pairs = coded_pairs(joined(parts), users.ids(), items.ids(), source)

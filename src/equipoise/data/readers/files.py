@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from equipoise.data.readers.text import head
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, explained
 
 FORMATS = ("csv", "parquet", "lightgcn", "movielens", "lastfm", "sqlite")
 _BY_ENDING = {
@@ -49,10 +49,8 @@ def find(
     path = _path(source)
     # os.path returns False for names that the system does not allow, where Path raises
     if os.path.isdir(path):
-        try:
+        with explained(f"{path} cannot be read", OSError):
             return _in_folder(path, asked_format)
-        except OSError as error:
-            raise InvalidDataError(f"{path} cannot be read: {error.strerror}.") from error
     paths = [path] if os.path.exists(path) else _matching(path)
     _refuse_pipe(paths[0])
     formats = {each: asked_format or guess_format(each, has_columns) for each in paths}
@@ -66,10 +64,8 @@ def _path(source: str | os.PathLike[str]) -> Path:
             "the path of the data is empty; a variable may not be set. Give a file, a folder or a "
             "glob ('.' is the current folder)."
         )
-    try:
+    with explained(f"{name} cannot be found; use the full path", RuntimeError):
         return Path(name).expanduser()
-    except RuntimeError as error:
-        raise InvalidDataError(f"{name} cannot be found: {error} Use the full path.") from error
 
 
 def _refuse_pipe(path: Path) -> None:
@@ -146,11 +142,8 @@ def _ending(path: Path) -> str:
 
 def guess_format(path: Path, has_columns: bool = False) -> str:
     """Detect the format from the first bytes, the ending, or the first lines."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(16)
-    except OSError as error:
-        raise InvalidDataError(f"{path} cannot be read: {error.strerror}.") from error
+    with explained(f"{path} cannot be read", OSError), path.open("rb") as file:
+        start = file.read(16)
     for mark, kind in _BY_FIRST_BYTES.items():
         if start.startswith(mark):
             return kind

@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from equipoise.data.identifiers import as_id_array
-from equipoise.exceptions import InvalidDataError
+from equipoise.exceptions import InvalidDataError, explained
 
 # Int64 cannot hold all of these
 _WIDE = {"UInt64", "Int128", "UInt128"}
@@ -188,14 +188,10 @@ class ObjectVocabulary:
     def encode(self, column: Any) -> NDArray[np.int32]:
         """Return the code of each id, by one dictionary lookup per row."""
         codes = self._codes
-        try:
+        with explained(f"{self._role} ids must be hashable scalars", TypeError):
             return np.fromiter(
                 (codes.setdefault(value, len(codes)) for value in column), np.int32, len(column)
             )
-        except TypeError as error:
-            raise InvalidDataError(
-                f"{self._role} ids must be hashable scalars: {error}."
-            ) from error
 
     def ids(self) -> NDArray[Any]:
         """Return the ids in their own type."""

@@ -13,7 +13,7 @@ from equipoise.data.identifiers import as_id_array, show
 from equipoise.data.readers import parquet
 from equipoise.data.readers.columns import normalized
 from equipoise.data.readers.encoder import POLARS_ERRORS
-from equipoise.exceptions import InvalidDataError, first_line
+from equipoise.exceptions import InvalidDataError, explained
 
 
 class ListTable(NamedTuple):
@@ -47,12 +47,8 @@ def read_frame(path: Path) -> pl.DataFrame:
     if path.suffix.lower() in (".parquet", ".pq"):
         return parquet.read_table(path)
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
-    try:
+    with explained(f"{path} cannot be read as a CSV table", OSError, *POLARS_ERRORS):
         return pl.read_csv(path, separator=separator, infer_schema_length=None)
-    except (OSError, *POLARS_ERRORS) as error:
-        raise InvalidDataError(
-            f"{path} cannot be read as a CSV table: {first_line(error)}."
-        ) from error
 
 
 def read_lists(table: pl.DataFrame, where: str) -> ListTable:

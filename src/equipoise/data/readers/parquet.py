@@ -9,7 +9,7 @@ https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.m
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,7 +18,7 @@ import polars as pl
 from equipoise.data.readers.columns import Columns
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch
 from equipoise.data.readers.tables import batch_of, column_names
-from equipoise.exceptions import InvalidDataError, first_line
+from equipoise.exceptions import InvalidDataError, explained
 
 # Rows in memory at a time
 _ROWS_PER_BATCH = 1 << 19
@@ -74,16 +74,10 @@ def _scan(path: Path) -> pl.LazyFrame:
     return pl.scan_parquet(path, glob=False)
 
 
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def _naming(path: Path) -> AbstractContextManager[None]:
     """Add the path to errors."""
-    try:
-        yield
-    except (*POLARS_ERRORS, OSError) as error:
-        raise InvalidDataError(
-            f"{path} cannot be read as Parquet; it may be damaged or another kind of file. "
-            f"({first_line(error)})"
-        ) from error
+    problem = f"{path} cannot be read as Parquet; it may be damaged or another kind of file"
+    return explained(problem, *POLARS_ERRORS, OSError)
 
 
 def refuse_damaged_pages(path: Path) -> None:
