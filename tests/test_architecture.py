@@ -58,10 +58,15 @@ HEAVY = {"numba", "polars", "sklearn", "scipy", "numpy", "typer", "rich", "panda
 
 
 @cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    return [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+
+
+@cache
 def imports_of(path: Path) -> set[str]:
     """Every module that a file imports, at the top or inside a function."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -117,10 +122,9 @@ PRIVATE = {name for name in dir(Recommender) if name.startswith("_") and not nam
 
 def private_uses(path: Path) -> set[str]:
     """Return the private methods of models that a file calls on others than itself."""
-    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     used = {
         node.attr
-        for node in nodes
+        for node in nodes_of(path)
         if isinstance(node, ast.Attribute)
         and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
         and not (isinstance(node.value, ast.Call) and ast.unparse(node.value) == "super()")

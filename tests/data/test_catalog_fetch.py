@@ -6,10 +6,10 @@ import hashlib
 import io
 import os
 import signal
+import socket
 import subprocess
 import sys
 import zipfile
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -138,11 +138,12 @@ def test_a_server_that_never_answers_is_given_up(publisher, tmp_path, monkeypatc
 
 
 def test_offline_the_archive_can_be_put_where_the_error_shows(publisher, tmp_path):
-    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as closed:
-        port = closed.server_port
-    offline = publisher.dataset(url=f"http://127.0.0.1:{port}/hetrec2011-lastfm-2k.zip")
-    with pytest.raises(DownloadError) as caught:
-        fetch(offline, tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and not listening: nobody else can be there
+        port = taken.getsockname()[1]
+        offline = publisher.dataset(url=f"http://127.0.0.1:{port}/hetrec2011-lastfm-2k.zip")
+        with pytest.raises(DownloadError) as caught:
+            fetch(offline, tmp_path)
     message = str(caught.value)
     assert f"no connection to 127.0.0.1:{port}" in message
     assert f"put the file here: {tmp_path / 'hetrec2011-lastfm-2k.zip'}" in message
