@@ -194,6 +194,19 @@ def test_a_better_model_that_shows_fewer_long_tail_items_comes_with_a_re_ranking
     assert "re-rank" not in answer(advised(findings, 0.3)).advice
 
 
+def test_a_larger_item_error_of_niche_items_is_a_loss(findings):
+    worse = advised(findings, 0.3)
+    rows = tuple(
+        replace(r, value=1.25) if (r.metric, r.group) == ("item_error", "niche") else r
+        for r in worse.advised.results.rows
+    )
+    changed = replace(worse.advised, results=replace(worse.advised.results, rows=rows))
+    variants = tuple(changed if v.key == changed.key else v for v in worse.variants)
+    text = answer(replace(worse, variants=variants)).advice
+    before = worse.subject.mean("item_error", "niche")
+    assert f"raises the item error of niche items {before:.3f} → 1.250." in text
+
+
 def test_the_best_pca_is_named_with_its_values_where_pca_of_raw_values_is_audited(findings):
     best = replace(findings.contest[0], settings={"value_transform": "binary"}, test=interval(0.25))
     found = replace(findings, contest=(*findings.contest, best))

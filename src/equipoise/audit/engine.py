@@ -573,7 +573,8 @@ def _notes(
         )
     notes.append(
         "Intervals contain the middle 95 % of bootstrap draws: of items for metrics of items, of "
-        "users for metrics of lists. Coverage and Gini describe the lists themselves."
+        "users for metrics of lists. Those of specialization and of item vectors are ± 1.96 "
+        "standard deviations of draws of items. Coverage and Gini describe the lists themselves."
     )
     return notes + notes_on([one.model for one in measured])
 

@@ -14,6 +14,7 @@ from equipoise.audit.findings import Floats, OwnedComponent, Variant
 from equipoise.audit.group_section import RESAMPLES, means_of_pairs, weighted_pairs
 from equipoise.audit.models import AuditedModel, ItemNumbers, Owner
 from equipoise.audit.plan import Study
+from equipoise.audit.resampling import specialization_interval, vector_intervals
 from equipoise.evaluation.scoring import measure_lists
 from equipoise.evaluation.task import Task
 from equipoise.metrics import ItemGroups, Result, Results, mean_by_group, specialization
@@ -132,9 +133,21 @@ def measure(
     intervals = {
         **_item_intervals(items, at, model.depth, study, seed),
         **_user_intervals([row for place, row in found if place == at], seed),
+        **_whole_intervals(model, items.self_reconstruction[at], study, seed),
     }
     owners = tuple(model.owners(min(sizes[at], model.depth)))
     return Measured(subject, sizes, at, items, rows, intervals, owners)
+
+
+def _whole_intervals(model: AuditedModel, diagonal: Floats, study: Study, seed: int) -> Intervals:
+    """Return the intervals of numbers that are not means over items."""
+    found: dict[str, Interval] = {}
+    if not np.isnan(diagonal).any():
+        found["specialization"] = specialization_interval(diagonal, seed)
+    popularity = study.fitted.popularity("count")
+    if model.geometry(popularity) is not None:
+        found |= vector_intervals(model.vectors, popularity, seed)  # type: ignore[attr-defined]  # a Projection
+    return {name: {ALL: interval} for name, interval in found.items()}
 
 
 def _geometry_rows(model: AuditedModel, study: Study, n_sizes: int) -> list[tuple[int, Result]]:

@@ -281,7 +281,13 @@ def losses(found: Findings) -> str:
         before, after = (v.mean(metric, group) for v in (found.subject, found.advised))
         if after < before - _SMALLEST_LOSS:
             worse.append(f"{words} {three(before)} → {three(after)}")
-    return f" It lowers {listed(worse)}." if worse else ""
+    lowered = f"lowers {listed(worse)}" if worse else ""
+    before, after = (v.mean("item_error", NICHE) for v in (found.subject, found.advised))
+    raised = ""
+    if after > before + _SMALLEST_LOSS:
+        raised = f"raises the item error of niche items {three(before)} → {three(after)}"
+    changes = [each for each in (lowered, raised) if each]
+    return f" It {' and '.join(changes)}." if changes else ""
 
 
 # ---------------------------------------------------------------------------------- all findings
