@@ -20,12 +20,11 @@ import harness  # before NumPy: it pins the threads
 # isort: on
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from datasets import LAST_FM, MOVIE_LENS, available
-from fair_items import interval
-from harness import RESULTS, machine
+from study import interval, store, stored, table
 
 if TYPE_CHECKING:
     from equipoise.data import Split
@@ -131,28 +130,26 @@ def _allowed(trials: Sequence[Trial], fixed: Mapping[str, Any]) -> list[Trial]:
     ]
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the results of one data set as Markdown."""
+HEADS = ("parts", "settings tried", f"NDCG@{K}", f"− {ALL}", "coverage", "tail share")
+
+
+def lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """Yield one line per row of the protocol."""
     by: dict[str, list[Mapping[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: row["seed"]):
         by.setdefault(row["row"], []).append(row)
-    lines = [
-        f"| parts | settings tried | NDCG@{K} | − {ALL} | coverage | tail share |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
     for name in sorted(by, key=[*ROWS, *PEERS].index):
         own = by[name]
         cells = [interval([row[metric] for row in own]) for metric in ("ndcg", "coverage", "aplt")]
         difference = [a["ndcg"] - b["ndcg"] for a, b in zip(own, by[ALL], strict=True)]
         cells.insert(1, "–" if name == ALL else interval(difference))
-        lines.append(f"| {name} | {own[0]['tried']} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        yield (name, str(own[0]["tried"]), *cells)
 
 
 def block(found: Mapping[str, Any]) -> str:
     """Return the tables for the docs."""
     parts = [
-        f"**{name}**, {len({row['seed'] for row in rows})} splits\n\n{table(rows)}"
+        f"**{name}**, {len({row['seed'] for row in rows})} splits\n\n{table(HEADS, lines(rows))}"
         for name, rows in found["rows"].items()
     ]
     return "\n\n".join(parts) + "\n"
@@ -164,12 +161,9 @@ def main() -> None:
     if not options.full:
         data = available([LAST_FM])[0].load().sample_items(300, seed=0)
         rows = one_split(data.holdout(test=0.2, validation=0.1, seed=0), print)
-        print(table([{**row, "seed": 0} for row in rows]))
+        print(table(HEADS, lines([{**row, "seed": 0} for row in rows])))
         return
-    path = RESULTS / f"{NAME}.json"
-    found: dict[str, Any] = {"machine": machine(), "rows": {}}
-    if path.exists():
-        found = json.loads(path.read_text())
+    found = stored(NAME)
     for data in available([MOVIE_LENS, LAST_FM]):
         rows, loaded = found["rows"].setdefault(data.name, []), data.load()
         for seed in SEEDS:
@@ -178,7 +172,7 @@ def main() -> None:
             print(f"{data.name}, split {seed}")
             split = loaded.holdout(test=0.2, validation=0.1, seed=seed)
             rows += [{"seed": seed, **row} for row in one_split(split, print)]
-            path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+            store(NAME, found["rows"])
     print(block(found))
 
 

@@ -17,21 +17,18 @@ from __future__ import annotations
 import harness  # before NumPy: it pins the threads
 
 # isort: on
-import json
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from datasets import LAST_FM, MOVIE_LENS, DataSet, available
-from harness import RESULTS, machine
+from study import interval, store, stored, table
 
 if TYPE_CHECKING:
     from equipoise import Interactions
     from equipoise.data import Groups
     from equipoise.models import Recommender
 
-PAGE = RESULTS.parents[1] / "docs" / "fair-items.md"
-BEGIN, END = "<!-- begin fair_items -->\n", "<!-- end fair_items -->"
 NAME, RANK, K, SEEDS = "fair_items", 32, 20, (0, 1, 2, 3, 4)
 GAMMAS = (-0.5, -0.75, -1.0, -1.25, -1.5, -2.0)
 ALPHAS = (0.25, 0.5, 1.0, 2.0)
@@ -144,35 +141,21 @@ def one_split(
     return rows
 
 
-def interval(values: Sequence[float]) -> str:
-    """Return the mean and half the width of its 95 % interval."""
-    import numpy as np
-    from scipy.stats import t
-
-    sample = np.asarray(values)
-    if len(sample) < 2:
-        return f"{sample.mean():.3f}"
-    half = t.ppf(0.975, len(sample) - 1) * sample.std(ddof=1) / np.sqrt(len(sample))
-    return f"{sample.mean():.3f} ± {half:.3f}"
+HEADS = ("method", f"NDCG@{K}", "− best γ", "worst share", "specialization", "tail share", "CPU s")
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the results of one data set as Markdown."""
+def lines(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """Yield one line per method."""
     methods = list(dict.fromkeys(row["method"] for row in rows))
     by = {
         m: sorted((r for r in rows if r["method"] == m), key=lambda r: r["seed"]) for m in methods
     }
-    lines = [
-        f"| method | NDCG@{K} | − best γ | worst share | specialization | tail share | CPU s |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
     for method, own in by.items():
         difference = [a["ndcg"] - b["ndcg"] for a, b in zip(own, by["best γ"], strict=True)]
         cells = [interval([row[metric] for row in own]) for metric in METRICS]
         cells.insert(1, "–" if method == "best γ" else interval(difference))
         seconds = sorted(row["cpu_s"] for row in own)[len(own) // 2]
-        lines.append("| " + " | ".join([method, *cells, f"{seconds:.0f}"]) + " |")
-    return "\n".join(lines)
+        yield (method, *cells, f"{seconds:.0f}")
 
 
 def run(
@@ -185,9 +168,7 @@ def run(
         say(f"{data.name}, split {seed}")
         done = {row["method"] for row in rows if row["seed"] == seed}
         rows += one_split(loaded, seed, say, done)
-        (RESULTS / f"{NAME}.json").write_text(
-            json.dumps(found, indent=1, ensure_ascii=False) + "\n"
-        )
+        store(NAME, found["rows"])
 
 
 def block(found: dict[str, Any]) -> str:
@@ -198,25 +179,21 @@ def block(found: dict[str, Any]) -> str:
         methods = {seed: {row["method"] for row in rows if row["seed"] == seed} for seed in seeds}
         every = set().union(*methods.values())
         whole = [row for row in rows if methods[row["seed"]] == every]
-        parts.append(f"**{name}**, {len({row['seed'] for row in whole})} splits\n\n{table(whole)}")
+        splits = len({row["seed"] for row in whole})
+        parts.append(f"**{name}**, {splits} splits\n\n{table(HEADS, lines(whole))}")
     return "\n\n".join(parts) + "\n"
 
 
 def main() -> None:
     """Run, or go on with, the study; print its tables."""
     options = harness.arguments(__doc__).parse_args()
-    path = RESULTS / f"{NAME}.json"
-    found: dict[str, Any] = {"machine": machine(), "rows": {}}
-    if options.full and path.exists():
-        found = json.loads(path.read_text())
     if not options.full:
         data = available([LAST_FM])[0].load()
-        print(table(one_split(data.sample_items(300, seed=0), 0, print)))
+        print(table(HEADS, lines(one_split(data.sample_items(300, seed=0), 0, print))))
         return
+    found = stored(NAME)
     for data in available([MOVIE_LENS, LAST_FM]):
         run(data, SEEDS, found, print)
-    before, rest = PAGE.read_text().split(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}{block(found)}{END}{rest.split(END)[1]}")
     print(block(found))
 
 

@@ -247,6 +247,14 @@ def floor(dataset: str, what: str) -> str:
     return _short(mean(gamma if what == "before" else floors, "worst share"), ".2f")
 
 
+def mitigated(dataset: str, model: str, method: str, budget: str, metric: str) -> str:
+    """Return a metric of a popularity correction on test, with its interval."""
+    import mitigation
+
+    rows = mitigation.selected(results("mitigation")["rows"][dataset], model, method, budget)
+    return re.sub(r"\b0\.", ".", mitigation.cell(rows, metric))
+
+
 def _short(number: float, form: str) -> str:
     """Return a number without the zero before its decimal point."""
     return re.sub(r"^(-?)0\.", r"\1.", f"{number:{form}}")
@@ -410,6 +418,7 @@ QUOTES: Mapping[str, Callable[..., str]] = {
         fuzzed,
         soak,
         floor,
+        mitigated,
         glossary,
     )
 }

@@ -100,15 +100,16 @@ def test_users_who_are_all_alike_are_divided_among_lists():
     assert found.relevance == pytest.approx(found.bound, abs=0.02)
 
 
-def test_lists_without_scores_come_close_to_the_bound():
+@pytest.mark.parametrize(("seed", "floor"), [(2, 0.34), (4, 0.38), (8, 0.46)])
+def test_lists_without_scores_come_close_to_the_bound(seed, floor):
     """Relevance that falls evenly makes many ties, so all lists change at the same price."""
-    rng = np.random.default_rng(0)
-    items = np.argsort(rng.random((500, 80)), axis=1)[:, :40].astype(np.int32)
-    lists = Candidates(items, np.tile(-np.arange(40.0), (500, 1)))
+    rng = np.random.default_rng(seed)
+    items = np.argsort(rng.random((300, 80)), axis=1)[:, :40].astype(np.int32)
+    lists = Candidates(items, np.tile(-np.arange(40.0), (300, 1)))
     groups = ItemGroups(("head", "tail"), np.repeat([0, 1], [60, 20]))
-    found = solve_exposure(lambda: [lists], groups, {"tail": 0.4}, k=10)
+    found = solve_exposure(lambda: [lists], groups, {"tail": floor}, k=10)
     assert found.shortfall == 0
-    assert found.gap < 1e-4
+    assert found.gap < 2e-4
 
 
 def test_lists_of_a_stream_are_those_of_one_batch():

@@ -52,9 +52,10 @@ certificate_, solver_
     Notes
     -----
     L = diag(n_c(i)) − Σ_c 1_c 1_cᵀ is a diagonal matrix plus one of rank two, so C + λL is never
-    formed. Items without users are in no class. The paper minimizes a ranking loss plus the
-    regularizer; its sign and scale could not be confirmed. The sign here is the one that gives the
-    long tail more components.
+    formed. Items without users are in no class. The paper minimizes a ranking loss plus λ times the
+    regularizer. Its text was not available, so sign and scale are not confirmed. Taken literally,
+    the sum is C − λL, a negative `strength` here, which moves the vectors of one class together.
+    The sign of positive values here is the one that gives the long tail more components.
 
     References
     ----------
