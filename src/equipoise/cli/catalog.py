@@ -11,7 +11,7 @@ import typer
 
 from equipoise.cli import console
 from equipoise.cli import options as opt
-from equipoise.cli.options import output
+from equipoise.cli.options import argument, output
 
 if TYPE_CHECKING:
     from equipoise.data.catalog import Dataset
@@ -121,9 +121,7 @@ def listing(context: typer.Context, as_json: opt.AsJson = False) -> None:
 
 @datasets.command(cls=opt.Command)
 def get(
-    name: Annotated[
-        str, typer.Argument(help="Name of the data set, e.g. lastfm-2k.", metavar="NAME")
-    ],
+    name: Annotated[str, argument("Name of the data set, e.g. lastfm-2k.", "NAME")],
     out: Annotated[Path | None, output("Folder to use instead of the cache.", "DIR")] = None,
 ) -> None:
     """Download a data set, check its hash, unpack it, and print its folder."""

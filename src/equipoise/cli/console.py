@@ -11,6 +11,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console
@@ -196,6 +197,15 @@ def print_facts(facts: Mapping[str, Any], title: str) -> None:
     for name, value in facts.items():
         table.add_row(name, f"{value:,}" if isinstance(value, int) else escape_markup(_cell(value)))
     out.print(table)
+
+
+def print_model(facts: Mapping[str, Any], title: str, saved: Path, *, as_json: bool) -> None:
+    """Print what a fit gave, and where the model is."""
+    if as_json:
+        write_json({**facts, "saved": str(saved)})
+        return
+    print_facts(facts, title)
+    write(f"Model: {saved}")
 
 
 def _cell(value: Any) -> str:

@@ -12,11 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from equipoise.cli import console
 from equipoise.cli import options as opt
-from equipoise.cli.options import option, output
+from equipoise.cli.options import argument, option, output
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 if TYPE_CHECKING:
@@ -122,21 +120,12 @@ def recorded_command(data: str | None) -> str:
 
 
 def compare(
-    before: Annotated[
-        Path, typer.Argument(help="JSON report of an audit, or a model.", metavar="BEFORE")
-    ],
-    after: Annotated[
-        Path, typer.Argument(help="The same, later or of another model.", metavar="AFTER")
-    ],
+    before: Annotated[Path, argument("JSON report of an audit, or a model.", "BEFORE")],
+    after: Annotated[Path, argument("The same, later or of another model.", "AFTER")],
     reading: opt.DataOptions,
     k: opt.Cutoff,
     data: Annotated[
-        str | None,
-        typer.Argument(
-            help="For two models: file, folder, glob or database URL.",
-            metavar="DATA",
-            show_default=False,
-        ),
+        str | None, argument("For two models: file, folder, glob or database URL.", "DATA")
     ] = None,
     names: opt.Names = None,
     out: Annotated[
@@ -198,14 +187,10 @@ def compare(
 
 
 def verify(
-    report: Annotated[Path, typer.Argument(help="JSON report of an audit.", metavar="REPORT")],
+    report: Annotated[Path, argument("JSON report of an audit.", "REPORT")],
     data: Annotated[
         str | None,
-        typer.Argument(
-            help="The audited data; not needed if the audit had --train and --test.",
-            metavar="DATA",
-            show_default=False,
-        ),
+        argument("The audited data; not needed if the audit had --train and --test.", "DATA"),
     ] = None,
     tolerance: Annotated[
         float, option("Relative difference of numbers that is accepted.", "NUMBER", min=0)

@@ -71,12 +71,7 @@ def evaluate(
         cache=results_to.cache,
         progress=console.progress(),
     )
-    if results_to.csv is not None:
-        results.write_csv(results_to.csv)
-    if results_to.plot is not None and results.rows:
-        from equipoise.evaluation.plot import plot_results
-
-        plot_results(results, results_to.plot)
+    results_to.write(results, "plot_results" if results.rows else None)
     if results_to.as_json:
         console.write(results.to_json(costs=costs))
     else:

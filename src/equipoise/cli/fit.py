@@ -81,11 +81,8 @@ def fit(
     fitted = unfitted.fit(interactions, progress=console.progress())
     facts = _facts(fitted, entry, interactions, time.perf_counter() - started)
     saved = fitted.save(out).resolve()
-    if as_json:
-        console.write_json(facts | {"saved": str(saved)})
-        return
-    console.print_facts(facts, f"{entry.title} of {opt.shown(data)}")
-    console.write(f"Model: {saved}")
+    title = f"{entry.title} of {opt.shown(data)}"
+    console.print_model(facts, title, saved, as_json=as_json)
 
 
 def _parameters(

@@ -83,6 +83,11 @@ def flag(text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=text, metavar="", **more)
 
 
+def argument(text: str, metavar: str) -> Any:
+    """Declare an argument without a name."""
+    return typer.Argument(help=text, metavar=metavar, show_default=False)
+
+
 _reading = functools.partial(option, rich_help_panel="Reading the data")
 _large = functools.partial(option, rich_help_panel="Data larger than memory")
 _preparing = functools.partial(option, rich_help_panel=PREPARING)
@@ -92,16 +97,12 @@ output = functools.partial(option, rich_help_panel=OUTPUT)
 GAMMA = "Exponent of the item weights: popularity to this power; 0 is plain PCA."
 LENGTH = "Items per list; metrics such as recall@10 set their own."
 
-Data = Annotated[str, typer.Argument(help="File, folder, glob or database URL.", metavar="DATA")]
+Data = Annotated[str, argument("File, folder, glob or database URL.", "DATA")]
 DataOrParts = Annotated[
     str | None,
-    typer.Argument(
-        help="File, folder, glob or database URL; not needed with --train and --test.",
-        metavar="DATA",
-        show_default=False,
-    ),
+    argument("File, folder, glob or database URL; not needed with --train and --test.", "DATA"),
 ]
-ModelFile = Annotated[Path, typer.Argument(help="File written by equipoise fit.", metavar="MODEL")]
+ModelFile = Annotated[Path, argument("File written by equipoise fit.", "MODEL")]
 Names = Annotated[
     str | None,
     option("Names of the items: a file, a column of DATA, or SELECT id, name …", "FILE|NAME|SQL"),
@@ -535,6 +536,15 @@ class TableOptions:
     as_json: AsJson = False
     csv: Annotated[Path | None, output("Write the whole table here.", "FILE")] = None
     plot: Annotated[Path | None, output("Draw a chart: .png, .svg or .pdf.", "FILE")] = None
+
+    def write(self, results: Any, draw: str | None) -> None:
+        """Write the table, and the chart with a function of `equipoise.evaluation.plot`."""
+        if self.csv is not None:
+            results.write_csv(self.csv)
+        if self.plot is not None and draw is not None:
+            from equipoise.evaluation import plot
+
+            getattr(plot, draw)(results, self.plot)
 
     def check(self, out: Path | None = None) -> None:
         """Check the outputs, these and `out`, before the work."""

@@ -89,11 +89,7 @@ def update(
         "bound from": found.model.certificate_.how,
         "seconds": round(time.perf_counter() - started, 3),
     }
-    if as_json:
-        console.write_json(facts | {"saved": str(saved)})
-        return
-    console.print_facts(facts, f"Update of {model}")
-    console.write(f"Model: {saved}")
+    console.print_model(facts, f"Update of {model}", saved, as_json=as_json)
 
 
 def serve(

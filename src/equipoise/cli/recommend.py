@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from equipoise.cli import console
 from equipoise.cli import options as opt
-from equipoise.cli.options import flag, option, output
+from equipoise.cli.options import argument, flag, option, output
 from equipoise.exceptions import InvalidParameterError, OutputError, explained
 from equipoise.files import scratch_folder, write_whole
 from equipoise.progress import NoProgress, Progress, task
@@ -272,10 +270,7 @@ def _reason(reason: Mapping[str, Any]) -> str:
 
 
 ListFile = Annotated[
-    Path,
-    typer.Argument(
-        help="CSV or Parquet file with the columns user, item, and score or rank.", metavar="LISTS"
-    ),
+    Path, argument("CSV or Parquet file with the columns user, item, and score or rank.", "LISTS")
 ]
 
 
@@ -313,8 +308,8 @@ def rerank(
     console.say(f"Lists of {found.table['user'].n_unique():,} users: {out.resolve()}")
 
 
-User = Annotated[str, typer.Argument(help="Id of the user.", metavar="USER")]
-Item = Annotated[str, typer.Argument(help="Id of the item.", metavar="ITEM")]
+User = Annotated[str, argument("Id of the user.", "USER")]
+Item = Annotated[str, argument("Id of the item.", "ITEM")]
 
 
 def similar(

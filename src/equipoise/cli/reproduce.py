@@ -9,7 +9,7 @@ import typer
 
 from equipoise.cli import console
 from equipoise.cli import options as opt
-from equipoise.cli.options import flag, option
+from equipoise.cli.options import argument, flag, option
 from equipoise.files import require_folder
 
 if TYPE_CHECKING:
@@ -29,10 +29,7 @@ _VERDICTS = {
 
 def reproduce(
     targets: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Parts: all, fig1 … fig8, tables, theory, claims.", metavar="[WHAT]..."
-        ),
+        list[str] | None, argument("Parts: all, fig1 … fig8, tables, theory, claims.", "[WHAT]...")
     ] = None,
     out: Annotated[
         Path, option("Folder for the report, figures, tables and cache.", "DIR")

@@ -91,12 +91,7 @@ def tune(
         cache=results_to.cache,
         progress=console.progress(),
     )
-    if results_to.csv is not None:
-        tuning.write_csv(results_to.csv)
-    if results_to.plot is not None:
-        from equipoise.evaluation.plot import plot_tuning
-
-        plot_tuning(tuning, results_to.plot)
+    results_to.write(tuning, "plot_tuning")
     source = opt.shown(str(data or splitting.train))
     settings = {_written(name): value for name, value in tuning.choice.settings.items()}
     if rerank is not None:
