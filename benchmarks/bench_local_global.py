@@ -138,46 +138,67 @@ def _peak_gigabytes() -> float:
 
 def run(cases: tuple[Case, ...]) -> Report:
     """Measure every case in a process of its own."""
-    facts, cells, rows, verdicts = machine(), [], [], []
+    facts, cells, failed = machine(), [], []
     with progress(len(cases)) as step:
         for case in cases:
             with Isolated(case.load) as isolated:
                 outcome = isolated.run(partial(measure, case))
             if outcome.failure:
-                verdicts.append(f"NOT MEASURED: {case.title}: {outcome.failure}")
-                continue
-            cell = outcome.value
-            cells.append(cell)
-            serve = cell["users_per_cpu_s"]
-            share = serve["local_global"] / serve["item_weighted"] if serve else None
-            rates = [f"{serve[name]:,.0f}" if name in serve else "–" for name in TITLES]
-            rows.append(
-                [
-                    case.title, str(case.rank), f"{cell['cpu_s']:.1f}", f"{cell['wall_s']:.1f}",
-                    f"{cell['process_gb']:.2f}", *rates, "–" if share is None else f"{share:.2f}",
-                ]
-            )  # fmt: skip
-            if case.cpu_seconds is not None and case.gigabytes is not None:
-                within = cell["cpu_s"] <= case.cpu_seconds and cell["process_gb"] <= case.gigabytes
-                verdicts.append(
-                    f"{_held(within)}: {case.title}: fitted in {cell['wall_s']:.0f} s, "
-                    f"{cell['cpu_s']:.0f} s of CPU time (at most {case.cpu_seconds:.0f}), and "
-                    f"{cell['process_gb']:.1f} GB (at most {case.gigabytes:.0f})."
-                )
-            if share is not None:
-                verdicts.append(
-                    f"{_held(share >= 0.5)}: {case.title}: {share:.2f} of the throughput of "
-                    "Item-Weighted PCA."
-                )
+                failed.append(f"NOT MEASURED: {case.title}: {outcome.failure}")
+            else:
+                cells.append(outcome.value | {"threads": facts["threads"]})
             step(case.title)
+    return report(cells, facts, failed)
+
+
+def report(cells: list[dict[str, Any]], facts: dict[str, Any], failed: list[str]) -> Report:
+    """One row per case, with the verdicts."""
+    cases = {case.title: case for case in FULL}
     columns = (
-        "data", "rank", "fit CPU s", "fit s", "process GB", *TITLES.values(),
+        "data", "rank", "threads", "fit CPU s", "fit s", "process GB", *TITLES.values(),
         "Local + global ÷ Item-Weighted PCA",
     )  # fmt: skip
+    note = (
+        f"Columns of models: users per CPU second, lists of {K} for {SERVED:,} users. Fit s is "
+        "wall time, on whatever the other work on the machine left."
+    )
+    rows = [_row(cases[cell["case"]], cell) for cell in cells]
+    said = [line for cell in cells for line in _verdicts(cases[cell["case"]], cell)]
     claim = (__doc__ or "").split("\n\nLists are")[0]
-    note = f"Columns of models: users per CPU second, lists of {K} for {SERVED:,} users."
     tables = [Table(f"Local + global: fit, and lists of {K}", columns, rows, note)]
-    return Report("bench_local_global", claim, facts, {"cases": cells}, tables, verdicts)
+    return Report("bench_local_global", claim, facts, {"cases": cells}, tables, [*said, *failed])
+
+
+def _share(cell: dict[str, Any]) -> float | None:
+    serve = cell["users_per_cpu_s"]
+    return serve["local_global"] / serve["item_weighted"] if serve else None
+
+
+def _row(case: Case, cell: dict[str, Any]) -> list[str]:
+    serve, share = cell["users_per_cpu_s"], _share(cell)
+    return [
+        case.title, str(case.rank), str(cell["threads"]), f"{cell['cpu_s']:.1f}",
+        f"{cell['wall_s']:.1f}", f"{cell['process_gb']:.2f}",
+        *(f"{serve[name]:,.0f}" if name in serve else "–" for name in TITLES),
+        "–" if share is None else f"{share:.2f}",
+    ]  # fmt: skip
+
+
+def _verdicts(case: Case, cell: dict[str, Any]) -> list[str]:
+    said, share = [], _share(cell)
+    if case.cpu_seconds is not None and case.gigabytes is not None:
+        within = cell["cpu_s"] <= case.cpu_seconds and cell["process_gb"] <= case.gigabytes
+        said.append(
+            f"{_held(within)}: {case.title}: fitted in {cell['cpu_s']:.0f} s of CPU time (at most "
+            f"{case.cpu_seconds:.0f}) and {cell['process_gb']:.1f} GB (at most "
+            f"{case.gigabytes:.0f})."
+        )
+    if share is not None:
+        said.append(
+            f"{_held(share >= 0.5)}: {case.title}: {share:.2f} of the throughput of Item-Weighted "
+            "PCA."
+        )
+    return said
 
 
 def _held(claim: bool) -> str:
