@@ -205,13 +205,13 @@ def test_the_uncut_matrix_is_never_in_memory():
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("memory", ["1GB", "1MB"])
-def test_data_in_blocks_give_the_same_model(plays, tmp_path, memory):
+@pytest.mark.parametrize(("memory", "n_blocks"), [("1GB", 5), ("1MB", 5), ("1GB", 1)])
+def test_data_in_blocks_give_the_same_model(plays, tmp_path, memory, n_blocks):
     users, items = plays.nonzero()
     pl.DataFrame({"user": users, "item": items}).write_parquet(tmp_path / "plays.parquet")
     here = Interactions.read(tmp_path / "plays.parquet")
     # 1 MB holds some rows of XᵀX at a time: several passes over the blocks
-    blocks = Interactions.read(tmp_path / "plays.parquet", memory=memory, n_blocks=5)
+    blocks = Interactions.read(tmp_path / "plays.parquet", memory=memory, n_blocks=n_blocks)
     settings = {"n_neighbors": 9, "solver": "matrix_free", "tol": 1e-9}
     ours, theirs = (LocalGlobal(6, **settings).fit(data) for data in (here, blocks))
     np.testing.assert_array_equal(ours.co_occurrences_.indices, theirs.co_occurrences_.indices)
