@@ -7,7 +7,15 @@ import polars as pl
 import pytest
 
 import equipoise
-from equipoise import Interactions, ItemWeightedPCA, NormalizedPCA, VanillaPCA
+from equipoise import (
+    FairPCA,
+    HiddenGroupsPCA,
+    Interactions,
+    ItemWeightedPCA,
+    MaxMinItemWeightedPCA,
+    NormalizedPCA,
+    VanillaPCA,
+)
 from equipoise.data.backends.dask import connect
 from equipoise.data.block_ops import block_product
 from equipoise.data.catalog import load_dataset
@@ -108,6 +116,25 @@ def test_a_fit_on_a_cluster_equals_a_local_one(spread, local, model):
     from sklearn.base import clone
 
     assert_same_model(clone(model).fit(spread), clone(model).fit(local))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MaxMinItemWeightedPCA(4, groups=3, user_groups=3, error_budget=0.1),
+        FairPCA(4, groups=3, error_budget=0.1),
+        HiddenGroupsPCA(4, groups=2, covariance=0.5, covariance_directions=4),
+    ],
+    ids=repr,
+)
+def test_goals_for_groups_have_the_same_optimum_on_a_cluster(spread, local, model):
+    from sklearn.base import clone
+
+    ours = clone(model).set_params(solver="matrix_free").fit(spread).certificate_
+    theirs = clone(model).set_params(solver="matrix_free").fit(local).certificate_
+    scale = max(abs(theirs.objective), 1.0)
+    assert ours.objective == pytest.approx(theirs.objective, abs=1e-5 * scale)
+    assert ours.names == theirs.names
 
 
 def test_the_saved_model_of_a_cluster_fit_is_a_model_like_any_other(spread, local, tmp_path):

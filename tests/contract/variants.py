@@ -70,6 +70,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
             "value_transform": "log1p",
         },
     ),
+    "max-min, budget": ("max-min", {"n_components": 3, "groups": 3, "error_budget": 0.05}),
     "max-min, floors": ("max-min", {"n_components": 3, "groups": 2, "floors": 0.05}),
     "fair-pca": ("fair-pca", {"n_components": 3, "groups": 3}),
     "fair-pca, map": (
@@ -77,6 +78,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         {"n_components": 3, "groups": 4, "balance": "share", "fractional": "map"},
     ),
     "fair-pca, disparity": ("fair-pca", {"n_components": 3, "groups": 2, "max_disparity": 5.0}),
+    "fair-pca, budget": ("fair-pca", {"n_components": 3, "groups": 3, "error_budget": 0.05}),
     "hidden-groups": ("hidden-groups", {"n_components": 3}),
     "hidden-groups, covariance": ("hidden-groups", {"n_components": 3, "covariance": 20.0}),
     "covariance-regularized": (

@@ -24,6 +24,7 @@ from equipoise.exceptions import (
     InvalidParameterError,
 )
 from equipoise.models import price_of_floors
+from tests.recorded_progress import Recorded
 
 
 @pytest.fixture
@@ -534,6 +535,17 @@ class TestShared:
         assert loaded.groups is None
         with pytest.raises(InvalidParameterError, match="not saved with a model"):
             loaded.fit(X)
+
+    def test_the_same_seed_gives_the_same_bits_and_progress_is_reported(self, model, X):
+        recorded = Recorded()
+        first, second = (
+            clone(model).set_params(solver="matrix_free", random_state=3) for _ in range(2)
+        )
+        first.fit(X, progress=recorded)
+        second.fit(X)
+        np.testing.assert_array_equal(first.components_, second.components_)
+        assert first.certificate_ == second.certificate_
+        assert any("passes over the data" in str(call) for call in recorded.calls)
 
     def test_the_certificate_prints_every_group(self, model, X):
         text = str(model.fit(X).certificate_)
