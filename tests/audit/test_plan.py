@@ -7,7 +7,9 @@ import scipy.sparse as sp
 from equipoise import Interactions
 from equipoise import metrics as m
 from equipoise.audit import audit, plan, sampling
+from equipoise.audit.evidence import shuffled
 from equipoise.audit.measure import means_by_group
+from equipoise.audit.plan import EFFORTS
 from equipoise.data.synthetic import listening, scale
 
 # Items that are shown of 300
@@ -57,7 +59,7 @@ def test_all_extremes_are_among_the_shown_items(sampled):
 
 
 def test_neighbors_of_a_sample_are_positions_in_it(sampled):
-    for variant in sampled.variants:
+    for variant in sampled.compared:
         assert variant.neighbors.shape == (SHOWN, 10)
         assert variant.neighbors.max() < SHOWN
         own = np.arange(SHOWN)[:, None]
@@ -149,3 +151,22 @@ def test_the_estimate_grows_with_the_data_the_depth_and_the_budget():
     assert plan.estimate_audit(large, "standard", 0.0, 0) < standard[1]
     assert plan.estimate_audit(large, "standard", None, 2) > standard[1]
     assert plan.estimate_audit(large.holdout(seed=0), "standard", None, 0) > 0
+
+
+def test_fewer_users_get_lists_of_a_large_catalog_but_at_least_half():
+    effort = EFFORTS["standard"]
+    assert effort.users_among(3_000) == effort.users
+    assert effort.users_among(effort.list_scores // 3_000) == 3_000
+    assert effort.users_among(10**7) == effort.users // 2
+
+
+def test_shuffled_data_keep_the_users_of_items_and_the_items_of_users_even_if_they_are_dense():
+    rng = np.random.default_rng(0)
+    popular = rng.random((60, 40)) < np.linspace(0.6, 0.02, 40)
+    X = sp.csr_array(popular.astype(float))
+    Y = shuffled(X, rng)
+    assert Y.nnz > 0.99 * X.nnz
+    assert Y.data.max() == 1  # no cell twice
+    assert np.abs(Y.sum(axis=0) - X.sum(axis=0)).sum() <= 0.01 * X.nnz
+    assert np.abs(Y.sum(axis=1) - X.sum(axis=1)).sum() <= 0.01 * X.nnz
+    assert (Y != X).nnz > 0.1 * X.nnz

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from equipoise.data import Split, holdout, synthetic
 from equipoise.evaluation import evaluate, tune
 from equipoise.evaluation.goal import Goal
-from equipoise.evaluation.plan import expand
+from equipoise.evaluation.plan import KeptFits, expand
 from equipoise.evaluation.task import Task
 from equipoise.evaluation.tuning import search
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
@@ -254,6 +255,8 @@ def test_a_search_on_some_users_compares_its_best_settings_on_five_times_as_many
     )
     assert some.choice.settings == best.settings
     assert some.choice.scores == pytest.approx(best.scores)
+    for trial in some.frontier:  # of the same users as the choice
+        assert trial.scores == pytest.approx(larger[str(trial.settings)].scores)
     assert few.held_out.n_users == 20
     assert few.held_out.items_per_user().min() > 0
     assert few.fitted is split.train
@@ -272,3 +275,37 @@ def test_max_min_is_searched_over_goals_and_floors():
     grids = MaxMinItemWeightedPCA().search_space(synthetic.scale(200, 40, 1500))
     assert {"welfare", "groups"} <= set(grids[0])
     assert "floors" in grids[1]
+
+
+def test_kept_fits_give_smaller_ranks_and_other_filters_without_a_fit(split, monkeypatch):
+    task = Task.of(split, "validation", "interactions")
+    goal = Goal.parse("ndcg@20", None, ("aplt",), 20)
+    grids = [
+        {"gamma": [-1.0], "n_components": [4, 16]},
+        {"gamma": [-1.0], "n_components": [2, 8], "spectral_filter": ["hard", "power"]},
+        {"gamma": [-1.0, -2.0], "n_components": [16]},
+    ]
+    fresh = [search(task, ItemWeightedPCA(), grid, goal)[0] for grid in grids]
+    fitted = []
+    solve = ItemWeightedPCA._solve
+    monkeypatch.setattr(
+        ItemWeightedPCA, "_solve", lambda self, gram: fitted.append(self.gamma) or solve(self, gram)
+    )
+    kept = KeptFits()
+    again = [search(task, ItemWeightedPCA(), grid, goal, kept=kept)[0] for grid in grids]
+    assert fitted == [-1.0, -2.0]
+    for one, other in zip(chain(*fresh), chain(*again), strict=True):
+        assert one.settings == other.settings
+        assert one.scores == pytest.approx(other.scores)
+
+
+def test_kept_fits_forget_the_oldest_and_never_return_a_smaller_one(split):
+    models = [ItemWeightedPCA(4, gamma=gamma).fit(split.train) for gamma in (-1.0, -2.0)]
+    kept = KeptFits(most_numbers=models[0].stored_numbers())
+    for model in models:
+        kept.keep(model)
+    assert kept.find(ItemWeightedPCA(4, gamma=-1.0)) is None
+    assert kept.find(ItemWeightedPCA(8, gamma=-2.0)) is None
+    found = kept.find(ItemWeightedPCA(2, gamma=-2.0, spectral_filter="power"))
+    assert found.components_ is models[1].components_
+    assert found.spectral_filter == "power"

@@ -28,7 +28,6 @@ from equipoise.audit.measure import (
     Measured,
     Subject,
     accuracy,
-    list_users,
     mean_intervals,
     measure,
     to_variant,
@@ -211,7 +210,7 @@ def audit(
             dict(data_options or {}),
             own_split=isinstance(data, Split),
         )
-        outcomes = [_outcome(one, study, k) for one in measured if one.model.key in found.keys]
+        outcomes = [_outcome(one, study) for one in measured if one.model.key in found.keys]
         items, users = group_section.measure(study, outcomes, item_groups, user_groups, seed)
         if item_groups is not None and depth != "quick":
             auditing.note("Prices of floors")
@@ -523,6 +522,9 @@ def _tested(
         tested = one.subject.tested
         if tested is not None and _is_variant(one.model, best, chosen):
             size = int(best.settings.get(_SIZE, tested.depth))
+            known = one.per_user("ndcg", size) if size in one.sizes else None
+            if known is not None:
+                return known
             if size <= tested.depth:
                 return accuracy(tested, test, size, k)
     rows = test.fitted
@@ -623,7 +625,7 @@ def _findings(
             "a random sample. Neighbors are the nearest of these; means are over all items."
         )
         settings = replace(settings, notes=(*settings.notes, note))
-    variants = tuple(to_variant(one, study, columns) for one in measured)
+    variants = tuple(to_variant(each, study, columns, neighbors=each in shown) for each in measured)
     by_key = {each.key: each for each in variants}
     summary = summarize(study, source)
     evidence = weigh(by_key[subject.model.key], by_key[PCA], chance, summary, contest)
@@ -643,13 +645,12 @@ def _findings(
     return found, advice
 
 
-def _outcome(one: Measured, study: Study, k: int) -> group_section.Outcome:
+def _outcome(one: Measured, study: Study) -> group_section.Outcome:
     """Return what a model did, for the measures by group."""
     model, task = one.subject.tested or one.model, study.test
     if one.subject.no_accuracy or task is None:
         model, task = one.model, study.served
-    lists = list_users(model, task, one.size, k)
-    return group_section.Outcome(model.key, model.label, one.items, one.at, lists, task)
+    return group_section.Outcome(model.key, model.label, one.items, one.at, one.lists, task)
 
 
 def _shown(

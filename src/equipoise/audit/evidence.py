@@ -116,9 +116,9 @@ def _auc(X: sp.csr_array, items: np.ndarray) -> Floats:
 def shuffled(X: sp.csr_array, rng: np.random.Generator) -> sp.csr_array:
     """Return random data with as many entries in every row and column, and the values of each row.
 
-    Columns of all entries are permuted. Where an entry would be there twice, its column is
-    exchanged with that of a random other entry, until none is. On data too dense for this, what
-    is still there twice after many rounds is left out.
+    Columns of all entries are permuted. An entry that is there twice exchanges its column with that
+    of a random other entry, if both are then in free cells, until none is there twice. On data too
+    dense for this, what is still there twice after many rounds is left out.
 
     Examples
     --------
@@ -130,17 +130,32 @@ def shuffled(X: sp.csr_array, rng: np.random.Generator) -> sp.csr_array:
     n_items = X.shape[1]
     users = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     items = X.indices[rng.permutation(X.nnz)].astype(np.int64)
+    twice = np.flatnonzero(_repeated(users * n_items + items))
+    # cells that an exchange has left count as taken: a sorted list stays valid
+    first, later = np.sort(users * n_items + items), np.zeros(0, np.int64)
     for _ in range(_MOST_ROUNDS):
-        twice = _repeated(users * n_items + items)
-        if not twice.any():
+        if not len(twice):
             break
-        places = np.flatnonzero(twice)
-        others = rng.choice(len(items), min(len(items), 2 * len(places)), replace=False)
-        both = np.union1d(places, others)
-        items[both] = items[rng.permutation(both)]
-    kept = ~_repeated(users * n_items + items)
+        others = rng.integers(X.nnz, size=len(twice))
+        cells = users[[twice, others]] * n_items + items[[others, twice]]
+        wrong = _contains(first, cells) | _contains(later, cells)
+        wrong |= _repeated(cells.ravel()).reshape(cells.shape)
+        good = ~(wrong.any(axis=0) | _repeated(others) | _contains(twice, others))
+        one, other = twice[good], others[good]
+        items[one], items[other] = items[other], items[one]
+        later = np.sort(np.append(later, np.sort(cells[:, good], axis=None)), kind="stable")
+        twice = twice[~good]
+    kept = np.ones(X.nnz, dtype=bool)
+    kept[twice] = False
     entries = (X.data[kept], (users[kept], items[kept]))
     return sp.csr_array(entries, shape=X.shape)
+
+
+def _contains(ascending: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Mark values that are among the sorted ones."""
+    if not len(ascending):
+        return np.zeros(values.shape, dtype=bool)
+    return np.asarray(ascending.take(ascending.searchsorted(values), mode="clip") == values)
 
 
 def _repeated(keys: np.ndarray) -> np.ndarray:

@@ -189,7 +189,8 @@ class Variant:
     components_to_half_by_item : ndarray of shape (items,)
         inf where all components do not suffice.
     neighbors : ndarray of int, shape (items, neighbors)
-        Positions in `Items` (−1: none) of the nearest items at `size`, nearest first.
+        Positions in `Items` (−1: none) of the nearest items at `size`, nearest first;
+        without columns for a variant that is not compared.
     """
 
     key: str
@@ -429,7 +430,7 @@ class Mitigation:
     def __str__(self) -> str:
         return (
             f"Without retraining, --rerank {self.spec} {self.change}. It was chosen from "
-            f"{self.tried} on half of the tested users and measured on the other half, "
+            f"{self.tried} on up to 500 of the tested users and measured on the others, "
             f"{self.tail.n_users:,} users."
         )
 

@@ -15,7 +15,7 @@ from equipoise.audit.group_section import RESAMPLES, means_of_pairs, weighted_pa
 from equipoise.audit.models import AuditedModel, ItemNumbers, Owner
 from equipoise.audit.plan import Study
 from equipoise.audit.resampling import specialization_interval, vector_intervals
-from equipoise.evaluation.scoring import measure_lists
+from equipoise.evaluation.scoring import GivenLists, measure_lists
 from equipoise.evaluation.task import Task
 from equipoise.metrics import ItemGroups, Result, Results, mean_by_group, specialization
 from equipoise.metrics.exposure import ratio
@@ -73,6 +73,8 @@ class Measured:
         At the subject's size.
     owners : tuple of Owner
         Components that one item owns, at the subject's size.
+    lists : ndarray of shape (users, k)
+        At the subject's size, of the tested users, or of the served ones without accuracy.
     """
 
     subject: Subject
@@ -82,6 +84,7 @@ class Measured:
     rows: tuple[Result, ...]
     intervals: Intervals
     owners: tuple[Owner, ...]
+    lists: NDArray[np.int32]
 
     @property
     def model(self) -> AuditedModel:
@@ -93,10 +96,10 @@ class Measured:
         """The size that tables are about."""
         return self.sizes[self.at]
 
-    def per_user(self, metric: str) -> Floats | None:
-        """Return a metric of each user at the size of the tables; None without."""
+    def per_user(self, metric: str, size: int | None = None) -> Floats | None:
+        """Return a metric of each user, by default at the size of the tables; None without."""
         rows = [row for row in self.rows if row.metric == metric]
-        return rows[self.at].per_user
+        return rows[self.at if size is None else self.sizes.index(size)].per_user
 
 
 def measure(
@@ -124,7 +127,8 @@ def measure(
     at = max(0, int(np.searchsorted(sizes, subject.size, side="right")) - 1)
     users = min(k, study.fitted.n_users)
     items = model.measure_items(study.fitted, sizes, study.auc_items, users)
-    found = [*_item_rows(items, study, users), *_list_rows(subject, study, sizes, k)]
+    list_rows, lists = _list_rows(subject, study, sizes, at, k)
+    found = [*_item_rows(items, study, users), *list_rows]
     found += _geometry_rows(model, study, len(sizes))
     rows = tuple(
         replace(row, model=model.label, settings={**model.settings, parameter: sizes[place]})
@@ -136,7 +140,7 @@ def measure(
         **_whole_intervals(model, items.self_reconstruction[at], study, seed),
     }
     owners = tuple(model.owners(min(sizes[at], model.depth)))
-    return Measured(subject, sizes, at, items, rows, intervals, owners)
+    return Measured(subject, sizes, at, items, rows, intervals, owners, lists)
 
 
 def _whole_intervals(model: AuditedModel, diagonal: Floats, study: Study, seed: int) -> Intervals:
@@ -174,51 +178,49 @@ def _geometry_rows(model: AuditedModel, study: Study, n_sizes: int) -> list[tupl
 
 
 def _list_rows(
-    subject: Subject, study: Study, sizes: tuple[int, ...], k: int
-) -> list[tuple[int, Result]]:
-    """Return the metrics of the lists with the positions of their sizes."""
+    subject: Subject, study: Study, sizes: tuple[int, ...], at: int, k: int
+) -> tuple[list[tuple[int, Result]], NDArray[np.int32]]:
+    """Return the metrics of the lists with the positions of their sizes, and the lists at one."""
     if study.served is study.test and subject.tested is subject.model:
-        return _measured_lists(subject.model, study.test, sizes, LIST_METRICS, k)
-    return [
-        *_measured_lists(subject.tested, study.test, sizes, ACCURACY, k),
-        *_measured_lists(subject.model, study.served, sizes, EXPOSURE, k),
-    ]
+        found, lists = _measured_lists(subject.model, study.served, sizes, LIST_METRICS, k)
+        return found, lists[at]
+    exposure, served = _measured_lists(subject.model, study.served, sizes, EXPOSURE, k)
+    if subject.tested is not None and study.test is not None:
+        found, tested = _measured_lists(subject.tested, study.test, sizes, ACCURACY, k)
+        return [*found, *exposure], tested[at]
+    requests = parse_metrics(ACCURACY, [k])
+    nothing = [Result(r.metric.name, float("nan"), r.convention, r.k) for r in requests]
+    unknown = [(place, row) for place in range(len(sizes)) for row in nothing]
+    return [*unknown, *exposure], served[at]
 
 
 def _measured_lists(
-    model: AuditedModel | None,
-    task: Task | None,
-    sizes: tuple[int, ...],
-    metrics: Sequence[str],
-    k: int,
-) -> list[tuple[int, Result]]:
-    requests = parse_metrics(metrics, [k])
-    if model is None or task is None:
-        nothing = [Result(r.metric.name, float("nan"), r.convention, r.k) for r in requests]
-        return [(place, row) for place in range(len(sizes)) for row in nothing]
+    model: AuditedModel, task: Task, sizes: Sequence[int], metrics: Sequence[str], k: int
+) -> tuple[list[tuple[int, Result]], NDArray[np.int32]]:
+    """Return metrics with the positions of their sizes, and the lists, (sizes, users, k)."""
+    lists = list_users(model, task, sizes, k)
     by_size = measure_lists(
         task,
-        model.lister(sizes),
-        requests,
+        GivenLists(len(sizes)),
+        parse_metrics(metrics, [k]),
         task.context(np.nan),
         per_user=True,
-        given=model.for_users(task.seen.user_ids),
+        given=lists.swapaxes(0, 1),
     )
-    return [(place, row) for place, rows in enumerate(by_size) for row in rows]
+    return [(place, row) for place, rows in enumerate(by_size) for row in rows], lists
 
 
 def accuracy(model: AuditedModel, task: Task, size: int, k: int) -> Floats:
     """Return NDCG@k of every user with held-out items."""
-    ((_, row),) = _measured_lists(model, task, (size,), ["ndcg"], k)
+    ((_, row),), _ = _measured_lists(model, task, [size], ["ndcg"], k)
     return np.asarray(row.per_user)
 
 
-def list_users(model: AuditedModel, task: Task, size: int, k: int) -> NDArray[np.int32]:
-    """Return the lists of all users of a task, in their order."""
+def list_users(model: AuditedModel, task: Task, sizes: Sequence[int], k: int) -> NDArray[np.int32]:
+    """Return the lists of all users of a task in their order, at every size: (sizes, users, k)."""
     seen = task.seen.collect()
     own = model.for_users(seen.user_ids)
-    (lists,) = model.lister([size]).lists(seen.matrix, k, own)
-    return lists
+    return np.stack(list(model.lister(sizes).lists(seen.matrix, k, own)))
 
 
 def _user_intervals(rows: Sequence[Result], seed: int) -> Intervals:
@@ -314,7 +316,9 @@ def means_by_group(
     return dict(zip((*groups.names, ALL), means.T, strict=True))
 
 
-def to_variant(measured: Measured, study: Study, columns: NDArray[np.int64]) -> Variant:
+def to_variant(
+    measured: Measured, study: Study, columns: NDArray[np.int64], *, neighbors: bool
+) -> Variant:
     """Keep the items of the report.
 
     Parameters
@@ -325,6 +329,8 @@ def to_variant(measured: Measured, study: Study, columns: NDArray[np.int64]) -> 
         For the groups.
     columns : ndarray of int
         The items of the report.
+    neighbors : bool
+        Find the neighbors of the items, which takes longest.
     """
     model, items, groups = measured.model, measured.items, study.groups
     auc = np.full(len(groups), np.nan)
@@ -333,6 +339,9 @@ def to_variant(measured: Measured, study: Study, columns: NDArray[np.int64]) -> 
     never = np.isinf(items.components_to_half)
     counted = np.where(never, float(model.depth), items.components_to_half)[None]
     halved = mean_by_group(counted, groups)
+    near = np.empty((len(columns), 0), dtype=np.int32)
+    if neighbors:
+        near = model.similar(columns, measured.size, _N_NEIGHBORS)
     owners = sorted(
         measured.owners, key=lambda owner: (-study.popularity[owner.column], owner.component)
     )
@@ -360,5 +369,5 @@ def to_variant(measured: Measured, study: Study, columns: NDArray[np.int64]) -> 
         error_by_item=items.error[:, columns],
         auc_by_item=auc[columns],
         components_to_half_by_item=items.components_to_half[columns],
-        neighbors=model.similar(columns, measured.size, _N_NEIGHBORS),
+        neighbors=near,
     )

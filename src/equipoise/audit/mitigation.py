@@ -1,7 +1,7 @@
 """What re-ranking would change for the audited model: more long-tail items, and their price.
 
 Re-ranking needs no retraining and no scores: the model's own longer lists are enough. A setting is
-chosen on one half of the tested users and measured on the other half.
+chosen on half of the tested users, at most 500, and measured on the others.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from equipoise.exceptions import InfeasibleError
 from equipoise.metrics import average_tail_share, ndcg_at_k, popularity_groups
 from equipoise.reranking import Candidates, ItemContext, make_reranker
 
-# Candidates per user, and the share of NDCG that a mitigation may cost on the choosing half.
-_POOL, _BUDGET = 100, 0.05
+# Candidates per user, the share of NDCG that a mitigation may cost, the most users to choose on.
+_POOL, _BUDGET, _CHOOSING = 100, 0.05, 500
 # Fewer users on each half give intervals that are too wide to state anything.
 _FEWEST_USERS = 50
 NOT_OFFERED = "No re-ranking is offered"
@@ -49,9 +49,9 @@ def best_mitigation(
     k : int
         Length of the lists.
     seed : int
-        Draws the halves and the intervals.
+        Draws the users to choose on, and the intervals.
     """
-    lists = list_users(model, task, size, max(k, _POOL))
+    (lists,) = list_users(model, task, [size], max(k, _POOL))
     held_out = task.held_out.collect().matrix
     users = np.flatnonzero(np.diff(held_out.indptr) > 0)
     if len(users) < 2 * _FEWEST_USERS:
@@ -60,12 +60,13 @@ def best_mitigation(
     if longest <= k:
         return f"{NOT_OFFERED}: the lists have {longest} items. It needs longer ones, e.g. {_POOL}."
     profiles = task.seen.collect().matrix
-    first = np.random.default_rng(seed).permutation(len(users)) < len(users) // 2
-    halves = [
-        _Half(lists[users[part]], profiles[users[part]], held_out[users[part]], task, k)
+    order = np.random.default_rng(seed).permutation(len(users))
+    first = order < min(_CHOOSING, len(users) // 2)
+    parts = [
+        _Part(lists[users[part]], profiles[users[part]], held_out[users[part]], task, k)
         for part in (first, ~first)
     ]
-    choosing, measuring = halves
+    choosing, measuring = parts
     plain = choosing.scores(choosing.lists[:, :k])
     tried = {spec: choosing.reranked(spec) for spec in SPECS}
     within = {
@@ -91,8 +92,8 @@ def best_mitigation(
     return Mitigation(spec, len(SPECS), tail, means[1], ndcg, means[0], k)
 
 
-class _Half:
-    """The lists of half of the users, and what they held out."""
+class _Part:
+    """The lists of some of the users, and what they held out."""
 
     def __init__(
         self,

@@ -34,6 +34,9 @@ class Effort(NamedTuple):
         By estimate, not by a clock: equal input gives equal findings on every machine.
     users, search_users : int
         Users who get lists, in the test and in the search.
+    list_scores : int
+        Scores of the lists in the test, at one size; of a large catalog, down to half of the
+        `users` get lists.
     auc_scores : int
         Scores ranked for item AUC: users × items × sizes.
     sizes : tuple of int
@@ -47,20 +50,36 @@ class Effort(NamedTuple):
     search_seconds: float
     users: int
     search_users: int
+    list_scores: int
     auc_scores: int
     sizes: tuple[int, ...]
     exponents: tuple[float, ...]
 
+    def users_among(self, n_items: int) -> int:
+        """Return how many users get lists in the test, at most."""
+        return max(self.users // 2, min(self.users, self.list_scores // max(1, n_items)))
+
 
 EFFORTS: Mapping[Depth, Effort] = {
-    "quick": Effort(64, 0.5, 3.0, 1_000, 500, 10_000_000, (8, 32), (-1.0,)),
-    "standard": Effort(256, 2.0, 10.0, 4_000, 1_000, 60_000_000, (2, 8, 32, 128), (-1.0,)),
+    "quick": Effort(64, 0.5, 3.0, 1_000, 500, 10_000_000, 10_000_000, (8, 32), (-1.0,)),
+    "standard": Effort(
+        components=256,
+        seconds_per_fit=1.3,
+        search_seconds=10.0,
+        users=4_000,
+        search_users=1_000,
+        list_scores=40_000_000,
+        auc_scores=60_000_000,
+        sizes=(2, 8, 32, 128),
+        exponents=(-1.0,),
+    ),
     "deep": Effort(
         components=1024,
         seconds_per_fit=10.0,
         search_seconds=300.0,
         users=10_000,
         search_users=10_000,
+        list_scores=1_000_000_000,
         auc_scores=400_000_000,
         sizes=tuple(2**i for i in range(11)),
         exponents=(-0.5, -1.0, -1.5, -2.0),
@@ -225,19 +244,20 @@ def prepare(
         fitted = whole if models_given and not own_split else learned
     grouped = group_items(fitted.binarize(), groups)
     test = validation = None
+    most = effort.users_among(fitted.n_items)
     if split is not None:
         seen = learned if split.history is None else split.history
-        test = _task(learned, seen, split.test, grouped, effort.users, seed)
+        test = _task(learned, seen, split.test, grouped, most, seed)
         seen = split.seen_before_validation
         validation = _task(split.train, seen, split.validation, grouped, effort.search_users, seed)
     served = test if test is not None and learned is fitted else None
-    served = served or _everyone(fitted, grouped, effort.users, seed)
+    served = served or _everyone(fitted, grouped, most, seed)
     items = _auc_sample(grouped, fitted.n_users, n_sizes, effort.auc_scores, seed)
     notes = [
         _about_split(split, learned, own_split),
         _about_rows(models_given, split is not None and learned is not fitted),
         _about_items(len(items), len(grouped)),
-        _about_users(test, split, effort.users),
+        _about_users(test, split, most),
     ]
     return Study(
         whole,
@@ -433,7 +453,7 @@ def estimate_audit(data: Interactions | Split, depth: Depth, budget: float | Non
     effort = EFFORTS[depth]
     rows = data.train if isinstance(data, Split) else data
     n_users, n_items = rows.n_users, rows.n_items
-    users, sizes = min(n_users, effort.users), len(effort.sizes) + 2
+    users, sizes = min(n_users, effort.users_among(n_items)), len(effort.sizes) + 2
     components = depth_for(rows, at_least=1, effort=effort)
     full, small = fit_seconds(rows, [components, 32])
     models = len(effort.exponents) + 3 + n

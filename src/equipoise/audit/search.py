@@ -18,6 +18,7 @@ from equipoise.audit.plan import (
     preparations,
 )
 from equipoise.evaluation.goal import Goal
+from equipoise.evaluation.plan import KeptFits
 from equipoise.evaluation.task import Task
 from equipoise.evaluation.tuning import Trial, search
 from equipoise.exceptions import SolverWarning
@@ -111,6 +112,7 @@ class Search:
     tried: list[tuple[str, Trial]] = field(default_factory=list)
     left_out: dict[str, list[str]] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
+    _kept: KeptFits = field(default_factory=KeptFits)
 
     def run(self) -> None:
         """Search: preparations first, then ranks, filters and exponents at the best of them."""
@@ -127,10 +129,11 @@ class Search:
         # the same filter for equal and for unequal weights, each at its own best setting
         for family in (PCA, WEIGHTED):
             self._widen(self.best(family), {**ranks, **_FILTERS})
-        beyond = [size for size in _BEYOND if size <= self.task.n_items]
-        for best in self.best_of_all():
-            if beyond and "n_components" in best.edge and best.family != ALS:
-                self._widen(best, {"n_components": beyond})
+        for size in _BEYOND:
+            for best in self.best_of_all():
+                at_edge = "n_components" in best.edge and best.family != ALS
+                if at_edge and size <= self.task.n_items:
+                    self._widen(best, {"n_components": (size,)})
         self._try_ease()
         self._try_als()
 
@@ -277,7 +280,9 @@ class Search:
         base = find_model(model).make()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SolverWarning)  # fewer components than tried are fine
-            trials, complete = search(self.task, base, grid, goal, progress=self.progress)
+            trials, complete = search(
+                self.task, base, grid, goal, progress=self.progress, kept=self._kept
+            )
         if not complete:  # part of the grid would give another choice
             raise KeyboardInterrupt
         self.tried += [(_family(model, trial), trial) for trial in trials]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +22,9 @@ Model = Recommender | NDArray[Any]
 Models = Mapping[str, Model] | Sequence[Recommender | str] | Recommender | str
 Settings = dict[str, Any]
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+
+# Numbers in kept fits: 128 MB in float64.
+_MOST_NUMBERS = 2**24
 
 
 class Fit(NamedTuple):
@@ -61,6 +65,43 @@ class Fit(NamedTuple):
         shared = self.model.shared_parameters
         own = {k: v for k, v in self.model.get_params(deep=False).items() if k not in shared}
         return repr((self.name, _identity(own), None if shared else self.positions))
+
+
+class KeptFits:
+    """Fitted projections of one data set, for later fits that differ in nothing that is fitted.
+
+    A fit gives every smaller size and every value of the free parameters. The newest fits are kept.
+    """
+
+    def __init__(self, most_numbers: int = _MOST_NUMBERS) -> None:
+        self._most = most_numbers
+        self._fits: dict[str, Recommender] = {}
+
+    def find(self, unfitted: Recommender) -> Recommender | None:
+        """Return a fit of at least this size, with the free parameters of this model."""
+        found = self._fits.get(_fitted_part(unfitted))
+        if found is None or _size(found) < _size(unfitted):
+            return None
+        parameters = unfitted.get_params(deep=False)
+        free = {name: parameters[name] for name in unfitted.free_parameters}
+        variant: Recommender = copy.copy(found).set_params(**free)
+        return variant
+
+    def keep(self, fitted: Recommender) -> None:
+        """Keep a fit if it has smaller sizes; the oldest fits make place for it."""
+        if fitted.nested_parameter is None:
+            return
+        self._fits.pop(_fitted_part(fitted), None)
+        self._fits[_fitted_part(fitted)] = fitted
+        while sum(each.stored_numbers() for each in self._fits.values()) > self._most:
+            del self._fits[next(iter(self._fits))]
+
+
+def _fitted_part(model: Recommender) -> str:
+    """Return a text that is equal for models of which one fit gives all, up to its size."""
+    free = {*model.free_parameters, model.nested_parameter}
+    own = {k: v for k, v in model.get_params(deep=False).items() if k not in free}
+    return f"{type(model).__name__} {_identity(own)}"
 
 
 _UNSAFE = object()
@@ -231,9 +272,7 @@ def _fits(name: str, model: Model, settings: list[Settings], n_items: int) -> It
     for position, one in enumerate(settings):
         made: Recommender = clone(model).set_params(**one)
         _check_size(made, n_items)
-        free = {*made.free_parameters, made.nested_parameter}
-        own = {k: v for k, v in made.get_params(deep=False).items() if k not in free}
-        groups.setdefault(_identity(own), []).append((position, one, made))
+        groups.setdefault(_fitted_part(made), []).append((position, one, made))
     for members in groups.values():
         positions, chosen, models = zip(*members, strict=True)
         yield Fit(name, max(models, key=_size), chosen, positions)

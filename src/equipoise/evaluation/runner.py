@@ -23,6 +23,7 @@ from equipoise.evaluation.nested import NestedLists
 from equipoise.evaluation.plan import (
     Fit,
     Grid,
+    KeptFits,
     Model,
     Models,
     Settings,
@@ -216,6 +217,8 @@ class Run:
         Yield no scores for settings that cannot be met, instead of the error.
     cache : Cache or None
         Where scores are stored.
+    kept : KeptFits or None
+        Fits of earlier runs on the same data, which are used again, and where these are kept.
     progress : Progress
         Receives notes.
     """
@@ -228,6 +231,7 @@ class Run:
     single_precision: bool = False
     skip_infeasible: bool = False
     cache: Cache | None = None
+    kept: KeptFits | None = None
     progress: Progress = field(default_factory=NoProgress)
 
     @cached_property
@@ -267,15 +271,26 @@ class Run:
         if not isinstance(first, Recommender):
             yield from ((fit.model, None) for fit in batch)
             return
+        unfitted = [fit.model for fit in batch if isinstance(fit.model, Recommender)]
+        found = [None if self.kept is None else self.kept.find(model) for model in unfitted]
+        missing = [model for model, one in zip(unfitted, found, strict=True) if one is None]
+        fresh: Iterator[tuple[Recommender, Effort]] = iter(self._fit(missing) if missing else ())
+        for one in found:
+            yield next(fresh) if one is None else (one, None)
+
+    def _fit(self, models: Sequence[Recommender]) -> list[tuple[Recommender, Effort]]:
+        first = models[0]
         shared = [
-            {name: fit.model.get_params(deep=False)[name] for name in first.shared_parameters}
-            for fit in batch
-            if isinstance(fit.model, Recommender)
+            {name: model.get_params(deep=False)[name] for name in first.shared_parameters}
+            for model in models
         ]
         with Measured() as measured:
-            models = first.fit_many(self.task.fitted, shared, progress=self.progress)
+            fitted = first.fit_many(self.task.fitted, shared, progress=self.progress)
+        if self.kept is not None:
+            for model in fitted:
+                self.kept.keep(model)
         seconds, peak = measured.effort
-        yield from ((model, Effort(seconds / len(models), peak)) for model in models)
+        return [(model, Effort(seconds / len(fitted), peak)) for model in fitted]
 
     def _score(self, fit: Fit, model: Any, effort: Effort | None) -> list[Scored]:
         if not isinstance(model, Recommender):
@@ -339,7 +354,7 @@ class Run:
                 f"the lists of {name!r} must be {n_users} users × at least {longest} items, "
                 f"got shape {given.shape}."
             )
-        (rows,) = self._measure(GivenLists(), given)
+        (rows,) = self._measure(GivenLists(), given[:, None])
         return rows
 
     def _measure(self, lister: Any, given: NDArray[Any] | None = None) -> list[list[Result]]:

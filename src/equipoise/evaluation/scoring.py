@@ -58,13 +58,14 @@ class ModelLists(NamedTuple):
 
 
 class GivenLists(NamedTuple):
-    """Lists that were computed elsewhere; each block gets its own."""
+    """Lists that were computed elsewhere, (users, variants, k); each block gets its own."""
 
     n_variants: int = 1
 
     def lists(self, seen: sp.csr_array, k: int, own: Any = None) -> Iterator[Lists]:  # noqa: ARG002
         """Yield the block's lists."""
-        yield np.asarray(own[:, :k], dtype=np.int32)
+        for variant in range(self.n_variants):
+            yield np.asarray(own[:, variant, :k], dtype=np.int32)
 
 
 class _Work(NamedTuple):
@@ -101,7 +102,7 @@ def measure_lists(
         ``task.context(zero_division)``.
     per_user : bool
         Keep the values per user, in the order of the data.
-    given : ndarray of shape (users, k), optional
+    given : ndarray of shape (users, variants, k), optional
         For `GivenLists`: the lists of all users in the order of the data.
     """
     wanted = tuple(request for request in requests if not request.metric.is_item_side)

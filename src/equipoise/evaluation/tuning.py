@@ -18,7 +18,7 @@ from equipoise.display import Displayed, Shown
 from equipoise.evaluation.cache import Cache
 from equipoise.evaluation.closeness import Shift, validation_shift
 from equipoise.evaluation.goal import BestSoFar, Goal, Limits
-from equipoise.evaluation.plan import Grid, expand, plan
+from equipoise.evaluation.plan import Grid, KeptFits, expand, plan
 from equipoise.evaluation.runner import Run, evaluate
 from equipoise.evaluation.task import Task, as_split
 from equipoise.exceptions import InvalidParameterError
@@ -88,7 +88,8 @@ class Tuning(Displayed):
     choice : Trial
         The best that meets the limits.
     frontier : tuple of Trial
-        Those that no other beats in all targets at once, best objective first.
+        Those that no other beats in all targets at once, best objective first; scored on the same
+        users as the choice.
     goal : Goal
         What was searched for.
     test : Results or None
@@ -238,8 +239,9 @@ def tune(
     test_metrics : sequence of str or Metric
         What to measure on test, in addition to the ranking metrics and the targets of the search.
     users : int, optional
-        Score at most this many users on validation, drawn at random. The three best settings are
-        then scored on five times as many, and the best of these is chosen. By default all users
+        Score at most this many users on validation, drawn at random. The three best settings and
+        the frontier are then scored on five times as many, and the choice and the frontier are
+        those of these scores. By default all users
         up to 10⁸ scores (users × items) or if there are limits, otherwise as many as that gives,
         at least 2,000. All users count on test.
     groups, zero_division, cache, progress
@@ -268,17 +270,19 @@ def tune(
     if users is None and not goal.limits:
         users = max(_FEWEST_USERS, _SCORES // task.n_items)
     few = task if users is None else task.sample(users)
-    options = (zero_division, stored, progress)
+    options = (zero_division, stored, progress, KeptFits())
     trials, complete = _search_steps(few, base, steps, goal, *options)
-    table = [trial.scores for trial in trials]
-    choice = trials[goal.best(table)]
+    finalists = trials
     if users is not None and few is not task and complete:
+        table = [trial.scores for trial in trials]
         order = sorted(range(len(trials)), key=lambda i: -goal.objective(table[i]))
-        best = [_alone(trials[i].settings) for i in order[:_FINALISTS]]
+        best = dict.fromkeys([*order[:_FINALISTS], *goal.frontier(table)])
+        grids = [_alone(trials[i].settings) for i in best]
         more = task.sample(_FINAL_USERS * users)
-        finalists, complete = search(more, base, best, goal, *options)
-        choice = finalists[goal.best([trial.scores for trial in finalists])]
-    frontier = tuple(trials[i] for i in goal.frontier(table))
+        finalists, complete = search(more, base, grids, goal, *options)
+    table = [trial.scores for trial in finalists]
+    choice = finalists[goal.best(table)]
+    frontier = tuple(finalists[i] for i in goal.frontier(table))
     test = None
     if complete and split.test.nnz:
         targets = [target.request.label for target in goal.targets]
@@ -352,10 +356,13 @@ def search(
     zero_division: float = np.nan,
     cache: Cache | None = None,
     progress: Progress | None = None,
+    kept: KeptFits | None = None,
     *,
     name: str = "Tuning",
 ) -> tuple[list[Trial], bool]:
     """Try every setting of a grid on a task; `name` is shown with the progress.
+
+    Fits in `kept`, of the same training data, are used again.
 
     Returns
     -------
@@ -380,6 +387,7 @@ def search(
             single_precision=_SMALL <= task.seen.largest_value() <= _LARGE,
             skip_infeasible=True,
             cache=cache,
+            kept=kept,
             progress=tuning,
         )
         try:
