@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from equipoise import EASE, VanillaPCA, WeightedMF
 from equipoise import metrics as m
 from equipoise.audit import Embeddings, audit, to_json, to_markdown
-from equipoise.audit.models import notes_on, read_models
+from equipoise.audit.models.given import notes_on, read_models
 from equipoise.data.synthetic import listening
 from equipoise.evaluation.scoring import measure_lists
 from equipoise.evaluation.task import Task

@@ -11,8 +11,7 @@ import scipy.sparse as sp
 from equipoise import Interactions, ItemWeightedPCA, NormalizedPCA, VanillaPCA, memory
 from equipoise import metrics as m
 from equipoise.audit import audit
-from equipoise.audit.models import read_models
-from equipoise.audit.models.given import leading_directions
+from equipoise.audit.models.given import leading_directions, read_models
 from equipoise.data import Split
 from equipoise.data.synthetic import listening
 from equipoise.exceptions import EquipoiseError, InvalidDataError, InvalidParameterError

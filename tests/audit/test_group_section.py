@@ -13,7 +13,7 @@ from equipoise import Groups, Interactions
 from equipoise import metrics as m
 from equipoise.audit import audit, to_json, to_markdown
 from equipoise.audit.group_section import MEASURES, Outcome, measure
-from equipoise.audit.models import ItemNumbers
+from equipoise.audit.models.audited import ItemNumbers
 from equipoise.data.synthetic import listening
 from equipoise.evaluation.task import Task
 from equipoise.exceptions import InvalidParameterError

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from equipoise import array_files
-from equipoise.audit.models import read_models
+from equipoise.audit.models.given import read_models
 from equipoise.data import Interactions
 from equipoise.exceptions import InvalidDataError
 

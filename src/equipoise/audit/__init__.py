@@ -11,7 +11,7 @@ from equipoise.audit.dossier.compare import Changes, compare
 from equipoise.audit.dossier.two_models import compare_models
 from equipoise.audit.engine import audit
 from equipoise.audit.findings import Findings
-from equipoise.audit.models import Embeddings
+from equipoise.audit.models.given import Embeddings
 from equipoise.audit.to_json import to_json
 from equipoise.audit.to_markdown import to_markdown
 

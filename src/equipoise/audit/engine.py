@@ -33,7 +33,7 @@ from equipoise.audit.measure import (
     to_variant,
 )
 from equipoise.audit.mitigation import NOT_OFFERED, best_mitigation
-from equipoise.audit.models import AuditedModel, Projection
+from equipoise.audit.models.audited import AuditedModel, Projection
 from equipoise.audit.models.given import audited, notes_on, read_models, with_preparation
 from equipoise.audit.plan import (
     AS_GIVEN,

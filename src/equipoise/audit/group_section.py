@@ -28,7 +28,7 @@ from equipoise.metrics.results import ALL
 from equipoise.models.fair.floor_prices import FloorPrice, price_of_floors
 
 if TYPE_CHECKING:
-    from equipoise.audit.models import ItemNumbers
+    from equipoise.audit.models.audited import ItemNumbers
     from equipoise.audit.plan import Study
     from equipoise.evaluation.task import Task
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from equipoise.audit.findings import Floats, OwnedComponent, Variant
 from equipoise.audit.group_section import RESAMPLES, means_of_pairs, weighted_pairs
-from equipoise.audit.models import AuditedModel, ItemNumbers, Owner
+from equipoise.audit.models.audited import AuditedModel, ItemNumbers, Owner
 from equipoise.audit.plan import Study
 from equipoise.audit.resampling import specialization_interval, vector_intervals
 from equipoise.evaluation.scoring import GivenLists, measure_lists

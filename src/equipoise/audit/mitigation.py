@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from equipoise.audit.findings import Mitigation
 from equipoise.audit.measure import list_users, mean_intervals
-from equipoise.audit.models import AuditedModel
+from equipoise.audit.models.audited import AuditedModel
 from equipoise.evaluation.task import Task
 from equipoise.exceptions import InfeasibleError
 from equipoise.metrics import average_tail_share, ndcg_at_k, popularity_groups

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from equipoise.audit.findings import Items, Recommendation, UserView
 from equipoise.audit.measure import Measured
-from equipoise.audit.models import AuditedModel
+from equipoise.audit.models.audited import AuditedModel
 from equipoise.audit.plan import Study
 from equipoise.data.identifiers import as_id_array
 

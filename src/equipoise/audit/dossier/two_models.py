@@ -10,8 +10,8 @@ import numpy as np
 
 from equipoise.audit.dossier.compare import Changes, Number, changes
 from equipoise.audit.engine import audit
-from equipoise.audit.models import read_models
 from equipoise.audit.models.audited import AuditedModel, Projection
+from equipoise.audit.models.given import read_models
 from equipoise.audit.to_json import to_json
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError
