@@ -37,11 +37,11 @@ def cells(report) -> list[list[str]]:
 def test_the_table_has_every_group_with_its_numbers_and_intervals(report, findings):
     report.page.select_option("#grouping", "0")
     rows = {row[0]: row for row in cells(report)}
-    assert list(rows) == ["indie", "major", "tinytoo small to say"]
+    assert list(rows) == ["indie", "major", "tinytoo few members"]
     found = findings.groups[0].numbers["pca"]["exposure_relative"]["major"]
     value = f"{found.mean:.3f}{found.low:.3f} to {found.high:.3f}"
     assert rows["major"][4] == value
-    assert set(rows["tinytoo small to say"][3:]) == {"–"}
+    assert set(rows["tinytoo few members"][3:]) == {"–"}
     assert report.page.inner_text("#group-table tfoot th") == "all"
     assert "AWRF" in report.page.inner_text("#group-note")
 

@@ -202,7 +202,7 @@ def _groups(section: GroupSection, findings: Findings) -> str:
     titles = [MEASURES[name].title for name in section.measures]
     own = [
         [
-            escaped(group.name) + ("" if group.reported else " (too small to say)"),
+            escaped(group.name) + ("" if group.reported else " (too few members)"),
             f"{group.size:,}",
             *(cells(first.key, name, group.name) for name in section.measures),
         ]

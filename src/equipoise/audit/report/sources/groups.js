@@ -119,7 +119,7 @@ function groupRow(group, all, of) {
     ? el("button", { type: "button", class: "link", "data-group": group.name,
       onclick: () => showGroup(groupView.section, group.name) }, named(group.name, 60))
     : named(group.name, 60);
-  const small = group.reported ? null : el("span", { class: "tag" }, "too small to say");
+  const small = group.reported ? null : el("span", { class: "tag" }, "too few members");
   return el("tr", {}, el("th", { scope: "row" }, name, small),
     ...all.slice(1).map((column) => el("td", { class: kindOf(column) }, column.text(group))));
 }
