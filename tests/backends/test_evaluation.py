@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
+from sklearn.base import clone
 
-from equipoise import Interactions, metrics
+from equipoise import Interactions, load, metrics
 from equipoise.evaluation import evaluate, tune
 from equipoise.models import EASE, ItemWeightedPCA, NormalizedPCA, Popularity
+from equipoise.reranking import Reranked
+from equipoise.serving import write_lists
 from tests.backends.conftest import shuffled_rows
 
 # Exact to the accuracy of the components: at this tolerance the same to nine digits.
@@ -81,6 +85,26 @@ def test_models_that_are_not_projections_and_given_lists_are_scored_by_block(in_
     models = {"ease": EASE(10.0), "popular": Popularity(), "given": lists}
     options = {"metrics": ["recall", "gini", "epc", "group_recall"], "k": [3, 10]}
     assert_same(evaluate(in_blocks, models, **options), evaluate(in_memory, models, **options))
+
+
+@pytest.mark.parametrize("reranker", ["xquad:0.4", "fair:0.5,length=6", "mmr", "calibrated"])
+def test_a_re_ranked_model_has_the_lists_of_data_in_memory(
+    in_memory, in_blocks, reranker, tmp_path
+):
+    model = Reranked(ItemWeightedPCA(5, tol=1e-11), reranker, candidates=20)
+    expected = clone(model).fit(in_memory)
+    fitted = clone(model).fit(in_blocks)
+    around = Reranked.around(fitted._named_model(), reranker, in_blocks, candidates=20)
+    lists = expected.recommend(in_memory, 6)
+    for one in (fitted, around, load(fitted.save(tmp_path / "one.eqp"))):
+        np.testing.assert_array_equal(one.item_counts_, in_memory.popularity("count"))
+        np.testing.assert_array_equal(one.recommend(in_memory, 6).ids, lists.ids)
+    rows = write_lists(fitted, in_blocks, tmp_path / "lists", k=6)
+    table = pl.read_parquet(tmp_path / "lists").sort("user", "rank")
+    wanted = {user: ids.tolist() for user, ids in zip(in_memory.user_ids, lists.ids, strict=True)}
+    assert rows == len(table) == lists.ids.size
+    for (user,), own in table.group_by("user", maintain_order=True):
+        assert own["item"].to_list() == wanted[user]
 
 
 def test_values_per_user_are_in_the_order_of_the_data(in_memory, in_blocks):

@@ -372,7 +372,13 @@ def test_inspect_shows_the_preparation_and_the_certificate(world, tmp_path, caps
     assert run(["inspect", str(out), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["preparation"] == [
-        {"step": "read", "value": "plays", "duplicates": "sum"},
+        {
+            "step": "read",
+            "value": "plays",
+            "detected_user": "user",
+            "detected_item": "item",
+            "duplicates": "sum",
+        },
         {"step": "binarize"},
         {"step": "normalize_rows"},
     ]

@@ -24,6 +24,7 @@ from scipy.sparse import csr_array, csr_matrix, random_array
 from equipoise import Interactions, ItemWeightedPCA, VanillaPCA, load
 from equipoise.exceptions import ArtifactError, OutputError
 from equipoise.models.persistence import SavedModel, read_model, write_model
+from equipoise.reranking import Reranked
 
 deterministic = settings(derandomize=True, max_examples=60, deadline=None, database=None)
 
@@ -477,6 +478,18 @@ def test_a_mapped_model_shares_the_pages_of_its_file_and_gives_equal_lists(large
     np.testing.assert_array_equal(components, read.components_)
     basket = {3, 29_999}
     np.testing.assert_array_equal(mapped.recommend(basket).ids, read.recommend(basket).ids)
+
+
+def test_the_arrays_of_a_re_ranked_model_are_mapped_too(large, tmp_path) -> None:
+    rows = random_array(
+        (60, 30_000), density=0.01, random_state=np.random.default_rng(0), format="csr"
+    )
+    data = Interactions.from_sparse(rows)
+    model = Reranked.around(load(large), "xquad:0.3", data)
+    mapped = load(model.save(tmp_path / "model.eqp"), mmap=True)
+    assert isinstance(mapped.model_.components_.base, np.memmap)
+    some = data.select_users(data.user_ids[:5])
+    np.testing.assert_array_equal(mapped.recommend(some).ids, model.recommend(some).ids)
 
 
 def test_a_mapped_model_outlives_the_replacement_of_its_file(large, tmp_path) -> None:

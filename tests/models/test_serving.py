@@ -6,13 +6,14 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
 from equipoise import EASE, Interactions, ItemKNN, ItemWeightedPCA, load
 from equipoise.data.block_ops import binarized
-from equipoise.data.rows import RowBlock
+from equipoise.data.preparation import Step
 from equipoise.data.synthetic import listening
 from equipoise.exceptions import (
     InvalidDataError,
@@ -20,6 +21,7 @@ from equipoise.exceptions import (
     PreparationWarning,
     UnknownIdError,
 )
+from equipoise.reranking import Reranked
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +63,11 @@ def test_threads_that_share_a_loaded_model_get_what_one_alone_gets(plays, path):
 
 def test_a_user_without_known_items_gets_popular_items_marked_as_a_fallback(plays, path):
     model = load(path)
-    norms = plays.transform(log_values).popularity("norm")  # the model's value_transform
-    best = plays.item_ids[np.argsort(-norms, kind="stable")]
+    users = np.bincount(plays.matrix.indices, minlength=120)
+    best = plays.item_ids[np.argsort(-users, kind="stable")]
     nobody, both = model.recommend([], k=4), model.recommend(np.eye(2, 120, k=-1), k=4)
     assert nobody.ids.tolist() == best[:4].tolist()
+    assert nobody.scores.tolist() == np.sort(users)[::-1][:4].tolist()
     assert bool(nobody.fallback)
     assert both.fallback.tolist() == [True, False]
     assert both.ids[0].tolist() == best[:4].tolist()
@@ -79,9 +82,14 @@ def test_a_user_without_known_items_gets_popular_items_marked_as_a_fallback(play
     assert unmarked.scores.tolist() == [0.0, 0.0]
 
 
-def log_values(block: RowBlock) -> RowBlock:
-    X = block.matrix
-    return block._replace(matrix=sp.csr_array((np.log1p(X.data), X.indices, X.indptr), X.shape))
+@pytest.mark.parametrize("model", [EASE(10.0), ItemKNN(10), Reranked(EASE(10.0), "fair:0.5")])
+def test_every_model_has_the_fallback(plays, model, tmp_path):
+    fitted = model.fit(plays)
+    expected = plays.item_ids[np.argsort(-plays.popularity("count"), kind="stable")[:4]]
+    for one in (fitted, load(fitted.save(tmp_path / "one.eqp"))):
+        found = one.recommend([], k=4)
+        assert found.ids.tolist() == expected.tolist()
+        assert bool(found.fallback)
 
 
 @pytest.mark.parametrize("steps", ["raw", *FITTED])
@@ -163,6 +171,31 @@ def test_raw_rows_get_the_lists_of_prepared_rows_also_after_load(plays, name, tm
                 served.recommend(rows, k=3).ids.tolist()
                 == model.recommend(prepared, k=3).ids.tolist()
             )
+
+
+def test_detected_columns_are_recorded_and_other_values_refused(tmp_path):
+    rows = {"listener": list("aabbc"), "artist": list("xyxzy"), "plays": [3, 1, 2, 5, 4]}
+    table = pl.DataFrame(rows)
+    table.write_csv(tmp_path / "plays.csv")
+    found = {"detected_user": "listener", "detected_item": "artist", "detected_value": "plays"}
+    recorded = [Step("read", {**found, "duplicates": "sum"})]
+    for source in (table, table.to_pandas(), tmp_path / "plays.csv"):
+        assert list(Interactions.read(source).preparation) == recorded
+    assert list(Interactions.read(tmp_path / "plays.csv", memory="1GB").preparation) == recorded
+    model = ItemWeightedPCA(2).fit(tmp_path / "plays.csv")
+    loaded = load(model.save(tmp_path / "model.eqp"))
+    assert list(loaded.preparation_) == recorded
+    with pytest.raises(InvalidDataError, match=r"value='rating'.*value='plays'.*rename"):
+        loaded.recommend(Interactions.read(table.rename({"plays": "rating"})))
+    ones = ItemWeightedPCA(2).fit(table.drop("plays"))
+    with pytest.raises(InvalidDataError, match=r"value='plays'.*value=''"):
+        ones.recommend(table)
+    ids = Interactions.read(table.drop("plays").filter(listener="a"))
+    assert (
+        loaded.recommend(ids, k=1).ids[0].tolist() == loaded.recommend(["x", "y"], k=1).ids.tolist()
+    )
+    renamed = Interactions.read(table.rename({"listener": "user", "artist": "item"}))
+    assert loaded.recommend(renamed, k=1).ids.tolist() == loaded.recommend(table, k=1).ids.tolist()
 
 
 @pytest.mark.parametrize("name", ["binarize", "normalize", "binarize, normalize"])

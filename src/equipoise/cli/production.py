@@ -33,10 +33,12 @@ def inspect(model: opt.ModelFile, as_json: opt.AsJson = False) -> None:
         steps = [{"step": step.name, **step.settings} for step in saved.preparation]
         console.write_json(facts | {"preparation": steps})
         return
-    for number, step in enumerate(saved.preparation, start=1):
-        facts[f"preparation {number}"] = str(step)
     console.print_facts(facts, f"{model}")
-    console.write("Rows are prepared in the same way when the model serves them.")
+    console.write("Preparation, which rows to serve get as well:")
+    for step in saved.preparation:
+        console.write(f"  {step}")
+    if not saved.preparation:
+        console.write("  none is recorded")
 
 
 def update(

@@ -223,20 +223,21 @@ class Interactions(Displayed):
 
             check_unused(on_cluster, "has no effect without client=.")
             on_disk["progress"] = progress
-            found = disk_shuffle.read(source, options, memory, **blocks, **on_disk)
-            loaded = cls.from_rows(*found)._not_empty()
+            loaded = cls._of_blocks(
+                options, *disk_shuffle.read(source, options, memory, **blocks, **on_disk)
+            )
         elif client is not None:
             from equipoise.data.backends import dask_shuffle
 
             check_unused(on_disk, "has no effect without memory=.")
             on_cluster["progress"] = progress
-            rows, item_ids = dask_shuffle.read(source, options, client, **blocks, **on_cluster)
-            loaded = cls.from_rows(rows, item_ids)._not_empty()
+            loaded = cls._of_blocks(
+                options, *dask_shuffle.read(source, options, client, **blocks, **on_cluster)
+            )
         else:
             options_of_blocks = blocks | on_disk | on_cluster
             check_unused(options_of_blocks, "has no effect without memory= or client=.")
             loaded = readers.read(source, options, progress)
-        loaded = loaded.with_step("read", **columns._asdict(), duplicates=duplicates)
         if names is None:
             return loaded
         from equipoise.data.names import names_in
@@ -332,9 +333,18 @@ class Interactions(Displayed):
         if n_blocks is not None:
             check_whole_number("n_blocks", n_blocks, 1)
         options = readers.Options(readers.Columns(**columns), None, duplicates)
-        rows, item_ids = dask_shuffle.read_frame(frame, options, client, n_blocks, retry)
-        read = cls.from_rows(rows, item_ids)._not_empty()
-        return read.with_step("read", **options.columns._asdict(), duplicates=duplicates)
+        return cls._of_blocks(
+            options, *dask_shuffle.read_frame(frame, options, client, n_blocks, retry)
+        )
+
+    @classmethod
+    def _of_blocks(cls, options: Any, rows: Rows, item_ids: Any, columns: Any) -> Interactions:
+        """Return data that were read into blocks, with a record of how."""
+        from equipoise.data.readers.columns import recorded
+
+        how = recorded(options.columns, columns)
+        loaded = cls.from_rows(rows, item_ids)._not_empty()
+        return loaded.with_step("read", **how, duplicates=options.duplicates)
 
     def distribute(self, client: Any = None, n_blocks: int = 8, *, retry: Any = None) -> Self:
         """Send data in memory to a Dask cluster, in blocks of consecutive users.

@@ -15,6 +15,7 @@ StepName = Literal["binarize", "normalize_rows", "items"]
 
 #: steps that leave out items
 SELECTING = ("filter", "sample_items", "select_items", "align_items")
+_RENAME = ", or rename the column if it means the same"
 STEPS = ("read", "binarize", "normalize_rows", *SELECTING)
 
 
@@ -109,14 +110,17 @@ def _reading(steps: Sequence[Step]) -> Mapping[str, Any]:
 def _refuse_other_values(done: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Refuse values that do not mean what those of the training data do."""
     for name in ("duplicates", "value"):
-        here, there = done.get(name), wanted.get(name)
-        known = here is not None and there is not None
-        # duplicates="error": there were none, so no rule was applied
+        # rows of a table without values count 1 per item, as a list of ids does
+        here = done.get(name, done.get(f"detected_{name}") or None)
+        there = wanted.get(name, wanted.get(f"detected_{name}"))
+        # A position shows nothing about the meaning of a column. duplicates="error": no rule was
+        # applied.
+        known = isinstance(here, str) and isinstance(there, str)
         if known and here != there and "error" not in (here, there):
             raise InvalidDataError(
                 f"these rows were read with {name}={here!r}, the training data with "
                 f"{name}={there!r}, so their values differ in meaning. Read the rows with "
-                f"{name}={there!r}."
+                f"{name}={there!r} (--{name}){_RENAME if name == 'value' and there else ''}."
             )
 
 

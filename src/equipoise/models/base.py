@@ -109,7 +109,6 @@ class Recommender(RowReader, ABC):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
-    item_norms_: NDArray[np.float64]  # of models that keep them
     _progress: Progress = NoProgress()
 
     # ---------------------------------------------------------------- what a subclass provides
@@ -232,7 +231,8 @@ class Recommender(RowReader, ABC):
 
     def stored_numbers(self) -> int:
         """Return how many learned numbers a saved model contains; of sparse arrays the entries."""
-        return sum(_count_numbers(v) for k, v in self._learned().items() if k != "item_ids_")
+        other = ("item_ids_", "item_counts_")
+        return sum(_count_numbers(v) for k, v in self._learned().items() if k not in other)
 
     # ------------------------------------------------------------------------------------- fit
 
@@ -374,10 +374,10 @@ class Recommender(RowReader, ABC):
         unknown : {"error", "drop"}
             What to do with items that the model lacks; see `prepare`.
         fallback : "popularity", iterable of items, or None
-            The list of a user without any known item: the items of the largest norms p_j in the
+            The list of a user without any known item: the items with the most users in the
             training data, among all items or among these (a group). Such lists are marked, see
-            `Ranking.fallback`. With None, and with models that keep no norms (EASE, the
-            baselines …), all items have the score 0, or the model's own.
+            `Ranking.fallback`; their scores are the numbers of users. With None, all items have
+            the score 0, or the model's own.
 
         Returns
         -------
@@ -393,7 +393,7 @@ class Recommender(RowReader, ABC):
         excluded = self._excluded(filter_items, items)
         ranking = self._rank(rows, k, seen, excluded)
         cold = np.diff(rows.indptr) == 0
-        marked = fallback is not None and hasattr(self, "item_norms_") and bool(cold.any())
+        marked = fallback is not None and hasattr(self, "item_counts_") and bool(cold.any())
         if marked:
             among = None if isinstance(fallback, str) else fallback
             popular = self._most_popular(k, excluded, among)
@@ -409,7 +409,7 @@ class Recommender(RowReader, ABC):
         left_out = self._excluded(None, among)
         if excluded is not None:
             left_out = excluded if left_out is None else excluded | left_out
-        return top_items(np.asarray(self.item_norms_), k, excluded=left_out)
+        return top_items(self.item_counts_.astype(np.float64), k, excluded=left_out)
 
     def similar_items(
         self,
@@ -559,16 +559,18 @@ class Recommender(RowReader, ABC):
     def save(self, path: str | PathLike[str]) -> Path:
         """Save the fitted model to one file, without pickle. An old file is replaced at the end."""
         check_is_fitted(self)
+        return write_model(path, **self._content(), preparation=self.preparation_)
+
+    def _content(self) -> dict[str, Any]:
+        """Return class, parameters, learned numbers and arrays, as `write_model` takes them."""
         parameters, learned = self._saved_parameters(), self._learned()
         arrays = {k: v for k, v in (parameters | learned).items() if _is_array(v)}
-        return write_model(
-            path,
-            model=class_name(type(self)),
-            parameters={k: v for k, v in parameters.items() if k not in arrays},
-            scalars={k: v for k, v in learned.items() if k not in arrays},
-            arrays=arrays,
-            preparation=self.preparation_,
-        )
+        return {
+            "model": class_name(type(self)),
+            "parameters": {k: v for k, v in parameters.items() if k not in arrays},
+            "scalars": {k: v for k, v in learned.items() if k not in arrays},
+            "arrays": arrays,
+        }
 
     def _learned(self) -> dict[str, Any]:
         """Return what `fit` learned: the attributes whose names end in an underscore."""

@@ -248,6 +248,8 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
         vectors = found.vectors.T.astype(self.components_.dtype)
         larger.components_ = np.ascontiguousarray(np.hstack([self.components_, vectors]))
         larger.item_norms_ = np.append(self.item_norms_, column_norms(new))
+        if hasattr(self, "item_counts_"):
+            larger.item_counts_ = np.append(self.item_counts_, np.diff(new.tocsc().indptr))
         if hasattr(self, "item_weights_"):
             larger.item_weights_ = self._weights_of(larger.item_norms_)
         return larger

@@ -14,6 +14,7 @@ from equipoise.data.identifiers import as_id_array
 from equipoise.data.interactions import Interactions
 from equipoise.data.preparation import Step, state_of
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.models.user_rows import values_of
 from equipoise.parallel import one_blas_thread
 from equipoise.progress import Progress
 from equipoise.spectral.certificate import certify, suboptimality
@@ -104,10 +105,14 @@ def update_from_gram(
     size = new.n_features_in_
     C = np.zeros((size, size))
     C[: len(model.gram_), : len(model.gram_)] = model.gram_
-    for data, sign in ((added, 1.0), (replaced, -1.0)):
+    counts = np.zeros(size, dtype=np.int32)
+    counts[: len(model.gram_)] = model.item_counts_
+    for data, sign in ((added, 1), (replaced, -1)):
         if data is not None:
-            C += sign * new.prepare(data).prepared(new._row_transform()).dense_gram().matrix()
-    new.gram_ = C
+            rows = new.prepare(data)
+            C += sign * rows.prepared(new._row_transform()).dense_gram().matrix()
+            counts += sign * values_of(rows).item_counts
+    new.gram_, new.item_counts_ = C, counts
     new.item_norms_ = np.sqrt(np.maximum(C.diagonal(), 0.0))
     weights = new._weights_of(new.item_norms_)
     new.solver_, new._dtype = "gram", model.components_.dtype

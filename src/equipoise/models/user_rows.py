@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,6 +39,7 @@ class RowReader(BaseEstimator):
     """How a model reads training data, rows to serve, and items: checked, with its columns."""
 
     item_ids_: NDArray[Any] | None
+    item_counts_: NDArray[np.int32]  # users of each item; models of older files lack it
     n_features_in_: int
     preparation_: tuple[Step, ...] = ()
 
@@ -71,8 +72,9 @@ class RowReader(BaseEstimator):
                 f"n_components={rank} must be at most the number of items, "
                 f"{data.n_items} (n_features={data.n_items}). Pass a smaller n_components (--rank)."
             )
-        record = state_of(self.preparation_)
-        self._preparation = None if record.binary or record.scaled else preparation_of(data)
+        record, found = state_of(self.preparation_), values_of(data)
+        self._preparation = None if record.binary or record.scaled else found.preparation
+        self.item_counts_ = found.item_counts
         return data
 
     def __sklearn_tags__(self) -> Tags:
@@ -260,17 +262,36 @@ class RowReader(BaseEstimator):
         return columns if self.item_ids_ is None else ids_of(columns, self.item_ids_)
 
 
-def preparation_of(data: Interactions) -> Step | None:
-    """Return how rows were prepared, as far as their values show: all 1, or sums of 1."""
-    ones, shares = map(all, zip(*data.map(_prepared_values), strict=True))
-    return Step("binarize" if ones else "normalize_rows", {}) if ones or shares else None
+class Values(NamedTuple):
+    """What one pass over the training data finds.
+
+    Attributes
+    ----------
+    preparation : Step or None
+        How rows were prepared, as far as their values show: all 1, or sums of 1.
+    item_counts : ndarray of shape (n_items,)
+        Number of users of each item.
+    """
+
+    preparation: Step | None
+    item_counts: NDArray[np.int32]
 
 
-def _prepared_values(block: RowBlock) -> tuple[bool, bool]:
-    """Whether all values are 1, and whether all rows that are not empty sum to 1."""
+def values_of(data: Interactions) -> Values:
+    """Look at all values, in one pass."""
+    ones, shares, counts = zip(*data.map(_values_of_block), strict=True)
+    prepared = all(ones) or all(shares)
+    step = Step("binarize" if all(ones) else "normalize_rows", {}) if prepared else None
+    return Values(step, np.sum(counts, axis=0, dtype=np.int32))
+
+
+def _values_of_block(block: RowBlock) -> tuple[bool, bool, NDArray[np.int32]]:
+    """Whether all values are 1, whether all rows that are not empty sum to 1, and item counts."""
     X = block.matrix
     sums = row_sums(X)[np.diff(X.indptr) > 0]
-    return bool(np.all(X.data == 1)), bool(np.all(np.abs(sums - 1) <= _SUM_TOLERANCE))
+    counts = np.bincount(X.indices, minlength=X.shape[1]).astype(np.int32)
+    ones, shares = np.all(X.data == 1), np.all(np.abs(sums - 1) <= _SUM_TOLERANCE)
+    return bool(ones), bool(shares), counts
 
 
 def prepare_matrix(user_items: sp.csr_array, steps: Sequence[Step]) -> sp.csr_array:

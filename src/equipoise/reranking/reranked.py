@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,16 +20,20 @@ from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
 from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics import ItemGroups
-from equipoise.models import Ranking, Recommender, load
+from equipoise.models import Ranking, Recommender
 from equipoise.models.item_vectors import Factors
-from equipoise.models.persistence import SavedModel
+from equipoise.models.persistence import SavedModel, find_class
 from equipoise.models.registry import find_model
+from equipoise.models.user_rows import values_of
 from equipoise.progress import Progress
 from equipoise.reranking.base import Candidates, ItemContext, Reranker
 from equipoise.reranking.registry import available, make_reranker, spec_of
 
 # Candidates held at a time, for all users of a batch: some tens of MB.
 _BATCH = 2**21
+
+# Before the names of the model's arrays in a file, as before its parameters
+_OF_MODEL = "model__"
 
 # Components of the PCA whose vectors stand for items where a model has none.
 _VECTORS = 32
@@ -62,7 +64,7 @@ class Reranked(Recommender):
     ----------
     model_ : Recommender
         The fitted model, which counts items by column.
-    popularity_ : ndarray of shape (n_items,)
+    item_counts_ : ndarray of shape (n_items,)
         Number of training users of each item.
     group_names_ : list of str
         Names of the groups.
@@ -141,7 +143,7 @@ class Reranked(Recommender):
         """Take a fitted model in place of a fit."""
         self._validate_params()
         self.n_features_in_, self.item_ids_ = fitted.n_features_in_, fitted.item_ids_
-        self.preparation_ = fitted.preparation_
+        self.preparation_, self.item_counts_ = fitted.preparation_, values_of(data).item_counts
         if hasattr(fitted, "feature_names_in_"):
             self.feature_names_in_ = fitted.feature_names_in_
         self._learn(fitted, data)
@@ -154,7 +156,6 @@ class Reranked(Recommender):
     def _learn(self, fitted: Recommender, data: Interactions) -> None:
         """Keep the model, and learn what the re-ranker needs."""
         self.model_ = by_column(fitted)
-        self.popularity_ = data.popularity("count").astype(np.float64)
         groups = self._groups(data)
         self.group_names_, self.membership_ = list(groups.names), groups.membership
         method = make_reranker(self.reranker)
@@ -192,7 +193,7 @@ class Reranked(Recommender):
     def _context(self) -> ItemContext:
         groups = ItemGroups(tuple(self.group_names_), self.membership_)
         vectors, learned = (getattr(self, name, None) for name in ("item_vectors_", "learned_"))
-        return ItemContext(self.popularity_, groups, vectors, learned)
+        return ItemContext(self.item_counts_.astype(np.float64), groups, vectors, learned)
 
     def _pool(self, k: int) -> int:
         """Return the number of candidates of a list of length k."""
@@ -261,11 +262,6 @@ class Reranked(Recommender):
     def _warn_of_unprepared(self, rows: sp.csr_array) -> None:
         """Give no warning here: the model gives it."""
 
-    @property
-    def item_norms_(self) -> NDArray[np.float64]:  # type: ignore[override]
-        """The norms of the model, by which users without items get popular ones."""
-        return self.model_.item_norms_
-
     # -------------------------------------------------------------- what evaluation uses
 
     @property
@@ -315,7 +311,7 @@ class Reranked(Recommender):
 
     def stored_numbers(self) -> int:
         """Return how many learned numbers a saved model contains."""
-        own = sum(np.size(getattr(self, name, ())) for name in ("popularity_", "learned_"))
+        own = sum(np.size(getattr(self, name, ())) for name in ("item_counts_", "learned_"))
         return int(own + self.model_.stored_numbers())
 
     # ------------------------------------------------------------------------------- save, load
@@ -330,20 +326,19 @@ class Reranked(Recommender):
         return parameters
 
     def _learned(self) -> dict[str, Any]:
-        """Return what was learned; the model is the bytes of its own file."""
+        """Return what was learned; that of the model with a prefix, so its arrays can be mapped."""
         learned = {**super()._learned()}
-        model = learned.pop("model_")
-        with tempfile.TemporaryDirectory(prefix="equipoise-") as folder:
-            content = model.save(Path(folder) / "model.eqp").read_bytes()
-        return {**learned, "model_file_": np.frombuffer(content, dtype=np.uint8)}
+        content = learned.pop("model_")._content()
+        arrays = content.pop("arrays")
+        return {**learned, "model_": content, **{_OF_MODEL + name: arrays[name] for name in arrays}}
 
     @classmethod
     def _deserialize(cls, saved: SavedModel) -> Self:
-        content = saved.arrays.pop("model_file_")
-        with tempfile.TemporaryDirectory(prefix="equipoise-") as folder:
-            path = Path(folder) / "model.eqp"
-            path.write_bytes(content.tobytes())
-            model = load(path, verify=saved.verified)
+        of_model = [name for name in saved.arrays if name.startswith(_OF_MODEL)]
+        arrays = {name.removeprefix(_OF_MODEL): saved.arrays.pop(name) for name in of_model}
+        content = saved.scalars.pop("model_")
+        inner = SavedModel(**content, arrays=arrays, version="", verified=saved.verified)
+        model = find_class(inner.model)._deserialize(inner)
         if not saved.parameters["model"]:
             saved.parameters["model"] = clone(model)
         saved.scalars["model_"] = model

@@ -48,8 +48,11 @@ def read(
     rows_per_task: int | None = None,
     retry: RetryPolicy | None = None,
     progress: Progress | None = None,
-) -> tuple[DaskRows, NDArray[Any]]:
-    """Read Parquet files onto a cluster; see `Interactions.read`."""
+) -> tuple[DaskRows, NDArray[Any], Mapping[str, str | int]]:
+    """Read Parquet files onto a cluster; see `Interactions.read`.
+
+    Returns the rows, the item ids and role → column.
+    """
     connected = connect(client)
     check_unused(
         options.of_text(),
@@ -60,14 +63,14 @@ def read(
     with task(progress, f"Reading {without_credentials(str(source))} onto the cluster"):
         found = sources.parquet_parts(source, storage_options, n_rows)
         parts = [Part(partial(sources.read_part, asked=options.columns), part) for part in found]
-        rows, item_ids = _load(connected, parts, n_blocks, options.duplicates, retry)
-        rows.sizes()  # waits for the blocks
-    return rows, item_ids
+        loaded = _load(connected, parts, n_blocks, options.duplicates, retry)
+        loaded[0].sizes()  # waits for the blocks
+    return loaded
 
 
 def read_frame(
     frame: Any, options: Options, client: Any, n_blocks: int | None, retry: RetryPolicy | None
-) -> tuple[DaskRows, NDArray[Any]]:
+) -> tuple[DaskRows, NDArray[Any], Mapping[str, str | int]]:
     """Take the partitions of a Dask DataFrame; see `Interactions.from_dask`."""
     connected = connect(client)
     if not hasattr(frame, "to_delayed"):
@@ -87,7 +90,7 @@ class Names(NamedTuple):
 
     users: pl.Series
     items: pl.Series
-    roles: frozenset[str]
+    columns: Mapping[str, str | int]  # role → column
     rows: int
 
     def encoder(self) -> Encoder:
@@ -103,7 +106,7 @@ def _load(
     n_blocks: int | None,
     duplicates: Duplicates,
     retry: RetryPolicy | None,
-) -> tuple[DaskRows, NDArray[Any]]:
+) -> tuple[DaskRows, NDArray[Any], Mapping[str, str | int]]:
     """Read the parts twice: for the ids, then for the rows."""
     from dask.delayed import delayed
 
@@ -116,7 +119,8 @@ def _load(
     wanted = min(max(_LEAST_BLOCKS, known.rows // _ROWS_PER_BLOCK), _MOST_BLOCKS)
     count = min(n_blocks or wanted, len(known.users))  # no block stays without users
     futures = client.compute(_shuffled(client, parts, names, count, duplicates))
-    return DaskRows(client, list(futures), retry), id_array(known.items, "item")
+    rows = DaskRows(client, list(futures), retry)
+    return rows, id_array(known.items, "item"), known.columns
 
 
 def _merged(tasks: list[Any]) -> Any:
@@ -163,23 +167,24 @@ def _split(
 def names_in(batch: Batch) -> Names:
     """Return the ids of a part."""
     users, items = ColumnVocabulary("user"), ColumnVocabulary("item")
-    columns = Encoder(users, items).encode(batch)
-    return Names(users.known, items.known, frozenset(columns), len(columns["user"]))
+    encoder = Encoder(users, items)
+    rows = len(encoder.encode(batch)["user"])
+    return Names(users.known, items.known, encoder.columns, rows)
 
 
 def merge_names(*parts: Names) -> Names:
     """Return the ids of adjacent parts together, in order of first appearance."""
     users, items = ColumnVocabulary("user"), ColumnVocabulary("item")
     for part in parts:
-        if part.roles != parts[0].roles:
+        if part.columns.keys() != parts[0].columns.keys():
             raise InvalidDataError(
-                f"one part has the columns {sorted(part.roles)}, an earlier one "
-                f"{sorted(parts[0].roles)}. Give every part the same columns."
+                f"one part has the columns {sorted(part.columns)}, an earlier one "
+                f"{sorted(parts[0].columns)}. Give every part the same columns."
             )
         users.encode(part.users)
         items.encode(part.items)
     rows = sum(part.rows for part in parts)
-    return Names(users.known, items.known, parts[0].roles, rows)
+    return Names(users.known, items.known, parts[0].columns, rows)
 
 
 def merge_pieces(

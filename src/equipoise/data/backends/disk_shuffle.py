@@ -41,8 +41,11 @@ def read(
     scratch: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
-) -> tuple[DiskRows, NDArray[Any]]:
-    """Read files once, batch by batch, into blocks on disk; see `Interactions.read`."""
+) -> tuple[DiskRows, NDArray[Any], Mapping[str, str | int]]:
+    """Read files once, batch by batch, into blocks on disk; see `Interactions.read`.
+
+    Returns the rows, the item ids and role → column.
+    """
     limit = parse_bytes(memory)
     require(
         _LEAST_MEMORY,
@@ -57,10 +60,10 @@ def read(
     name = f"Reading {without_credentials(str(source))} in blocks"
     with task(progress, name, opened.work) as reading:
         opened = opened._replace(batches=counted(opened.batches, reading))
-        sizes, item_ids = shuffle(
+        sizes, item_ids, columns = shuffle(
             opened, folder.path, n_blocks or max(1, wanted), options.duplicates, str(source)
         )
-    return DiskRows(folder.path, sizes, limit, folder), item_ids
+    return DiskRows(folder.path, sizes, limit, folder), item_ids, columns
 
 
 def _opened(
@@ -80,8 +83,8 @@ def _opened(
 
 def shuffle(
     opened: Opened, folder: Path, n_blocks: int, duplicates: Duplicates, source: str
-) -> tuple[list[BlockSize], NDArray[Any]]:
-    """Read all batches once and write blocks of users; return their sizes and the item ids."""
+) -> tuple[list[BlockSize], NDArray[Any], Mapping[str, str | int]]:
+    """Read all batches once and write blocks of users; return sizes, item ids and columns."""
     users, items = opened.vocabulary("user"), opened.vocabulary("item")
     encoder = Encoder(users, items)
     files = [folder / f"shuffle-{number:05}" for number in range(n_blocks)]
@@ -98,8 +101,8 @@ def shuffle(
         # fewer users than blocks: no block stays without any
         for number in range(min(n_blocks, len(user_ids))):
             own = user_ids[number::n_blocks]
-            columns, place = _take(files[number]), (number, n_blocks)
-            block = assemble_block(columns, place, own, item_ids, duplicates, source)
+            coded, place = _take(files[number]), (number, n_blocks)
+            block = assemble_block(coded, place, own, item_ids, duplicates, source)
             write_block(block_folder(folder, number), block)
             sizes.append(size_of(block))
     except POLARS_ERRORS as error:
@@ -109,7 +112,7 @@ def shuffle(
             f"the blocks of {source} could not be written to {folder}: {error.strerror or error}. "
             "Free space there, or name another folder with scratch=."
         ) from error
-    return sizes, item_ids
+    return sizes, item_ids, encoder.columns
 
 
 def _append(path: Path, rows: CodedColumns) -> None:

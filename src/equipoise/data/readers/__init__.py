@@ -14,7 +14,7 @@ from equipoise.checks import check_unused
 from equipoise.data.assembly import Duplicates
 from equipoise.data.interactions import Interactions
 from equipoise.data.readers import delimited, files, lightgcn, parquet, sql, tables
-from equipoise.data.readers.columns import Columns
+from equipoise.data.readers.columns import Columns, recorded
 from equipoise.data.readers.encoder import (
     POLARS_ERRORS,
     Batch,
@@ -89,7 +89,8 @@ def read(source: Any, options: Options, progress: Progress | None = None) -> Int
     """Read any source that `Interactions.read` accepts."""
     if sparse.issparse(source):
         _refuse_unused_options(options, "a sparse matrix", has_columns=False)
-        return Interactions.from_sparse(source, duplicates=options.duplicates)
+        loaded = Interactions.from_sparse(source, duplicates=options.duplicates)
+        return loaded.with_step("read", duplicates=options.duplicates)
     if isinstance(source, Interactions):
         _refuse_unused_options(options, "Interactions", has_columns=False)
         return source
@@ -99,7 +100,8 @@ def read(source: Any, options: Options, progress: Progress | None = None) -> Int
     elif isinstance(source, list) and source and isinstance(source[0], tuple):
         _refuse_unused_options(options, "a list of tuples", has_columns=False)
         columns = dict(zip(_PAIR_COLUMNS, zip(*source, strict=True), strict=False))
-        return Interactions.from_pairs(**columns, duplicates=options.duplicates)
+        loaded = Interactions.from_pairs(**columns, duplicates=options.duplicates)
+        return loaded.with_step("read", duplicates=options.duplicates)
     if tables.is_pandas(source) or tables.is_table(source):
         return _read_table(source, options, progress)
     if isinstance(source, str) and sql.is_url(source):
@@ -231,4 +233,6 @@ def _encode(opened: Opened, options: Options, source: str, reading: Progress) ->
     if not any(len(part["user"]) for part in parts):
         raise InvalidDataError(f"{source} has no interactions: no rows, or no value above 0.")
     pairs = coded_pairs(joined(parts), users.ids(), items.ids(), source)
-    return Interactions.from_codes(pairs, options.duplicates)
+    found = recorded(options.columns, encoder.columns)
+    loaded = Interactions.from_codes(pairs, options.duplicates)
+    return loaded.with_step("read", **found, duplicates=options.duplicates)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from equipoise.exceptions import InvalidDataError
@@ -126,6 +126,21 @@ def resolve(names: Sequence[str] | None, n_columns: int, asked: Columns, source:
     resolved = Resolved(**places)  # type: ignore[arg-type]  # user and item are not None
     _refuse_shared_column(resolved, names, source)
     return resolved
+
+
+def recorded(asked: Columns, found: Mapping[str, str | int]) -> dict[str, str | int]:
+    """Return the columns of a read for its record: those requested, and those detected.
+
+    Examples
+    --------
+    >>> recorded(Columns(user="who"), {"user": "who", "item": "movie"})
+    {'user': 'who', 'detected_item': 'movie', 'detected_value': ''}
+    """
+    columns = {role: wish for role, wish in asked._asdict().items() if wish is not None}
+    free = {f"detected_{role}": found[role] for role in found if role not in columns}
+    if "value" not in columns:
+        free.setdefault("detected_value", "")
+    return columns | free
 
 
 def refuse_unused_numbers(

@@ -192,10 +192,7 @@ def batches(path: Path, form: Layout, asked: Columns) -> Iterator[Batch]:
     resolved = resolve(form.names, form.n_columns, asked, source)
     refuse_unused_numbers(resolved, form.names, asked, form.numeric, source)
     places = resolved.taken()
-    called = {
-        role: repr(form.names[place]) if form.names else f"{place}, counted from 0"
-        for role, place in places.items()
-    }
+    columns = {role: form.names[place] if form.names else place for role, place in places.items()}
     types = guess_types(form, places)
     for chunk, plain in prefetch(_chunks(path, form)):
         rows = _parse(chunk, form, places, types) if plain and types else None
@@ -207,7 +204,7 @@ def batches(path: Path, form: Layout, asked: Columns) -> Iterator[Batch]:
             rows = _parse(chunk, form, places)
         if rows is None:
             rows = _parse_strictly(chunk, form, places, source)
-        yield Batch(rows, source, partial(_line, chunk, form, source), called, len(chunk.text))
+        yield Batch(rows, source, partial(_line, chunk, form, source), columns, len(chunk.text))
 
 
 def _chunks(path: Path, form: Layout) -> Iterator[tuple[Chunk, bool]]:

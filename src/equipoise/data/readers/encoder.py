@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,8 +31,8 @@ class Batch(NamedTuple):
     source: str
     # returns where row k of this batch is, e.g. "line 17"; called only for an error
     place: Callable[[int], str]
-    # role → name of the column in errors: its header in quotes, or its position
-    called: dict[str, str]
+    # role → header of its column, or position without one
+    columns: Mapping[str, str | int]
     n_bytes: int | None = None  # of the text that was parsed
 
     def only(self, kept: NDArray[np.bool_]) -> Batch:
@@ -43,8 +43,13 @@ class Batch(NamedTuple):
     def error(self, role: str, row: int, problem: str) -> InvalidDataError:
         """Return an error that names source, place and column."""
         return InvalidDataError(
-            f"{self.source}, {self.place(row)}, column {self.called[role]} ({role}): {problem}"
+            f"{self.source}, {self.place(row)}, column {self.called(role)} ({role}): {problem}"
         )
+
+    def called(self, role: str) -> str:
+        """Return the name of a column in errors: its header in quotes, or its position."""
+        column = self.columns[role]
+        return repr(column) if isinstance(column, str) else f"{column}, counted from 0"
 
 
 def row_place(start: int, row: int) -> str:
@@ -56,16 +61,23 @@ class Encoder:
     """Checks batches and turns their ids into codes, which count all ids so far.
 
     Memory grows by one entry per distinct id.
+
+    Attributes
+    ----------
+    columns : mapping
+        Role → column of the first batch.
     """
 
     def __init__(self, users: Vocabulary, items: Vocabulary) -> None:
         self._users, self._items = users, items
         self._roles: frozenset[str] | None = None
+        self.columns: Mapping[str, str | int] = {}
 
     def encode(self, batch: Batch) -> CodedColumns:
         """Return the rows of a batch with a value above 0."""
         roles = frozenset(batch.rows.columns)
         self._roles = self._roles or roles
+        self.columns = self.columns or batch.columns
         if roles != self._roles:
             raise InvalidDataError(
                 f"{batch.source} has the columns {sorted(roles)}, earlier parts have "
@@ -136,7 +148,7 @@ def _numbers(batch: Batch) -> NDArray[np.float64]:
         parsed = column.cast(pl.Float64)
     else:
         raise InvalidDataError(
-            f"{batch.source}: column {batch.called['value']} (value) is {column.dtype}, not a "
+            f"{batch.source}: column {batch.called('value')} (value) is {column.dtype}, not a "
             "number. Choose another column with value= (--value)."
         )
     values = parsed.to_numpy()  # a missing number is NaN
@@ -202,7 +214,7 @@ def times_of(batch: Batch) -> NDArray[Any]:
         "timestamp= (--timestamp), or none with timestamp=''."
     )
     if not (column.dtype.is_numeric() or column.dtype in (pl.Date, pl.Datetime, pl.String)):
-        called = batch.called["timestamp"]
+        called = batch.called("timestamp")
         raise InvalidDataError(
             f"{batch.source}: column {called} (timestamp): {column.dtype} {advice}"
         )

@@ -13,7 +13,7 @@ from equipoise.data.readers.encoder import Batch
 from equipoise.data.readers.text import Chunk, chunks
 from equipoise.exceptions import InvalidDataError
 
-_CALLED = {"user": "'first number'", "item": "'later number'"}
+_COLUMNS = {"user": "first number", "item": "later number"}
 
 
 def batches(path: Path) -> Iterator[Batch]:
@@ -29,7 +29,7 @@ def batches(path: Path) -> Iterator[Batch]:
             .filter(pl.col("item").is_not_null() & (pl.col("item") != ""))
         )
         place = partial(_line, rows["line"])
-        yield Batch(rows.select("user", "item"), str(path), place, _CALLED)
+        yield Batch(rows.select("user", "item"), str(path), place, _COLUMNS)
 
 
 def _line(numbers: pl.Series, row: int) -> str:

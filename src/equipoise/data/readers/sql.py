@@ -225,7 +225,7 @@ def _batches_of_rows(
         raise InvalidDataError(f"{source} returns no rows: it must be a SELECT.")
     found = resolve(names, len(names), asked, source)
     places = found.taken()
-    called = {role: repr(names[place]) for role, place in places.items()}
+    called = {role: names[place] for role, place in places.items()}
     start = 0
     for rows in parts:
         columns = list(zip(*rows, strict=True))

@@ -11,7 +11,7 @@ import polars as pl
 
 from equipoise.data.assembly import Duplicates
 from equipoise.data.interactions import Interactions
-from equipoise.data.readers.columns import Columns, refuse_unused_numbers, resolve
+from equipoise.data.readers.columns import Columns, recorded, refuse_unused_numbers, resolve
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch, row_place, times_of
 from equipoise.exceptions import EquipoiseError, InvalidDataError, first_line
 
@@ -56,13 +56,14 @@ def from_pandas(table: Any, asked: Columns, duplicates: Duplicates) -> Interacti
     if not len(table):
         raise InvalidDataError(f"{_PANDAS} is empty: it has columns but no rows.")
     columns = {role: table.iloc[:, place] for role, place in found.taken().items()}
+    called = {role: names[place] for role, place in found.taken().items()}
     return Interactions.from_pairs(
         columns["user"].to_numpy(),
         columns["item"].to_numpy(),
         _pandas_numbers(columns["value"]) if "value" in columns else None,
         _pandas_times(columns["timestamp"]) if "timestamp" in columns else None,
         duplicates,
-    )
+    ).with_step("read", **recorded(asked, called), duplicates=duplicates)
 
 
 def _pandas_numbers(column: Any) -> Any:
@@ -83,9 +84,7 @@ def _pandas_times(column: Any) -> Any:
     if column.dtype.kind in "iufM":
         return column.to_numpy()
     rows = pl.DataFrame({"timestamp": column.tolist()}, strict=False)
-    return times_of(
-        Batch(rows, _PANDAS, partial(row_place, 0), {"timestamp": repr(str(column.name))})
-    )
+    return times_of(Batch(rows, _PANDAS, partial(row_place, 0), {"timestamp": str(column.name)}))
 
 
 def batches(table: Any, asked: Columns) -> Iterator[Batch]:
@@ -153,5 +152,4 @@ def column_names(schema: pl.Schema, asked: Columns, source: str) -> dict[str, st
 def batch_of(frame: pl.DataFrame, names: dict[str, str], source: str, start: int) -> Batch:
     """Return rows as a batch; `start` is the number of the first row in its source."""
     rows = frame.select(pl.col(name).alias(role) for role, name in names.items())
-    called = {role: repr(name) for role, name in names.items()}
-    return Batch(rows, source, partial(row_place, start), called)
+    return Batch(rows, source, partial(row_place, start), names)
