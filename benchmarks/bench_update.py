@@ -6,9 +6,12 @@ loss" is what the full fit gains in the objective, relative to it; "certified lo
 that the update states without it. "Same items" is the share of the ten items per
 user that both list.
 
-The data sets here have no dates. On MovieLens, users arrive in the order of their ids, from the
-last; on Gowalla, each user's interactions arrive in the order of the user's list. implicit's
-`partial_fit_users` keeps the item factors and computes vectors of new users.
+"24 months, synthetic" are generated data with dates: the first twelve months are fitted, and each
+step is one month of the second year. Users join and items are released in every month; items lose
+popularity with age, and users move from one taste to another. No public data with dates are used
+here. On MovieLens, users arrive in the order of their ids, from the last; on Gowalla, each user's
+interactions arrive in the order of the user's list. implicit's `partial_fit_users` keeps the item
+factors and computes vectors of new users.
 
 Run ``python benchmarks/bench_update.py --quick`` or ``--full`` with EQUIPOISE_DATA set.
 """
@@ -34,11 +37,13 @@ from equipoise import Interactions, ItemWeightedPCA
 from harness import Report, Table, machine, progress
 
 _STEPS = 12
+_SYNTHETIC = "24 months, synthetic"
 
 
 class Plan(NamedTuple):
-    """Data sets, and the rank."""
+    """Name of the result, data sets, and the rank."""
 
+    name: str
     datasets: tuple[str, ...]
     rank: int
 
@@ -58,6 +63,8 @@ class Arriving(NamedTuple):
 
 def read(name: str) -> Arriving:
     """A data set with an order of arrival."""
+    if name == _SYNTHETIC:
+        return synthetic_months()
     folder = Path(os.environ["EQUIPOISE_DATA"])
     if name == "MovieLens":
         pairs = pl.read_csv(folder / "ml-1m" / "interactions.csv").to_numpy()
@@ -71,6 +78,43 @@ def read(name: str) -> Arriving:
     items = np.array([int(item) for items in lists.values() for item in items])
     when = [(np.arange(len(items)) + 0.5) / len(items) for items in lists.values()]
     return Arriving(users, items, np.concatenate(when))
+
+
+def synthetic_months(
+    n_users: int = 8_000, n_items: int = 4_000, n_plays: int = 1_500_000, tastes: int = 24
+) -> Arriving:
+    """Generated interactions of 24 months.
+
+    A third of the users and items is there from the start, the others come at any time. A play is
+    of a user who has joined, at a random time since then. The item is of the taste that the user
+    has at that time, or (one of five plays) of any; of the items released by then, one of Zipf
+    popularity, which halves every eight months.
+    """
+    rng = np.random.default_rng(0)
+    joined = np.where(rng.random(n_users) < 1 / 3, 0, rng.random(n_users))
+    released = np.where(rng.random(n_items) < 1 / 3, 0, rng.random(n_items))
+    popularity = 1 / (1 + rng.permutation(n_items)) ** 0.8
+    kind = rng.integers(tastes, size=n_items)
+    users = rng.choice(n_users, n_plays, p=_shares(rng.pareto(2, n_users) + 0.2))
+    when = joined[users] + rng.random(n_plays) * (1 - joined[users])
+    first, later = rng.integers(tastes, size=(2, n_users))
+    moved = rng.random(n_users)
+    taste = np.where(when < moved[users], first[users], later[users])
+    items = np.empty(n_plays, dtype=np.int64)
+    month, anything = (24 * when).astype(int), rng.random(n_plays) < 0.2
+    for now in range(24):
+        age = 24 * (now / 24 - released)
+        there = (age >= 0) * popularity * 0.5 ** (np.maximum(age, 0) / 8)
+        for own in range(tastes):
+            some = np.flatnonzero((month == now) & (taste == own) & ~anything)
+            items[some] = rng.choice(n_items, len(some), p=_shares(there * (kind == own)))
+        some = np.flatnonzero((month == now) & anything)
+        items[some] = rng.choice(n_items, len(some), p=_shares(there))
+    return Arriving(users, items, when)
+
+
+def _shares(weights: Any) -> Any:
+    return weights / weights.sum()
 
 
 def run(plan: Plan) -> Report:
@@ -117,8 +161,23 @@ def run(plan: Plan) -> Report:
         "what it loses."
     )
     table = Table(f"Twelve updates, rank {plan.rank}", headers, rows, note)
+    months = cells.get(_SYNTHETIC, [])
+    monthly = Table(
+        f"Month by month, rank {plan.rank}: {_SYNTHETIC}",
+        ("month", "users", "items", "interactions", "true loss", "certified loss", "same items"),
+        [
+            (
+                str(12 + number),
+                *(f"{cell[key]:,}" for key in ("users", "items", "interactions")),
+                f"{cell['true loss']:.1e}",
+                f"{cell['certified loss']:.1e}",
+                f"{cell['same items']:.2f}",
+            )
+            for number, cell in enumerate(months, start=1)
+        ],
+    )
     claim = (__doc__ or "").split("\n\nRun ")[0]
-    return Report("bench_update", claim, machine(), cells, [table], verdicts)
+    return Report(plan.name, claim, machine(), cells, [table, monthly], verdicts)
 
 
 def compare(model: ItemWeightedPCA, now: Interactions, rank: int) -> tuple[dict[str, Any], Any]:
@@ -133,6 +192,9 @@ def compare(model: ItemWeightedPCA, now: Interactions, rank: int) -> tuple[dict[
     lists = [each.recommend(some, k=10).ids for each in (update.model, full)]
     same = [len(set(a) & set(b)) / 10 for a, b in zip(*lists, strict=True)]
     return {
+        "users": now.n_users,
+        "items": now.n_items,
+        "interactions": now.nnz,
         "update, CPU s": updated - started,
         "fit, CPU s": fitted - updated,
         "fit passes": full.certificate_.passes,
@@ -168,4 +230,9 @@ def _row(name: str, found: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    harness.main(__doc__, run, Plan(("MovieLens",), 16), Plan(("MovieLens", "Gowalla"), 32))
+    harness.main(
+        __doc__,
+        run,
+        Plan("bench_update-quick", (_SYNTHETIC,), 16),
+        Plan("bench_update", (_SYNTHETIC, "MovieLens", "Gowalla"), 32),
+    )

@@ -263,6 +263,9 @@ class Lookup:
 
     def find(self, ids: Any) -> NDArray[np.intp]:
         """Return positions, -1 for an id that is not there."""
+        if self._by_hash and type(ids) is list and set(map(type, ids)) == {str}:
+            # a request: converting and checking its few ids takes several times longer
+            return np.array([self._position.get(i, -1) for i in ids], np.intp)
         asked = _flat_column(ids, self._role)
         # NumPy compares integers with floats as floats, and 2**53 + 1 then equals 2.0**53; Python
         # compares exactly. Mixtures such as [10, None] are looked up in the same way.

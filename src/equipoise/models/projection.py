@@ -84,11 +84,11 @@ def project_onto(components: NDArray[Any], nnz: int) -> Callable[[sp.csr_array],
         if loadings is not None:
             rows = sp.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
             return np.asarray(rows @ loadings)
-        few = components[:, rows.indices]
+        few = components.T[rows.indices]
         if rows.shape[0] == 1:
-            return np.asarray(few @ values)[None]
+            return np.asarray(values @ few)[None]
         entries = (values, np.arange(rows.nnz), rows.indptr)
-        few = np.ascontiguousarray(few.T)
+        few = np.ascontiguousarray(few)
         return np.asarray(sp.csr_array(entries, shape=(rows.shape[0], rows.nnz)) @ few)
 
     return project
@@ -458,11 +458,11 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
     def factors(self) -> Factors:
         """Return the columns of the components, and the function from rows to user vectors."""
         check_is_fitted(self)
+        filter_factors = self.filter_factors()
 
         def embed(user_items: sp.csr_array) -> NDArray[Any]:
             signal = self.preprocess(user_items)
-            coordinates = project_onto(self.components_, signal.nnz)(signal)
-            return coordinates * self.filter_factors()
+            return project_onto(self.components_, signal.nnz)(signal) * filter_factors
 
         return Factors(self.components_.T, embed)
 

@@ -99,11 +99,12 @@ class RowReader(BaseEstimator):
         unknown : {"error", "drop"}
             What to do with items that the model lacks; see `prepare`.
         """
-        check_is_fitted(self)
+        if "n_features_in_" not in vars(self):
+            check_is_fitted(self)
         ids = _ids_in(user_items)
         if ids is not None:
-            values = user_items.values() if isinstance(user_items, Mapping) else [1.0] * len(ids)
-            return self._read_basket(ids, list(values), unknown)
+            values = list(user_items.values()) if isinstance(user_items, Mapping) else None
+            return self._read_basket(ids, values, unknown)
         accepted = Interactions.accept(user_items)
         if self.is_one_user(accepted):
             is_sparse = sp.issparse(accepted)
@@ -118,25 +119,31 @@ class RowReader(BaseEstimator):
         return not isinstance(user_items, Interactions | str) and np.ndim(user_items) == 1
 
     def _read_basket(
-        self, ids: list[Any], given: list[Any], unknown: Literal["error", "drop"]
+        self, ids: list[Any], given: list[Any] | None, unknown: Literal["error", "drop"]
     ) -> sp.csr_array:
         """Return the row of one user, whose ids are looked up in an index that is built once."""
-        values = np.asarray(given, dtype=np.float64)
-        if not (np.isfinite(values).all() and values.min(initial=0) >= 0):
+        values = np.ones(len(ids)) if given is None else np.asarray(given, dtype=np.float64)
+        if given is not None and not (np.isfinite(values).all() and values.min(initial=0) >= 0):
             raise InvalidDataError("values of items must be finite and at least 0.")
         state = state_of(self.preparation_)
         known = self._columns(ids, unknown="drop" if state.selected else unknown)
-        columns, owner = np.unique(known, return_inverse=True)
-        sums: NDArray[Any] = np.bincount(owner, values, len(columns))  # repeated ids add up
+        order = known.argsort(kind="stable")
+        columns, sums = known[order], values[order]
+        if (columns[1:] == columns[:-1]).any():  # repeated ids add up
+            columns, first = np.unique(columns, return_index=True)
+            sums = np.add.reduceat(sums, first)
         kept = (columns >= 0) & (sums > 0)
         if state.binary:
             sums = np.minimum(np.ceil(sums), 1.0)
         if state.scaled is not None:
             every = sums if state.scaled == "all" else sums[kept]
             sums = sums / (float(every.sum()) or 1.0)
-        bounds = np.array([0, np.count_nonzero(kept)])
-        shape = (1, self.n_features_in_)
-        row = sp.csr_array((sums[kept], columns[kept], bounds), shape=shape)
+        if not kept.all():
+            columns, sums = columns[kept], sums[kept]
+        # the type of indices that SciPy would choose: another one is converted, with checks
+        index = np.int32 if self.n_features_in_ < 2**31 else np.int64
+        bounds, shape = np.array([0, len(columns)], index), (1, self.n_features_in_)
+        row = sp.csr_array((sums, columns.astype(index), bounds), shape=shape)
         row.has_canonical_format = True
         return row
 

@@ -176,6 +176,11 @@ class AnnVectors:
         check_whole_number("k", k, least=1)
         rows = self.model.read_rows(user_items)
         queries = self._embed(rows)
+        if len(queries) == 1:
+            seen_items = rows.indices if filter_already_liked_items else rows.indices[:0]
+            found = self._search_one(index, queries[0], k, seen_items)
+            one = self.model.is_one_user(user_items)
+            return found if one else Ranking(found.ids[None], found.scores[None])
         seen = np.diff(rows.indptr) if filter_already_liked_items else np.zeros(len(queries), int)
         counts = np.minimum(k + seen, len(self.item_vectors))
         columns = np.full((len(queries), k), -1, dtype=np.int64)
@@ -184,15 +189,26 @@ class AnnVectors:
             keys = _keys(index.search(queries[group], int(counts[group].max())), len(group))
             self._check_keys(keys)
             if filter_already_liked_items:
-                keys[_is_seen(keys, rows if len(queries) == 1 else rows[group])] = -1
+                keys[_is_seen(keys, rows[group])] = -1
             best, values = self._best(queries[group], keys, k)
             columns[group, : best.shape[1]], scores[group, : best.shape[1]] = best, values
-        ids = ids_of(columns, self.item_ids)
-        return (
-            Ranking(ids[0], scores[0])
-            if self.model.is_one_user(user_items)
-            else Ranking(ids, scores)
-        )
+        return Ranking(ids_of(columns, self.item_ids), scores)
+
+    def _search_one(
+        self, index: Index, query: NDArray[np.float32], k: int, seen: NDArray[Any]
+    ) -> Ranking:
+        """Search for one user: the same in fewer and smaller steps, which take most of the time."""
+        count = min(k + len(seen), len(self.item_vectors))
+        keys = _keys(index.search(query[None], count), 1)[0]
+        self._check_keys(keys)
+        keys = keys[(keys >= 0) & ~(keys[:, None] == seen).any(axis=1)]
+        scores = self.item_vectors[keys] @ query
+        order = np.lexsort((keys, -scores))[:k]
+        columns = np.full(k, -1, dtype=np.int64)
+        columns[: len(order)] = keys[order]
+        values = np.full(k, np.nan, dtype=np.float32)
+        values[: len(order)] = scores[order]
+        return Ranking(ids_of(columns, self.item_ids), values)
 
     def recall_of(
         self,
@@ -262,9 +278,6 @@ def _alike(counts: NDArray[np.intp], width: int) -> Iterator[NDArray[np.intp]]:
 
     Otherwise one user who has seen nearly all items makes the whole group fetch the catalog.
     """
-    if len(counts) == 1:
-        yield np.zeros(1, np.intp)
-        return
     sizes = np.ceil(np.log2(counts)).astype(int)
     for size in np.unique(sizes):
         users = np.flatnonzero(sizes == size)
@@ -285,8 +298,6 @@ def _keys(found: Any, n_queries: int) -> NDArray[np.int64]:
 def _is_seen(keys: NDArray[np.int64], rows: csr_array) -> NDArray[np.bool_]:
     """Return which keys are among the items of their row."""
     n_items = rows.shape[1]
-    if rows.shape[0] == 1:
-        return np.isin(keys, rows.indices)
     owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     place = np.arange(rows.shape[0])[:, None] * n_items
     return np.isin(place + keys, owner * n_items + rows.indices) & (keys >= 0)
