@@ -280,5 +280,5 @@ def _tables(cells: dict[str, Any], plan: Plan) -> list[Table]:
 
 
 if __name__ == "__main__":
-    quick, full = Plan("bench_service-quick", 20_000, 1000), Plan("bench_service", 100_000, 10_000)
+    quick, full = Plan("bench_service-quick", 20_000, 1000), Plan("bench_service", 100_000, 3_000)
     harness.main(__doc__, run, quick, full)

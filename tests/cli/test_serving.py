@@ -462,3 +462,21 @@ def test_update_replaces_the_model_and_reports_the_certified_loss(world, data, t
     assert json.loads(capsys.readouterr().out)["refitted"]
     assert run(["fit", str(table), "--model", "ease", "--out", str(out)]) == 0
     assert run(command) == 2
+
+
+def test_sums_that_the_fit_keeps_let_new_rows_be_added_alone(world, data, tmp_path, capsys):
+    table, out = pl.read_csv(world / "plays.csv"), tmp_path / "model.eqp"
+    early = pl.col("user").is_in(data.user_ids[:40].tolist())
+    table.filter(early).write_csv(tmp_path / "old.csv")
+    table.filter(~early).write_csv(tmp_path / "new.csv")
+    command = ["fit", str(tmp_path / "old.csv"), "--rank", "3", "--out", str(out)]
+    assert run([*command, "--keep-sums"]) == 0
+    assert run(["update", str(out), str(tmp_path / "new.csv"), "--added"]) == 0
+    fitted = ItemWeightedPCA(3).fit(data)
+    updated = equipoise.load(out)
+    assert updated.certificate_.objective == pytest.approx(fitted.certificate_.objective)
+    lists = [each.recommend(data, k=3, unknown="drop").ids.tolist() for each in (updated, fitted)]
+    assert lists[0] == lists[1]
+    ease = ["fit", str(tmp_path / "old.csv"), "--model", "ease", "--out", str(out)]
+    assert run([*ease, "--keep-sums"]) == 2
+    assert "--keep-sums" in capsys.readouterr().err

@@ -16,7 +16,9 @@ import pytest
 import equipoise
 from equipoise import Interactions, ItemWeightedPCA
 from equipoise.cli.app import run
+from equipoise.data.synthetic import listening
 from equipoise.exceptions import EquipoiseError, InvalidDataError, OutputError
+from equipoise.serving.service import LiveModel
 from tests.extreme_matrices import counts
 from tests.faults.killing import finish, start
 
@@ -53,6 +55,27 @@ def test_a_save_on_a_full_disk_keeps_the_old_model(models, small_disk):
     assert path.read_bytes() == before
     assert [entry.name for entry in small_disk.iterdir()] == ["model.eqp"]
     np.testing.assert_array_equal(equipoise.load(path).components_, models[0].components_)
+
+
+def test_a_service_keeps_its_model_when_an_update_finds_the_disk_full(small_disk, tmp_path):
+    data = listening(n_users=60, n_items=600)
+    rows = data.matrix.tocoo()
+    table = {"user": data.user_ids[rows.row], "item": data.item_ids[rows.col], "plays": rows.data}
+    pl.DataFrame(table).write_csv(tmp_path / "plays.csv")
+    path = small_disk / "model.eqp"
+    fit = ["--quiet", "fit", str(tmp_path / "plays.csv"), "--rank", "6", "--out", str(path)]
+    assert run(fit) == 0
+    (small_disk / "ballast").write_bytes(bytes(8192))  # a second model does not fit
+    live = LiveModel(path)
+    before, content = live.current.model.recommend({"artist-0003": 1.0}), path.read_bytes()
+    assert run(["update", str(path), str(tmp_path / "plays.csv"), "--passes", "1"]) == 2
+    assert path.read_bytes() == content
+    assert {entry.name for entry in small_disk.iterdir()} == {"model.eqp", "ballast"}
+    assert not live.refresh()
+    assert live.error is None
+    np.testing.assert_array_equal(
+        live.current.model.recommend({"artist-0003": 1.0}).ids, before.ids
+    )
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from equipoise import EASE, Interactions, ItemWeightedPCA, NormalizedPCA, VanillaPCA, load
 from equipoise.data.synthetic import listening
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, PreparationWarning
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +128,21 @@ def test_what_cannot_be_updated_is_refused(plays):
     with pytest.raises(InvalidParameterError, match="NormalizedPCA"):
         NormalizedPCA(4).fit(plays).update(plays)
     assert not hasattr(EASE, "update")
+
+
+def test_new_rows_alone_are_not_taken_for_all_data_in_silence(plays, before):
+    old = ItemWeightedPCA(4).fit(before)
+    with pytest.warns(PreparationWarning, match="those of the fit had"):
+        old.update(plays.select_users(plays.user_ids[:50]))
+
+
+def test_the_counts_of_users_follow_the_data(plays, before):
+    old = ItemWeightedPCA(4).fit(before)
+    by_id = dict(zip(plays.item_ids.tolist(), plays.popularity("count").tolist(), strict=True))
+    found = old.update(plays).model
+    assert dict(zip(found.item_ids_.tolist(), found.item_counts_.tolist(), strict=True)) == by_id
+    first, rest = plays.user_ids[:600], plays.user_ids[600:]
+    kept = plays.select_users(first)
+    summed = ItemWeightedPCA(4).fit(kept).keep_gram(kept)
+    found = summed.update(plays.select_users(rest), added=True).model
+    assert dict(zip(found.item_ids_.tolist(), found.item_counts_.tolist(), strict=True)) == by_id

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from equipoise.cli import console
 from equipoise.cli import options as opt
-from equipoise.cli.options import option, output
+from equipoise.cli.options import flag, option, output
 from equipoise.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -58,6 +58,13 @@ def fit(
         ),
     ] = None,
     rerank: opt.Rerank = None,
+    keep_sums: Annotated[
+        bool,
+        flag(
+            "Store the sums XᵀX, 8 bytes per pair of items: update --added needs no old data.",
+            "--keep-sums",
+        ),
+    ] = False,
     as_json: opt.AsJson = False,
 ) -> None:
     """Fit a model on all of DATA, print its certificate of optimality, and save it."""
@@ -80,9 +87,21 @@ def fit(
     started = time.perf_counter()
     fitted = unfitted.fit(interactions, progress=console.progress())
     facts = _facts(fitted, entry, interactions, time.perf_counter() - started)
+    if keep_sums:
+        _keep_sums(fitted, interactions)
     saved = fitted.save(out).resolve()
     title = f"{entry.title} of {opt.shown(data)}"
     console.print_model(facts, title, saved, as_json=as_json)
+
+
+def _keep_sums(fitted: Recommender, interactions: Interactions) -> None:
+    from equipoise.models.projection import ProjectionModel
+
+    if not isinstance(fitted, ProjectionModel):
+        raise InvalidParameterError(
+            f"--keep-sums: {type(fitted).__name__} cannot be updated. Leave the option out."
+        )
+    fitted.keep_gram(interactions)
 
 
 def _parameters(

@@ -54,7 +54,8 @@ def update(
     ] = None,
     passes: Annotated[int, option("Passes over DATA.", "N", min=1)] = 2,
     added: Annotated[
-        bool, flag("DATA are new rows only; the model keeps the sums of the old ones.", "--added")
+        bool,
+        flag("DATA are the rows of new users alone; needs a model of fit --keep-sums.", "--added"),
     ] = False,
     as_json: opt.AsJson = False,
 ) -> None:

@@ -241,9 +241,11 @@ def reasons(
     flat = pl.DataFrame({"item": as_column(items), "contribution": parts, "share": share})
     if names is not None:
         flat = flat.with_columns(pl.Series("name", [names[i] for i in items.tolist()], pl.String))
-    owner = pl.Series("owner", np.repeat(np.arange(listed.sum()), counts[listed]))
+    owner = pl.Series("owner", np.repeat(np.arange(listed.sum()), counts[listed])).set_sorted()
     grouped = flat.to_struct("because").to_frame().with_columns(owner)
     grouped = grouped.group_by("owner", maintain_order=True).agg("because")
+    if len(grouped) == listed.sum():
+        return grouped["because"]
     every = pl.DataFrame({"owner": np.arange(listed.sum())})
     found = every.join(grouped, on="owner", how="left", maintain_order="left")["because"]
     return found.fill_null(pl.Series([[]], dtype=found.dtype))

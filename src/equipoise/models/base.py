@@ -559,10 +559,10 @@ class Recommender(RowReader, ABC):
     def save(self, path: str | PathLike[str]) -> Path:
         """Save the fitted model to one file, without pickle. An old file is replaced at the end."""
         check_is_fitted(self)
-        return write_model(path, **self._content(), preparation=self.preparation_)
+        return write_model(path, **self.content_to_save(), preparation=self.preparation_)
 
-    def _content(self) -> dict[str, Any]:
-        """Return class, parameters, learned numbers and arrays, as `write_model` takes them."""
+    def content_to_save(self) -> dict[str, Any]:
+        """Return class, parameters, learned numbers and arrays, for models that contain another."""
         parameters, learned = self._saved_parameters(), self._learned()
         arrays = {k: v for k, v in (parameters | learned).items() if _is_array(v)}
         return {

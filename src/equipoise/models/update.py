@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from equipoise.checks import check_whole_number
 from equipoise.data.identifiers import as_id_array
 from equipoise.data.interactions import Interactions
 from equipoise.data.preparation import Step, state_of
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, PreparationWarning
 from equipoise.models.user_rows import values_of
 from equipoise.parallel import one_blas_thread
 from equipoise.progress import Progress
@@ -66,6 +67,7 @@ def update(
     data = _like_training(model, interactions)
     new, data, start = _with_new_items(model, data, keep=False)
     new._accept(data)
+    _warn_of_missing_rows(model, new)
     new._dtype, new.solver_ = data.dtype, "matrix_free"
     gram = new._signal(data).gram(kind="matrix_free")
     weights = new._weights_of(new.item_norms_)
@@ -91,6 +93,21 @@ def update(
     return Update(new, certificate.gap, pairs.passes, refitted=False)
 
 
+def _warn_of_missing_rows(old: ProjectionModel, new: ProjectionModel) -> None:
+    """Warn if the data have fewer entries than those of the fit: they may be new rows alone."""
+    before = int(old.item_counts_.sum()) if hasattr(old, "item_counts_") else 0
+    now = int(new.item_counts_.sum())
+    if now < before:
+        warnings.warn(
+            f"the data have {now:,} interactions, those of the fit had {before:,}. An update takes "
+            "all data of today, and forgets what is not in them. To add the rows of new users "
+            "alone, keep the sums of the fit: keep_gram and added=True (fit --keep-sums and "
+            "update --added).",
+            PreparationWarning,
+            stacklevel=4,
+        )
+
+
 def update_from_gram(
     model: ProjectionModel, added: Interactions, replaced: Interactions | None = None
 ) -> Update:
@@ -99,7 +116,7 @@ def update_from_gram(
     if not hasattr(model, "gram_") or not hasattr(model, "item_weights_"):
         raise InvalidParameterError(
             "this model keeps no sums XᵀX. Pass all data to update, or call keep_gram(data) on an "
-            "ItemWeightedPCA after its fit."
+            "ItemWeightedPCA after its fit (equipoise fit --keep-sums)."
         )
     new = _with_new_items(model, added, keep=state_of(model.preparation_).selected).model
     size = new.n_features_in_

@@ -22,7 +22,7 @@ from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics import ItemGroups
 from equipoise.models import Ranking, Recommender
 from equipoise.models.item_vectors import Factors
-from equipoise.models.persistence import SavedModel, find_class
+from equipoise.models.persistence import SavedModel
 from equipoise.models.registry import find_model
 from equipoise.models.user_rows import values_of
 from equipoise.progress import Progress
@@ -328,7 +328,7 @@ class Reranked(Recommender):
     def _learned(self) -> dict[str, Any]:
         """Return what was learned; that of the model with a prefix, so its arrays can be mapped."""
         learned = {**super()._learned()}
-        content = learned.pop("model_")._content()
+        content = learned.pop("model_").content_to_save()
         arrays = content.pop("arrays")
         return {**learned, "model_": content, **{_OF_MODEL + name: arrays[name] for name in arrays}}
 
@@ -338,7 +338,7 @@ class Reranked(Recommender):
         arrays = {name.removeprefix(_OF_MODEL): saved.arrays.pop(name) for name in of_model}
         content = saved.scalars.pop("model_")
         inner = SavedModel(**content, arrays=arrays, version="", verified=saved.verified)
-        model = find_class(inner.model)._deserialize(inner)
+        model = inner.restore("the model in it")
         if not saved.parameters["model"]:
             saved.parameters["model"] = clone(model)
         saved.scalars["model_"] = model
