@@ -121,19 +121,21 @@ def test_a_fit_on_a_cluster_equals_a_local_one(spread, local, model):
 @pytest.mark.parametrize(
     "model",
     [
-        MaxMinItemWeightedPCA(4, groups=3, user_groups=3, error_budget=0.1),
-        FairPCA(4, groups=3, error_budget=0.1),
-        HiddenGroupsPCA(4, groups=2, covariance=0.5, covariance_directions=4),
+        MaxMinItemWeightedPCA(2, groups=2, user_groups=2, error_budget=0.1),
+        FairPCA(2, groups=2, error_budget=0.1),
+        HiddenGroupsPCA(2, groups=2, mean_gap=0.1),
     ],
     ids=repr,
 )
 def test_goals_for_groups_have_the_same_optimum_on_a_cluster(spread, local, model):
     from sklearn.base import clone
 
-    ours = clone(model).set_params(solver="matrix_free").fit(spread).certificate_
-    theirs = clone(model).set_params(solver="matrix_free").fit(local).certificate_
+    ours, theirs = (
+        clone(model).set_params(solver="matrix_free", tol=1e-4).fit(data).certificate_
+        for data in (spread, local)
+    )
     scale = max(abs(theirs.objective), 1.0)
-    assert ours.objective == pytest.approx(theirs.objective, abs=1e-5 * scale)
+    assert ours.objective == pytest.approx(theirs.objective, abs=1e-3 * scale)
     assert ours.names == theirs.names
 
 
