@@ -149,15 +149,14 @@ def solve_within_budget(
         return problem.solution(best, problem.times(best.vectors), np.inf)
     plain = problem.eigenpairs((1.0, 0.0), rank, min(tol, _TOL))
     CU = problem.times(plain.vectors)
-    margin = _rounding_loss(plain.vectors, CU, rounding)
-    if float(np.sum(plain.vectors * CU)) - margin >= b:
+    if float(np.sum(plain.vectors * CU)) - _rounding_loss(plain.vectors, CU, rounding) >= b:
         bound = float(plain.values.sum()) + suboptimality(plain, rank)
         return problem.solution(plain, CU, 0.0, bound)
     found = maximize(
         problem.family,
         rank,
         solver,
-        offsets=np.array([0.0, -b - margin]),
+        offsets=np.array([0.0, -b]),
         welfare=Welfare(goals=1),
         tol=_AGREE,
         fractional="projector",
@@ -168,9 +167,7 @@ def solve_within_budget(
     shifted = problem.family.operator(found.dual_weights)
     pairs = replace(rayleigh_ritz(shifted, U), next_value=found.next_value, method=found.method)
     pairs = _in_units(replace(pairs, vectors=fix_signs(pairs.vectors)), shifted.scale)
-    return problem.solution(
-        pairs, problem.times(pairs.vectors), multiplier, found.upper + multiplier * margin
-    )
+    return problem.solution(pairs, problem.times(pairs.vectors), multiplier, found.upper)
 
 
 def _in_units(pairs: Eigenpairs, scale: float) -> Eigenpairs:
@@ -214,8 +211,9 @@ def _best_pca(problem: _Problem, pca: Eigenpairs) -> Eigenpairs:
 def _met(problem: _Problem, U: Floats, pca: Floats, b: float, rounding: float) -> Floats:
     """Turn U towards the solution of PCA until it meets the budget exactly, also when stored.
 
-    The solver meets constraints up to its tolerance, so the turn is as small as that. Along the
-    geodesic between the two subspaces tr(CP) is continuous, and PCA has more than enough.
+    The solver meets constraints up to its tolerance, so the turn is as small as that and as the
+    rounding of the stored vectors. Along the geodesic between the two subspaces tr(CP) is
+    continuous, and PCA has more than enough.
     """
     CU = problem.times(U)
     if float(np.sum(U * CU)) - _rounding_loss(U, CU, rounding) >= b:
