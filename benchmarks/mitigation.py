@@ -13,7 +13,7 @@ scaling from all items, on Gowalla from 500.
 *Tail share* is that of items outside the most popular ones with 80 % of the interactions; *tail
 recall* is the share of such held-out items that are listed. *Worst exposure* is the smallest share
 of the discounted exposure of one of ten popularity groups of equal size, times ten: 1 is equal
-exposure. 95 % intervals by Student's t over splits; on Gowalla by a bootstrap over users. CPU
+exposure. 95 % intervals by Student's t over splits; of one split by a bootstrap over users. CPU
 seconds include all settings of a correction; the lists of a model are counted with the model.
 
 Run ``python benchmarks/mitigation.py --full``. Needs EQUIPOISE_DATA. Finished models of a split are
@@ -496,7 +496,7 @@ def block(found: Mapping[str, Any]) -> str:
     parts = []
     for name, rows in found["rows"].items():
         splits = len({row["seed"] for row in rows})
-        size = f"{splits} splits" if splits > 1 else "published split"
+        size = f"{splits} splits" if splits > 1 else "one split, intervals over users"
         best = [*winners(rows)]
         heads = ("model", "budget", "most tail items", f"NDCG@{K}", "change", "tail share")
         parts.append(
