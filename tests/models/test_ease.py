@@ -29,6 +29,13 @@ def test_weights_are_the_published_formula(X, penalty):
     assert B.flags.c_contiguous
 
 
+def test_user_scaling_equals_rows_scaled_before_the_fit(X):
+    scaled = X / np.sqrt(np.maximum((X > 0).sum(axis=1, keepdims=True), 1))
+    model, by_hand = EASE(5.0, user_scaling=0.5).fit(X), EASE(5.0).fit(scaled)
+    np.testing.assert_allclose(model.coefficients_, by_hand.coefficients_, atol=1e-12)
+    np.testing.assert_allclose(model.score_items(X), by_hand.score_items(scaled), atol=1e-12)
+
+
 def test_each_column_is_a_ridge_regression_on_the_other_items(X):
     B = EASE(regularization=3.0).fit(X).coefficients_
     for j in range(14):
@@ -121,7 +128,8 @@ def test_data_are_left_as_they_were(X):
 
 
 def test_empty_rows_score_zero(X):
-    assert EASE().fit(X).recommend(np.zeros(14), k=3).scores.tolist() == [0.0, 0.0, 0.0]
+    ranking = EASE().fit(X).recommend(np.zeros(14), k=3, fallback=None)
+    assert ranking.scores.tolist() == [0.0, 0.0, 0.0]
 
 
 def test_catalogue_that_does_not_fit_is_refused_before_it_is_computed(monkeypatch):

@@ -63,6 +63,14 @@ def test_item_factors_are_those_of_implicit_to_the_bit(als, X, model, of, seed, 
 
 
 @needs_implicit
+def test_user_scaling_equals_rows_scaled_before_the_fit(X):
+    scaled = X / np.maximum((X > 0).sum(axis=1, keepdims=True), 1)
+    model, by_hand = WeightedMF(5, user_scaling=1.0).fit(X), WeightedMF(5).fit(scaled)
+    np.testing.assert_allclose(model.item_factors_, by_hand.item_factors_, atol=1e-6)
+    np.testing.assert_allclose(model.score_items(X), by_hand.score_items(scaled), atol=1e-6)
+
+
+@needs_implicit
 def test_without_a_seed_the_seed_is_zero_and_a_random_state_moves_on(X):
     fits = [WeightedMF(3, random_state=seed).fit(X).item_factors_ for seed in (None, 0, 1)]
     np.testing.assert_array_equal(fits[0], fits[1])

@@ -466,7 +466,7 @@ def estimate_audit(data: Interactions | Split, depth: Depth, budget: float | Non
     )
     fits = models * full * (2 if n and not isinstance(data, Split) else 1)
     one = small + 2e-8 * min(n_users, effort.search_users) * n_items
-    search = 35 * one + 7 * (ease_seconds(rows) + als_seconds(rows))
+    search = 35 * one + 8 * (ease_seconds(rows) + als_seconds(rows))
     seconds = effort.search_seconds if budget is None else budget
     search = min(search, max(seconds, 3 * one))  # values as given are always tried
     return 2.0 + fits + models * per_model + 10 * small + search

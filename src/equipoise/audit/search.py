@@ -220,22 +220,21 @@ class Search:
         self._try(model, {**_fixed(around), **grid}, cost)
 
     def _try_ease(self) -> None:
-        transforms = self._transforms()
+        first, *others = self._unscaled()
         cost = ease_seconds(self.task.fitted) + self._list_seconds(1)
-        if cost * (len(_RIDGES) + len(transforms) - 1) > self.seconds:
+        if cost * (len(_RIDGES) + len(others)) > self.seconds:
             self._leave_out("all settings", "EASE")
             return
-        scale = {one: self._mean_squared_norm(one) for one in transforms}
 
-        def attempt(transform: Any, ridges: Iterable[float]) -> float:
+        def attempt(preparation: Preparation, ridges: Iterable[float]) -> float:
             """Return the best λ so far, relative to the scale of these values."""
-            values = {float(f"{ridge * scale[transform]:.3g}"): ridge for ridge in ridges}
-            grid = {"value_transform": (transform,), "regularization": tuple(values)}
+            scale = self._mean_squared_norm(preparation)
+            values = {float(f"{ridge * scale:.3g}"): ridge for ridge in ridges}
+            grid = {**_fixed(preparation._asdict()), "regularization": tuple(values)}
             self._try(EASE, grid, cost * len(values))
             found = self.best(EASE).settings
             return values.get(found["regularization"], 0.0)
 
-        first, *others = transforms
         best = attempt(first, _RIDGES)
         for further in _MORE_RIDGES.get(best, ()):
             if cost > self.seconds or attempt(first, [further]) != further:
@@ -244,6 +243,9 @@ class Search:
         for one in others:
             if cost <= self.seconds:
                 attempt(one, [best])
+        for scaled in self._scaled(self.best(EASE).preparation):
+            if cost <= self.seconds:
+                attempt(scaled, [best])
 
     def _try_als(self) -> None:
         entry = find_model(ALS)
@@ -252,26 +254,46 @@ class Search:
             return
         rank = min(ALS_RANK, self.task.n_items)
         cost = als_seconds(self.task.fitted) + self._list_seconds(rank)
-        first, *others = self._transforms()
-        axes: dict[str, Any]
-        axes = {"n_components": (rank,), "regularization": (10.0,), "value_transform": (first,)}
-        steps = [{**axes, "alpha": _ALPHAS}, *({"value_transform": (each,)} for each in others)]
-        for number, step in enumerate([*steps, {"regularization": _PENALTIES}]):
-            around = _fixed(self.best(ALS).settings) if number else {}
-            grid = {**around, **step}
+        first, *others = self._unscaled()
+
+        def attempt(step: Mapping[str, Sequence[Any]], around: Mapping[str, Any]) -> bool:
+            """Try these values at a setting, if time allows."""
+            grid = {**_fixed(around), **step}
             seconds = cost * max(map(len, grid.values()))
             if seconds > self.seconds:
-                self._leave_out("more settings" if number else "all settings", "ALS")
-                return
+                self._leave_out("more settings" if around else "all settings", "ALS")
+                return False
             self._try(ALS, grid, seconds)
+            return True
 
-    def _transforms(self) -> list[Any]:
-        """Return the value transforms of the preparations that were tried, 0/1 first."""
-        tried = {Preparation.of(trial.settings).value_transform: None for _, trial in self.tried}
-        return sorted(tried, key=lambda one: one != "binary")
+        start = {"n_components": (rank,), "regularization": (10.0,), **_fixed(first._asdict())}
+        if not attempt({**start, "alpha": _ALPHAS}, {}):
+            return
+        for one in others:
+            attempt(_fixed(one._asdict()), self.best(ALS).settings)
+        for scaled in self._scaled(self.best(ALS).preparation):
+            attempt(_fixed(scaled._asdict()), self.best(ALS).settings)
+        attempt({"regularization": _PENALTIES}, self.best(ALS).settings)
 
-    def _mean_squared_norm(self, transform: Any) -> float:
-        model = find_model(EASE).make(value_transform=transform)
+    def _unscaled(self) -> list[Preparation]:
+        """Return the preparations without user scaling that were tried, 0/1 values first."""
+        found = [each for each in self._prepared() if not each.user_scaling]
+        return sorted(found, key=lambda each: each.value_transform != "binary")
+
+    def _scaled(self, unscaled: Preparation) -> list[Preparation]:
+        """Return those that were tried with the same values and user scaling."""
+        return [
+            each
+            for each in self._prepared()
+            if each.user_scaling and each.value_transform == unscaled.value_transform
+        ]
+
+    def _prepared(self) -> list[Preparation]:
+        """Return the preparations that were tried."""
+        return list(dict.fromkeys(Preparation.of(trial.settings) for _, trial in self.tried))
+
+    def _mean_squared_norm(self, preparation: Preparation) -> float:
+        model = find_model(EASE).make(**preparation._asdict())
         squares = self.task.fitted.prepared(model.preprocess).popularity("norm") ** 2
         return float(squares[squares > 0].mean())
 

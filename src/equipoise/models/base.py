@@ -60,6 +60,7 @@ from equipoise.spectral.solve import SOLVERS
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "n_components": [Interval(Integral, 1, None, closed="left")],
     "value_transform": [StrOptions(set(VALUE_TRANSFORMS)), None],
+    "user_scaling": [Interval(Real, None, None, closed="neither")],
     "solver": [StrOptions(set(SOLVERS))],
     "tol": [Interval(Real, 1e-12, 1e-2, closed="both")],
     "regularization": [Interval(Real, 0, None, closed="neither")],

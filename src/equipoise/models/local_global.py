@@ -160,7 +160,6 @@ class LocalGlobal(Recommender):
         **COMMON_CONSTRAINTS,
         "gamma": [Interval(Real, None, None, closed="neither")],
         "item_weights": ["array-like", callable, None],
-        "user_scaling": [Interval(Real, None, None, closed="neither")],
         "ridge": [Interval(Real, 0, None, closed="left")],
         "local_weight": [Interval(Real, 0, None, closed="left")],
         "popularity_discount": [Interval(Real, None, None, closed="neither")],

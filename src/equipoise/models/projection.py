@@ -122,7 +122,6 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         "passes": [StrOptions(set(get_args(Passes)))],
-        "user_scaling": [Interval(Real, None, None, closed="neither")],
     }
     _certificate: ClassVar[type] = Certificate
 

@@ -44,13 +44,14 @@ def row_sums(user_items: sp.csr_array) -> NDArray[np.float64]:
 
 
 class TransformsValues:
-    """Mixin of models with a parameter `value_transform`."""
+    """Mixin of models with a parameter `value_transform`, and perhaps `user_scaling`."""
 
     value_transform: ValueTransform | None = None
+    user_scaling: float = 0.0
 
     def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
         """Return the matrix that the model computes with."""
-        return transform_rows(user_items, self.value_transform)
+        return transform_rows(user_items, self.value_transform, self.user_scaling)
 
 
 def transform_rows(

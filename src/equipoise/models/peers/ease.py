@@ -36,6 +36,8 @@ class EASE(ItemItemModel):
         λ > 0, in the units of XᵀX.
     value_transform : {"binary", "log1p", "one_plus"} or None, default=None
         x ↦ 1, log(1 + x) or 1 + x for the stored values.
+    user_scaling : float, default=0.0
+        a: rows are divided by (number of items of the user)^a, which lets active users count less.
 
     Attributes
     ----------
@@ -71,14 +73,21 @@ class EASE(ItemItemModel):
     regularization: float = 500.0
     _: KW_ONLY
     value_transform: ValueTransform | None = None
+    user_scaling: float = 0.0
 
     def _fit(self, data: Interactions) -> None:
         """Solve the regressions of all items by one factorization."""
         advice = "Filter rare items, or use a model without such a matrix, for example ItemKNN."
         DenseGram.require_memory(data.n_items, "EASE", advice)
         signal = data
-        if self.value_transform is not None:
-            signal = data.prepared(partial(transform_rows, value_transform=self.value_transform))
+        if self.value_transform is not None or self.user_scaling != 0:
+            signal = data.prepared(
+                partial(
+                    transform_rows,
+                    value_transform=self.value_transform,
+                    user_scaling=self.user_scaling,
+                )
+            )
         item_norms(signal)  # refuses squares beyond floating point
         gram = signal.dense_gram()
         weights = self._weights(gram.C, self.regularization / gram.scale)

@@ -54,6 +54,8 @@ class WeightedMF(WeightedFactorModel):
         Number of updates of both sides.
     value_transform : {"binary", "log1p", "one_plus", "shares"} or None, default=None
         How values are prepared before they become confidences; see `ItemWeightedPCA`.
+    user_scaling : float, default=0.0
+        a: the prepared values of a user are divided by (number of items of the user)^a.
     random_state : int, RandomState instance or None, default=None
         Draws the first vectors. None means a fixed seed, 0: same data, same bits, whatever the
         number of threads.
@@ -100,6 +102,7 @@ class WeightedMF(WeightedFactorModel):
     regularization: float = 0.01
     iterations: int = 15
     value_transform: ValueTransform | None = None
+    user_scaling: float = 0.0
     random_state: Any = None
 
     @classmethod
@@ -155,7 +158,7 @@ class WeightedMF(WeightedFactorModel):
         return Cells.of(touched, self._confidences(user_items), 1.0)
 
     def _confidences(self, user_items: sp.csr_array) -> NDArray[np.float64]:
-        values = transform_rows(user_items, self.value_transform).data
+        values = transform_rows(user_items, self.value_transform, self.user_scaling).data
         scaled: NDArray[np.float64] = self.alpha * values.astype(np.float64, copy=False)
         return 1.0 + scaled if self.confidence == "one_plus" else scaled
 
