@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from equipoise.audit.models import AuditedModel
+    from equipoise.audit.models.audited import AuditedModel
     from equipoise.data import Interactions, Split
 
     Floats = NDArray[np.float64]
@@ -161,7 +161,7 @@ def measure(model: AuditedModel, split: Split) -> Cell:
 
 def run(plan: Plan) -> Report:
     """Fit and measure every model on every data set."""
-    from equipoise.audit.models import read_models
+    from equipoise.audit.models.given import read_models
 
     facts, sets = machine(), available(plan.sets)
     cells: dict[str, dict[str, Cell]] = {}

@@ -14,7 +14,8 @@ import numpy as np
 import polars as pl
 import scipy.sparse as sp
 
-from equipoise.audit.models import Projection, read_models
+from equipoise.audit.models.audited import Projection
+from equipoise.audit.models.given import read_models
 from equipoise.audit.models.tables import read_vectors
 from fuzz.choices import Choices
 from fuzz.mutation import mutated

@@ -104,6 +104,7 @@ def test_the_price_of_a_floor_is_a_line_per_group_that_ends_before_its_limit(rep
 def test_the_table_of_floors_has_the_numbers_of_the_json(report, findings):
     prices = json.loads(to_json(findings))["groups"][0]["prices"]
     report.page.click("#chart-floors summary")
+    report.page.wait_for_selector("#chart-floors details tbody tr")
     rows = report.page.eval_on_selector_all(
         "#chart-floors details tbody tr",
         "rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))",

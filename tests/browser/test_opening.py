@@ -60,6 +60,7 @@ def test_the_fair_comparison_has_every_tested_model_and_its_interval(report, fin
     assert [name for name, _ in traces] == [entry.title for entry in tested]
     assert [x for _, x in traces] == pytest.approx([entry.test.mean for entry in tested])
     report.page.click("#chart-contest summary")
+    report.page.wait_for_selector("#chart-contest details tbody tr")  # drawn when it opens
     rows = report.page.eval_on_selector_all(
         "#chart-contest details tbody tr",
         "rows => rows.map((r) => [...r.cells].map((c) => c.innerText))",

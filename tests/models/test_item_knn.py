@@ -165,7 +165,7 @@ def test_saved_and_loaded_model_recommends_the_same(X, tmp_path):
 
 
 def test_empty_rows_score_zero(X):
-    ranking = ItemKNN().fit(X).recommend(np.zeros(14), k=3)
+    ranking = ItemKNN().fit(X).recommend(np.zeros(14), k=3, fallback=None)
     assert ranking.ids.tolist() == [0, 1, 2]
     assert ranking.scores.tolist() == [0.0, 0.0, 0.0]
 

@@ -66,6 +66,7 @@ def vector_intervals(V: Floats, popularity: Floats, seed: int) -> dict[str, Inte
     }
 
 
+@np.errstate(divide="ignore", invalid="ignore")  # draws without any vector have no numbers
 def _numbers(V: Floats, popularity: Floats, count: NDArray[np.int_]) -> dict[str, float]:
     squares, directions = np.linalg.eigh((V * count[:, None]).T @ V)
     along, lengths = V @ directions[:, -1], np.einsum("ij,ij->i", V, V)

@@ -91,13 +91,15 @@ class Recommender(RowReader, ABC):
     - `_contributions` (default: `explain` reports the whole score as `rest`);
     - `factors` or `item_item`, if scores are inner products of vectors, or X B;
     - ``_parameter_constraints``, scikit-learn's declaration of valid parameters;
-    - ``about``, the fields of `equipoise.models.registry.ModelEntry` for ``equipoise models``.
+    - ``about``, the fields of `equipoise.models.registry.ModelEntry` for ``equipoise models``;
+    - ``ranks_without_items``, True if its scores mean something for a user without items.
 
     `equipoise.testing.check_recommender` tests all of this.
 
     Examples
     --------
     >>> class MostPlayed(Recommender):
+    ...     ranks_without_items = True
     ...     def _fit(self, data):
     ...         self.plays_ = data.popularity("sum")
     ...     def _scores(self, user_items):
@@ -107,6 +109,7 @@ class Recommender(RowReader, ABC):
     """
 
     about: ClassVar[Mapping[str, Any]] = {}
+    ranks_without_items: ClassVar[bool] = False
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
@@ -377,8 +380,8 @@ class Recommender(RowReader, ABC):
         fallback : "popularity", iterable of items, or None
             The list of a user without any known item: the items with the most users in the
             training data, among all items or among these (a group). Such lists are marked, see
-            `Ranking.fallback`; their scores are the numbers of users. With None, all items have
-            the score 0, or the model's own.
+            `Ranking.fallback`; their scores are the numbers of users. With None, and for models
+            that rank without items (`ranks_without_items`), scores are the model's own.
 
         Returns
         -------
@@ -394,7 +397,8 @@ class Recommender(RowReader, ABC):
         excluded = self._excluded(filter_items, items)
         ranking = self._rank(rows, k, seen, excluded)
         cold = np.diff(rows.indptr) == 0
-        marked = fallback is not None and hasattr(self, "item_counts_") and bool(cold.any())
+        wanted = fallback is not None and not self.ranks_without_items
+        marked = wanted and hasattr(self, "item_counts_") and bool(cold.any())
         if marked:
             among = None if isinstance(fallback, str) else fallback
             popular = self._most_popular(k, excluded, among)

@@ -65,6 +65,8 @@ class Popularity(Recommender):
     Ranking(ids=array([1, 0, 2]), scores=array([3., 1., 1.]))
     """
 
+    ranks_without_items = True
+
     def _fit(self, data: Interactions) -> None:
         """Count the users of each item."""
         self.user_counts_ = data.popularity("count").astype(np.int64)
@@ -127,6 +129,7 @@ class Random(Recommender):
     """
 
     _parameter_constraints = COMMON_CONSTRAINTS
+    ranks_without_items = True
 
     random_state: Any = None
 
