@@ -492,7 +492,8 @@ class _Search:
 
     def _completed(self, B: Floats, U: Floats) -> Floats:
         """U and, up to the rank, the directions that add most to the mean utility of the goal."""
-        rest = sl.null_space(U.T)
+        # SciPy before 1.14 fails on a matrix without rows
+        rest = sl.null_space(U.T) if U.shape[1] else np.eye(len(U))
         mean = rest.T @ B[~self._constraints].mean(axis=0) @ rest
         values, Z = np.linalg.eigh(mean)
         gains = values > _NEW * self.unit
