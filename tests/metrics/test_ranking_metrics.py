@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics import (
-    RANKING_CONVENTIONS,
     RANKING_METRICS,
+    find_metric,
     hit_rate_at_k,
     map_at_k,
     mrr_at_k,
@@ -52,7 +52,7 @@ def by_definition(metric, convention, recommended, relevant, k):
     return sum(discount[t - 1] for t in ranks) / sum(discount[:length])
 
 
-EVERY_CONVENTION = [(m, c) for m in RANKING_METRICS for c in RANKING_CONVENTIONS[m]]
+EVERY_CONVENTION = [(m, c) for m in RANKING_METRICS for c in find_metric(m).conventions]
 
 
 @pytest.mark.parametrize(("metric", "convention"), EVERY_CONVENTION)

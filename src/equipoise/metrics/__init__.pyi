@@ -10,18 +10,12 @@ from equipoise.metrics.embeddings import linear_separability as linear_separabil
 from equipoise.metrics.embeddings import mean_gap as mean_gap
 from equipoise.metrics.embeddings import mmd as mmd
 from equipoise.metrics.embeddings import popularity_direction as popularity_direction
-from equipoise.metrics.exposure import ATTENTION_CONVENTIONS as ATTENTION_CONVENTIONS
-from equipoise.metrics.exposure import GROUP_EXPOSURE_CONVENTIONS as GROUP_EXPOSURE_CONVENTIONS
-from equipoise.metrics.exposure import GROUP_RECALL_CONVENTIONS as GROUP_RECALL_CONVENTIONS
 from equipoise.metrics.exposure import awrf as awrf
 from equipoise.metrics.exposure import coverage_by_group as coverage_by_group
 from equipoise.metrics.exposure import expected_exposure_loss as expected_exposure_loss
 from equipoise.metrics.exposure import exposure_by_group as exposure_by_group
 from equipoise.metrics.exposure import exposure_to_relevance as exposure_to_relevance
 from equipoise.metrics.exposure import recall_by_group as recall_by_group
-from equipoise.metrics.fairness import ENTROPY_CONVENTIONS as ENTROPY_CONVENTIONS
-from equipoise.metrics.fairness import GINI_CONVENTIONS as GINI_CONVENTIONS
-from equipoise.metrics.fairness import OPPORTUNITY_CONVENTIONS as OPPORTUNITY_CONVENTIONS
 from equipoise.metrics.fairness import catalog_coverage as catalog_coverage
 from equipoise.metrics.fairness import entropy as entropy
 from equipoise.metrics.fairness import gini as gini
@@ -33,7 +27,6 @@ from equipoise.metrics.groups import POPULARITY_RULES as POPULARITY_RULES
 from equipoise.metrics.groups import ItemGroups as ItemGroups
 from equipoise.metrics.groups import mean_by_group as mean_by_group
 from equipoise.metrics.groups import popularity_groups as popularity_groups
-from equipoise.metrics.lists import DIVERSITY_CONVENTIONS as DIVERSITY_CONVENTIONS
 from equipoise.metrics.lists import calibration as calibration
 from equipoise.metrics.lists import intra_list_diversity as intra_list_diversity
 from equipoise.metrics.lists import pri as pri
@@ -43,9 +36,6 @@ from equipoise.metrics.metric import Metric as Metric
 from equipoise.metrics.metric import Partial as Partial
 from equipoise.metrics.metric import Request as Request
 from equipoise.metrics.metric import UserBlock as UserBlock
-from equipoise.metrics.popularity import ARP_CONVENTIONS as ARP_CONVENTIONS
-from equipoise.metrics.popularity import NOVELTY_CONVENTIONS as NOVELTY_CONVENTIONS
-from equipoise.metrics.popularity import POPULARITY_RANK_CONVENTIONS as POPULARITY_RANK_CONVENTIONS
 from equipoise.metrics.popularity import average_popularity as average_popularity
 from equipoise.metrics.popularity import average_tail_count as average_tail_count
 from equipoise.metrics.popularity import average_tail_share as average_tail_share
@@ -60,7 +50,6 @@ from equipoise.metrics.projection import item_error as item_error
 from equipoise.metrics.projection import orthonormal_basis as orthonormal_basis
 from equipoise.metrics.projection import self_reconstruction as self_reconstruction
 from equipoise.metrics.projection import specialization as specialization
-from equipoise.metrics.ranking import RANKING_CONVENTIONS as RANKING_CONVENTIONS
 from equipoise.metrics.ranking import RANKING_METRICS as RANKING_METRICS
 from equipoise.metrics.ranking import hit_rate_at_k as hit_rate_at_k
 from equipoise.metrics.ranking import map_at_k as map_at_k

@@ -23,7 +23,7 @@ from equipoise.checks import (
     check_user_items,
 )
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.metrics.metric import Metric
+from equipoise.metrics.metric import declared
 from equipoise.metrics.projection import (
     Basis,
     Block,
@@ -634,22 +634,4 @@ def _measure_precision(view: ItemView, _: Any, k: int, __: str) -> FloatArray:
     return collaboration_of_view(view, k).precision
 
 
-METRICS = (
-    Metric(
-        "item_auc",
-        "Item AUC",
-        "share of pairs (user with the item, user without) that the other items rank right",
-        _measure_auc,
-        needs=("factors", "groups"),
-        direction="higher",
-        has_k=False,
-    ),
-    Metric(
-        "item_precision",
-        "Item precision",
-        "share of users with the item among the k users that the other items rank highest",
-        _measure_precision,
-        needs=("factors", "groups"),
-        direction="higher",
-    ),
-)
+METRICS = declared(item_auc=_measure_auc, item_precision=_measure_precision)

@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.metrics.groups import ItemGroups
-from equipoise.metrics.metric import Context, Metric, Partial, Request, Totals, UserBlock
+from equipoise.metrics.metric import Context, Partial, Request, Totals, UserBlock, declared
 from equipoise.metrics.popularity import js_bits
 from equipoise.metrics.ranking import log2_discount
 from equipoise.metrics.results import FloatArray, GroupResult, Result
 
 _ByGroup = GroupResult[float]
-
-#: convention of `recall_by_group` -> what it computes
-GROUP_RECALL_CONVENTIONS: Mapping[str, str] = {
-    "pooled": "hits of the group over its held-out items, all users together",
-    "user_mean": "that for each user who has held-out items of the group, then the mean",
-}
-
-#: convention of `exposure_by_group` -> what it computes
-GROUP_EXPOSURE_CONVENTIONS: Mapping[str, str] = {
-    "share": "share of all recommended places",
-    "relative": "share of places over share of items: at 1 they are equal",
-    "discounted": "share of the attention, a place counts 1/log2(rank + 1)",
-    "discounted_relative": "share of the attention over share of items",
-}
-
-#: convention of `awrf` and `expected_exposure_loss` -> the attention that a place gets
-ATTENTION_CONVENTIONS: Mapping[str, str] = {
-    "geometric": "a place gets half the attention of the one above it",
-    "log": "a place gets 1/log2(rank + 1)",
-}
 
 
 def attention(k: int, convention: str = "log") -> FloatArray:
@@ -102,7 +81,7 @@ def recall_by_group(
     groups : ItemGroups
         E.g. from `popularity_groups`, or `Groups.align(data)`.
     convention : str
-        A key of ``GROUP_RECALL_CONVENTIONS``.
+        One of ``find_metric("group_recall").conventions``.
 
     Returns
     -------
@@ -116,7 +95,7 @@ def recall_by_group(
     >>> dict(result.by_group), result.difference
     ({'head': 1.0, 'tail': 0.5}, 0.5)
     """
-    return _BY_NAME["group_recall"].of_arrays(
+    return METRICS["group_recall"].of_arrays(
         top_items, test=test, groups=groups, convention=convention
     )
 
@@ -153,7 +132,7 @@ def exposure_by_group(
     groups : ItemGroups
         E.g. from `popularity_groups`, or `Groups.align(data)`.
     convention : str
-        A key of ``GROUP_EXPOSURE_CONVENTIONS``.
+        One of ``find_metric("group_exposure").conventions``.
 
     Examples
     --------
@@ -167,7 +146,7 @@ def exposure_by_group(
     >>> relative.by_group["head"], round(relative.impact_ratios["tail"], 4)
     (2.25, 0.1667)
     """
-    return _BY_NAME["group_exposure"].of_arrays(top_items, groups=groups, convention=convention)
+    return METRICS["group_exposure"].of_arrays(top_items, groups=groups, convention=convention)
 
 
 def _measure_exposure(block: UserBlock, context: Context, k: int, convention: str) -> Partial:
@@ -215,7 +194,7 @@ def exposure_to_relevance(
     >>> dict(exposure_to_relevance([[0]], [[1, 1]], groups).by_group)
     {'rock': 2.0, 'jazz': 0.0}
     """
-    return _BY_NAME["exposure_to_relevance"].of_arrays(top_items, test=test, groups=groups)
+    return METRICS["exposure_to_relevance"].of_arrays(top_items, test=test, groups=groups)
 
 
 def _measure_to_relevance(block: UserBlock, context: Context, k: int, _: str) -> Partial:
@@ -248,7 +227,7 @@ def awrf(top_items: ArrayLike, groups: ItemGroups, *, convention: str = "geometr
     groups : ItemGroups
         The groups.
     convention : str
-        A key of ``ATTENTION_CONVENTIONS``.
+        One of ``find_metric("awrf").conventions``.
 
     Examples
     --------
@@ -257,7 +236,7 @@ def awrf(top_items: ArrayLike, groups: ItemGroups, *, convention: str = "geometr
     >>> round(awrf([[0, 1]], ItemGroups(("a", "b"), [0, 1])).value, 4)
     0.9793
     """
-    return _BY_NAME["awrf"].of_arrays(top_items, groups=groups, convention=convention)
+    return METRICS["awrf"].of_arrays(top_items, groups=groups, convention=convention)
 
 
 def _measure_awrf(block: UserBlock, context: Context, k: int, convention: str) -> FloatArray:
@@ -294,7 +273,7 @@ def expected_exposure_loss(
     groups : ItemGroups
         The groups.
     convention : str
-        A key of ``ATTENTION_CONVENTIONS``.
+        One of ``find_metric("awrf").conventions``.
 
     Examples
     --------
@@ -304,7 +283,7 @@ def expected_exposure_loss(
     >>> expected_exposure_loss([[0]], [[0, 0]], [[0, 1]], groups).value
     2.0
     """
-    return _BY_NAME["expected_exposure_loss"].of_arrays(
+    return METRICS["expected_exposure_loss"].of_arrays(
         top_items, train=train, test=test, groups=groups, convention=convention
     )
 
@@ -349,7 +328,7 @@ def coverage_by_group(top_items: ArrayLike, groups: ItemGroups) -> GroupResult[f
     >>> dict(coverage_by_group([[0, 1], [0, -1]], groups).by_group)
     {'head': 1.0, 'tail': 0.5}
     """
-    return _BY_NAME["group_coverage"].of_arrays(top_items, groups=groups)
+    return METRICS["group_coverage"].of_arrays(top_items, groups=groups)
 
 
 def _measure_coverage(block: UserBlock, context: Context, k: int, _: str) -> Partial:
@@ -362,61 +341,11 @@ def _finish_coverage(totals: Totals, context: Context, request: Request) -> _ByG
     return request.by_group(float(shown.mean()), by_group, context)
 
 
-METRICS = (
-    Metric(
-        "group_recall",
-        "Recall by group",
-        "hits of the group / held-out items of the group",
-        _measure_group_recall,
-        _finish_group_recall,
-        needs=("lists", "held_out", "groups"),
-        conventions=GROUP_RECALL_CONVENTIONS,
-        direction="higher",
-    ),
-    Metric(
-        "group_exposure",
-        "Exposure by group",
-        "share of the recommended places or of the attention that the group gets",
-        _measure_exposure,
-        _finish_exposure,
-        needs=("lists", "groups"),
-        conventions=GROUP_EXPOSURE_CONVENTIONS,
-    ),
-    Metric(
-        "exposure_to_relevance",
-        "Exposure to relevance",
-        "share of the attention / share of the held-out items",
-        _measure_to_relevance,
-        _finish_to_relevance,
-        needs=("lists", "held_out", "groups"),
-    ),
-    Metric(
-        "group_coverage",
-        "Coverage by group",
-        "share of the group's items that are recommended at least once",
-        _measure_coverage,
-        _finish_coverage,
-        needs=("lists", "groups"),
-        direction="higher",
-    ),
-    Metric(
-        "awrf",
-        "Attention-weighted rank fairness",
-        "mean of 1 - JS(shares of the attention, shares of the catalog)",
-        _measure_awrf,
-        needs=("lists", "groups"),
-        conventions=ATTENTION_CONVENTIONS,
-        direction="higher",
-    ),
-    Metric(
-        "expected_exposure_loss",
-        "Expected exposure loss",
-        "sum over groups of (exposure - exposure of the ideal ranking)²",
-        _measure_loss,
-        _finish_loss,
-        needs=("lists", "seen", "held_out", "groups"),
-        conventions=ATTENTION_CONVENTIONS,
-        direction="lower",
-    ),
+METRICS = declared(
+    group_recall=(_measure_group_recall, _finish_group_recall),
+    group_exposure=(_measure_exposure, _finish_exposure),
+    exposure_to_relevance=(_measure_to_relevance, _finish_to_relevance),
+    group_coverage=(_measure_coverage, _finish_coverage),
+    awrf=_measure_awrf,
+    expected_exposure_loss=(_measure_loss, _finish_loss),
 )
-_BY_NAME = {metric.name: metric for metric in METRICS}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,32 +13,9 @@ from numpy.typing import ArrayLike
 from equipoise.checks import check_choice, check_item_vector, check_top_items
 from equipoise.metrics.exposure import exposure_by_user, hits_by_user, ratio
 from equipoise.metrics.groups import ItemGroups
-from equipoise.metrics.metric import Context, Metric, Pairs, Partial, Request, Totals, UserBlock
+from equipoise.metrics.metric import Context, Pairs, Partial, Request, Totals, UserBlock, declared
 from equipoise.metrics.popularity import average_ranks
 from equipoise.metrics.results import FloatArray, IntArray, Result
-
-#: convention of `gini` -> what it computes
-GINI_CONVENTIONS: Mapping[str, str] = {
-    "standard": "sum of (2j - n - 1) c_(j) / (n sum c), n items in all; 0 is equal (LensKit)",
-    "warprec": "the same over n - 1",
-    "elliot": "1 - warprec: high is fair",
-    "recbole": "standard, n counts a padding item that is never recommended",
-    "evidently": "warprec, over recommended items only",
-}
-
-#: convention of `entropy` -> what it computes
-ENTROPY_CONVENTIONS: Mapping[str, str] = {
-    "bits": "logarithm to base 2",
-    "nats": "natural logarithm",
-    "recbole": "nats over the number of distinct items recommended",
-}
-
-#: convention of `popularity_opportunity_bias` -> what it computes
-OPPORTUNITY_CONVENTIONS: Mapping[str, str] = {
-    "spearman": "rank correlation of popularity and true-positive rate",
-    "pearson": "linear correlation of popularity and true-positive rate",
-    "gini": "Gini coefficient of true-positive rates, items in order of popularity",
-}
 
 
 def recommendation_counts(top_items: ArrayLike, n_items: int) -> IntArray:
@@ -66,14 +43,14 @@ def gini(counts: ArrayLike, *, convention: str = "standard") -> Result:
         G = Σ_j (2j − n − 1) c_(j) / (n Σ_j c_j)
 
     where c_(j) are the n counts in ascending order. 0: every item equally often; near 1:
-    one item gets everything. See ``GINI_CONVENTIONS`` for the others in use.
+    one item gets everything. ``find_metric("gini").conventions`` describes the others in use.
 
     Parameters
     ----------
     counts : array-like of shape (m,)
         As from `recommendation_counts`; any non-negative amounts.
     convention : str
-        A key of ``GINI_CONVENTIONS``.
+        One of ``find_metric("gini").conventions``.
 
     Returns
     -------
@@ -87,7 +64,7 @@ def gini(counts: ArrayLike, *, convention: str = "standard") -> Result:
     >>> gini([3, 1]).value
     0.25
     """
-    check_choice("convention of gini", convention, GINI_CONVENTIONS)
+    check_choice("convention of gini", convention, METRICS["gini"].conventions)
     c = np.sort(check_item_vector(counts, None, "counts"))
     n_items = len(c)
     if convention == "recbole":
@@ -116,14 +93,14 @@ def entropy(counts: ArrayLike, *, convention: str = "bits") -> Result:
     counts : array-like of shape (m,)
         As from `recommendation_counts`.
     convention : str
-        A key of ``ENTROPY_CONVENTIONS``.
+        One of ``find_metric("entropy").conventions``.
 
     Examples
     --------
     >>> entropy([2, 2, 0, 4]).value
     1.5
     """
-    check_choice("convention of entropy", convention, ENTROPY_CONVENTIONS)
+    check_choice("convention of entropy", convention, METRICS["entropy"].conventions)
     c = check_item_vector(counts, None, "counts")
     q = c[c > 0] / c.sum() if c.any() else np.array([np.nan])
     value = -float(q @ (np.log2(q) if convention == "bits" else np.log(q)))
@@ -160,7 +137,7 @@ def popreo(top_items: ArrayLike, test: Any, groups: ItemGroups) -> Result:
     >>> round(popreo([[0, 1]], [[1, 1, 1]], groups).value, 4)
     0.3333
     """
-    return _BY_NAME["popreo"].of_arrays(top_items, test=test, groups=groups)
+    return METRICS["popreo"].of_arrays(top_items, test=test, groups=groups)
 
 
 def _measure_popreo(block: UserBlock, context: Context, k: int, _: str) -> Partial:
@@ -185,7 +162,7 @@ def poprsp(top_items: ArrayLike, groups: ItemGroups, train: Any = None) -> Resul
     0.3333
     """
     seen = sp.csr_array((len(np.asarray(top_items)), len(groups))) if train is None else train
-    return _BY_NAME["poprsp"].of_arrays(top_items, train=seen, groups=groups)
+    return METRICS["poprsp"].of_arrays(top_items, train=seen, groups=groups)
 
 
 def _measure_poprsp(block: UserBlock, context: Context, k: int, _: str) -> Partial:
@@ -225,7 +202,7 @@ def popularity_opportunity_bias(
     popularity : array-like of shape (m,)
         φ, usually the number of training users of each item.
     convention : str
-        A key of ``OPPORTUNITY_CONVENTIONS``.
+        One of ``find_metric("popularity_opportunity_bias").conventions``.
 
     Examples
     --------
@@ -234,7 +211,7 @@ def popularity_opportunity_bias(
     >>> round(popularity_opportunity_bias([[0], [0]], [[1, 1], [1, 0]], [9, 1]).value, 6)
     1.0
     """
-    return _BY_NAME["popularity_opportunity_bias"].of_arrays(
+    return METRICS["popularity_opportunity_bias"].of_arrays(
         top_items, test=test, popularity=popularity, convention=convention
     )
 
@@ -284,59 +261,11 @@ def _finish_coverage(totals: Totals, context: Context, request: Request) -> Resu
     return request.result(catalog_coverage(*totals).value, len(*totals), context)
 
 
-METRICS = (
-    Metric(
-        "popreo",
-        "Ranking equal opportunity",
-        "std / mean over head and tail of the pooled recall",
-        _measure_popreo,
-        _deviation,
-        needs=("lists", "held_out", "tail"),
-        direction="lower",
-    ),
-    Metric(
-        "poprsp",
-        "Ranking statistical parity",
-        "std / mean over head and tail of recommended / unseen pairs",
-        _measure_poprsp,
-        _deviation,
-        needs=("lists", "seen", "tail"),
-        direction="lower",
-    ),
-    Metric(
-        "gini",
-        "Gini coefficient",
-        "sum of (2j - n - 1) c_(j) / (n sum c) over recommendation counts c",
-        _measure_counts,
-        partial(_finish_counts, of=gini),
-        conventions=GINI_CONVENTIONS,
-        direction="lower",
-    ),
-    Metric(
-        "coverage",
-        "Catalog coverage",
-        "share of the items that are recommended at least once",
-        _measure_counts,
-        _finish_coverage,
-        direction="higher",
-    ),
-    Metric(
-        "entropy",
-        "Entropy of exposure",
-        "-sum of q log q over shares q of recommendations",
-        _measure_counts,
-        partial(_finish_counts, of=entropy),
-        conventions=ENTROPY_CONVENTIONS,
-        direction="higher",
-    ),
-    Metric(
-        "popularity_opportunity_bias",
-        "Popularity-opportunity bias",
-        "correlation over items of popularity and true-positive rate",
-        _measure_opportunity,
-        _finish_opportunity,
-        needs=("lists", "held_out", "popularity"),
-        conventions=OPPORTUNITY_CONVENTIONS,
-    ),
+METRICS = declared(
+    popreo=(_measure_popreo, _deviation),
+    poprsp=(_measure_poprsp, _deviation),
+    gini=(_measure_counts, partial(_finish_counts, of=gini)),
+    coverage=(_measure_counts, _finish_coverage),
+    entropy=(_measure_counts, partial(_finish_counts, of=entropy)),
+    popularity_opportunity_bias=(_measure_opportunity, _finish_opportunity),
 )
-_BY_NAME = {metric.name: metric for metric in METRICS}

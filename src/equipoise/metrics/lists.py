@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,21 +14,15 @@ from equipoise.metrics.fairness import correlation
 from equipoise.metrics.groups import ItemGroups
 from equipoise.metrics.metric import (
     Context,
-    Metric,
     Partial,
     Request,
     Totals,
     UserBlock,
+    declared,
     user_mean,
 )
 from equipoise.metrics.popularity import average_ranks, group_shares
 from equipoise.metrics.results import FloatArray, Result
-
-#: convention of `intra_list_diversity` -> what it computes
-DIVERSITY_CONVENTIONS: Mapping[str, str] = {
-    "cosine": "mean of 1 - cosine over pairs; lists of fewer than two items are left out",
-    "rectools": "mean number of features that differ (Hamming); such lists count 0",
-}
 
 # Pairs of items of a block of users, times features, held at a time
 _NUMBERS = 2**22
@@ -53,7 +46,7 @@ def intra_list_diversity(
     features : ndarray or sparse matrix of shape (m, d), or ItemGroups
         One row per item.
     convention : str
-        A key of ``DIVERSITY_CONVENTIONS``.
+        One of ``find_metric("intra_list_diversity").conventions``.
 
     Examples
     --------
@@ -62,7 +55,7 @@ def intra_list_diversity(
     >>> round(intra_list_diversity([[0, 1, 2]], [[1, 0], [2, 0], [0, 1]]).value, 4)
     0.6667
     """
-    check_choice("convention", convention, DIVERSITY_CONVENTIONS)
+    check_choice("convention", convention, METRICS["intra_list_diversity"].conventions)
     given = features.membership if isinstance(features, ItemGroups) else features
     F = np.asarray(given.toarray() if sp.issparse(given) else given, dtype=np.float64)
     if F.ndim != 2 or not np.isfinite(F).all():
@@ -123,7 +116,7 @@ def calibration(top_items: ArrayLike, train: Any, groups: ItemGroups) -> Result:
     >>> round(calibration([[0]], [[1, 1]], groups).value, 4)
     1.9585
     """
-    return _BY_NAME["calibration"].of_arrays(top_items, train=train, groups=groups)
+    return METRICS["calibration"].of_arrays(top_items, train=train, groups=groups)
 
 
 def _measure_calibration(block: UserBlock, context: Context, k: int | None, _: str) -> FloatArray:
@@ -160,7 +153,7 @@ def pru(top_items: ArrayLike, test: Any, popularity: ArrayLike) -> Result:
     >>> round(pru([[0, 1, 2]], [[1, 0, 1]], [9, 5, 1]).value, 6)
     1.0
     """
-    return _BY_NAME["pru"].of_arrays(top_items, test=test, popularity=popularity)
+    return METRICS["pru"].of_arrays(top_items, test=test, popularity=popularity)
 
 
 def pri(top_items: ArrayLike, test: Any, popularity: ArrayLike) -> Result:
@@ -180,7 +173,7 @@ def pri(top_items: ArrayLike, test: Any, popularity: ArrayLike) -> Result:
     >>> round(pri([[0, 1], [1, 0]], [[1, 1], [1, 0]], [1, 9]).value, 6)
     -1.0
     """
-    return _BY_NAME["pri"].of_arrays(top_items, test=test, popularity=popularity)
+    return METRICS["pri"].of_arrays(top_items, test=test, popularity=popularity)
 
 
 def _ranks(block: UserBlock, k: int | None) -> tuple[FloatArray, Any]:
@@ -230,38 +223,9 @@ def _measure_diversity(
     return _diversity(block.lists[:, :k], features, convention)
 
 
-METRICS = (
-    Metric(
-        "intra_list_diversity",
-        "Intra-list diversity",
-        "mean over users of the mean distance of two listed items, by their groups",
-        _measure_diversity,
-        needs=("lists", "groups"),
-        conventions=DIVERSITY_CONVENTIONS,
-        direction="higher",
-    ),
-    Metric(
-        "calibration",
-        "Miscalibration",
-        "mean over users of KL(groups in the history, groups in the list), smoothed by 0.01",
-        _measure_calibration,
-        needs=("lists", "seen", "groups"),
-        direction="lower",
-    ),
-    Metric(
-        "pru",
-        "Popularity-rank correlation of users",
-        "minus the mean over users of Spearman(popularity, rank) of held-out items",
-        _measure_pru,
-        needs=("lists", "held_out", "popularity"),
-    ),
-    Metric(
-        "pri",
-        "Popularity-rank correlation of items",
-        "minus Spearman(popularity, mean rank where held out) over items",
-        _measure_pri,
-        _finish_pri,
-        needs=("lists", "held_out", "popularity"),
-    ),
+METRICS = declared(
+    intra_list_diversity=_measure_diversity,
+    calibration=_measure_calibration,
+    pru=_measure_pru,
+    pri=(_measure_pri, _finish_pri),
 )
-_BY_NAME = {metric.name: metric for metric in METRICS}

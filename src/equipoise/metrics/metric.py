@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -295,6 +297,26 @@ class Metric:
         seen = None if train is None else np.bincount(block.seen.indices, minlength=n_items) * 1.0
         context = Context(n_items, len(lists), phi, seen, groups, groups)
         return self.request(convention=convention).of_block(block, context)
+
+
+def declared(**computed: Measure | tuple[Measure, Finish]) -> dict[str, Metric]:
+    """Return metrics of this package by name: what computes them, and their row of the table."""
+    return {
+        name: Metric(name, measure=how[0], finish=how[1], **_TABLE[name])
+        for name, one in computed.items()
+        for how in [one if isinstance(one, tuple) else (one, None)]
+    }
+
+
+def _read_table() -> dict[str, dict[str, Any]]:
+    text = Path(__file__).with_name("metrics.toml").read_text(encoding="utf-8")
+    table = tomllib.loads(text)
+    for fields in table.values():
+        fields["needs"] = tuple(fields.get("needs", ("lists",)))
+    return table
+
+
+_TABLE = _read_table()
 
 
 class Request(NamedTuple):

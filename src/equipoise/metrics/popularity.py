@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -20,34 +19,15 @@ from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics.groups import ItemGroups
 from equipoise.metrics.metric import (
     Context,
-    Metric,
     Pairs,
     Partial,
     Request,
     Totals,
     UserBlock,
+    declared,
     user_mean,
 )
 from equipoise.metrics.results import FloatArray, Result
-
-#: convention of `average_popularity` -> what it computes
-ARP_CONVENTIONS: Mapping[str, str] = {
-    "raw": "mean popularity as given",
-    "rectools": "over the popularity of all items together",
-    "evidently": "over the popularity of the most popular item",
-}
-
-#: convention of `mean_popularity_rank` -> what it computes
-POPULARITY_RANK_CONVENTIONS: Mapping[str, str] = {
-    "rank": "1 is the most popular item, m the least",
-    "percentile": "(rank - 1) / (m - 1): 0 is the most popular item, 1 the least",
-}
-
-#: convention of `epc` and `efd` -> what it computes
-NOVELTY_CONVENTIONS: Mapping[str, str] = {
-    "standard": "places discounted by 1 / log2(rank + 1), held-out items only (Elliot, WarpRec)",
-    "flat": "every place and every item counts alike",
-}
 
 
 def average_popularity(
@@ -66,7 +46,7 @@ def average_popularity(
     popularity : array-like of shape (m,)
         φ, usually the number of training users of each item.
     convention : str
-        A key of ``ARP_CONVENTIONS``.
+        One of ``find_metric("arp").conventions``.
 
     Returns
     -------
@@ -78,7 +58,7 @@ def average_popularity(
     >>> average_popularity([[0, 1], [0, 2]], [50, 20, 10]).value
     32.5
     """
-    return _BY_NAME["arp"].of_arrays(top_items, popularity=popularity, convention=convention)
+    return METRICS["arp"].of_arrays(top_items, popularity=popularity, convention=convention)
 
 
 def _mean_popularity(pairs: Pairs, phi: FloatArray, convention: str = "raw") -> FloatArray:
@@ -101,7 +81,7 @@ def average_tail_share(top_items: ArrayLike, groups: ItemGroups) -> Result:
     >>> average_tail_share([[0, 1], [0, -1]], groups).value
     0.25
     """
-    return _BY_NAME["aplt"].of_arrays(top_items, groups=groups)
+    return METRICS["aplt"].of_arrays(top_items, groups=groups)
 
 
 def average_tail_count(top_items: ArrayLike, groups: ItemGroups) -> Result:
@@ -115,7 +95,7 @@ def average_tail_count(top_items: ArrayLike, groups: ItemGroups) -> Result:
     >>> average_tail_count([[0, 1], [2, 1]], groups).value
     1.5
     """
-    return _BY_NAME["aclt"].of_arrays(top_items, groups=groups)
+    return METRICS["aclt"].of_arrays(top_items, groups=groups)
 
 
 def _in_tail(pairs: Pairs, groups: ItemGroups) -> FloatArray:
@@ -139,14 +119,16 @@ def mean_popularity_rank(items: Any, popularity: ArrayLike, *, convention: str =
     popularity : array-like of shape (m,)
         φ.
     convention : str
-        A key of ``POPULARITY_RANK_CONVENTIONS``.
+        One of ``find_metric("popularity_rank").conventions``.
 
     Examples
     --------
     >>> mean_popularity_rank([[0, 1], [0, 2]], [50, 20, 10]).value
     1.75
     """
-    check_choice("convention of mean_popularity_rank", convention, POPULARITY_RANK_CONVENTIONS)
+    check_choice(
+        "convention of mean_popularity_rank", convention, METRICS["popularity_rank"].conventions
+    )
     phi = check_item_vector(popularity, None, "popularity")
     is_matrix = sp.issparse(items)
     pairs = Pairs.of_matrix(check_user_items(items)) if is_matrix else _listed(items, len(phi))
@@ -189,7 +171,7 @@ def popularity_lift(top_items: ArrayLike, train: Any, popularity: ArrayLike) -> 
     >>> popularity_lift([[0]], [[0, 1, 1]], [30, 20, 10]).value
     1.0
     """
-    return _BY_NAME["popularity_lift"].of_arrays(top_items, train=train, popularity=popularity)
+    return METRICS["popularity_lift"].of_arrays(top_items, train=train, popularity=popularity)
 
 
 def _measure_lift(block: UserBlock, context: Context, k: int | None, _: str) -> Partial:
@@ -232,7 +214,7 @@ def popularity_miscalibration(top_items: ArrayLike, train: Any, groups: ItemGrou
     >>> popularity_miscalibration([[0]], [[0, 1]], groups).value
     1.0
     """
-    return _BY_NAME["popularity_miscalibration"].of_arrays(top_items, train=train, groups=groups)
+    return METRICS["popularity_miscalibration"].of_arrays(top_items, train=train, groups=groups)
 
 
 def _measure_miscalibration(
@@ -284,7 +266,7 @@ def epc(
     test : sparse matrix (n, m)
         Held-out positives; needed by ``"standard"``, not used by ``"flat"``.
     convention : str
-        A key of ``NOVELTY_CONVENTIONS``.
+        One of ``find_metric("epc").conventions``.
 
     Returns
     -------
@@ -325,7 +307,7 @@ def _novelty(metric: str, top_items: ArrayLike, train: Any, test: Any, conventio
             'Pass test, or choose convention="flat".'
         )
     held_out = test if convention == "standard" else None
-    return _BY_NAME[metric].of_arrays(top_items, train=train, test=held_out, convention=convention)
+    return METRICS[metric].of_arrays(top_items, train=train, test=held_out, convention=convention)
 
 
 def _measure_novelty(
@@ -375,74 +357,13 @@ def _measure_tail_count(block: UserBlock, context: Context, k: int, _: str) -> F
     return np.bincount(pairs.users, inside, pairs.n_users).astype(np.float64)
 
 
-METRICS = (
-    Metric(
-        "arp",
-        "Average popularity",
-        "mean over users of the mean popularity of the list",
-        _measure_arp,
-        needs=("lists", "popularity"),
-        conventions=ARP_CONVENTIONS,
-    ),
-    Metric(
-        "aplt",
-        "Share of tail items",
-        "mean over users of |list ∩ tail| / |list|",
-        _measure_tail_share,
-        needs=("lists", "tail"),
-        direction="higher",
-    ),
-    Metric(
-        "aclt",
-        "Number of tail items",
-        "mean over users of |list ∩ tail|",
-        _measure_tail_count,
-        needs=("lists", "tail"),
-        direction="higher",
-    ),
-    Metric(
-        "epc",
-        "Expected popularity complement",
-        "discounted mean of 1 - n_j / n over the hits of the list",
-        partial(_measure_novelty, metric="epc"),
-        needs=("lists", "seen", "held_out"),
-        conventions=NOVELTY_CONVENTIONS,
-        direction="higher",
-    ),
-    Metric(
-        "efd",
-        "Expected free discovery",
-        "discounted mean of -log2(n_j / sum n) over the hits of the list",
-        partial(_measure_novelty, metric="efd"),
-        needs=("lists", "seen", "held_out"),
-        conventions=NOVELTY_CONVENTIONS,
-        direction="higher",
-    ),
-    Metric(
-        "popularity_rank",
-        "Popularity rank",
-        "mean over users of the mean popularity rank of the list",
-        _measure_rank,
-        needs=("lists", "popularity"),
-        conventions=POPULARITY_RANK_CONVENTIONS,
-    ),
-    Metric(
-        "popularity_lift",
-        "Popularity lift",
-        "(GAP of the lists - GAP of the histories) / GAP of the histories",
-        _measure_lift,
-        _finish_lift,
-        needs=("lists", "seen", "popularity"),
-        conventions={"delta GAP": "of all users together, not the mean over users"},
-    ),
-    Metric(
-        "popularity_miscalibration",
-        "Popularity miscalibration",
-        "mean over users of JS(groups in the history, groups in the list), base 2",
-        _measure_miscalibration,
-        needs=("lists", "seen", "groups"),
-        conventions={"Jensen-Shannon": "the divergence in bits, not its root"},
-        direction="lower",
-    ),
+METRICS = declared(
+    arp=_measure_arp,
+    aplt=_measure_tail_share,
+    aclt=_measure_tail_count,
+    epc=partial(_measure_novelty, metric="epc"),
+    efd=partial(_measure_novelty, metric="efd"),
+    popularity_rank=_measure_rank,
+    popularity_lift=(_measure_lift, _finish_lift),
+    popularity_miscalibration=_measure_miscalibration,
 )
-_BY_NAME = {metric.name: metric for metric in METRICS}

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.checks import check_matrix, check_ranks, check_share, check_user_items
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.metrics.metric import Metric
+from equipoise.metrics.metric import declared
 from equipoise.metrics.results import FloatArray, IntArray
 from equipoise.spectral.norms import squared_column_norms
 
@@ -426,32 +426,8 @@ def _measure_specialization(view: ItemView, *_: Any) -> FloatArray:
     return np.asarray(specialization(view.basis.diagonal(view.sizes)))
 
 
-METRICS = (
-    Metric(
-        "specialization",
-        "Specialization",
-        "mean of the largest tenth of P_jj",
-        _measure_specialization,
-        needs=("factors",),
-        conventions={"standard": "items at or above the 90th percentile"},
-        direction="lower",
-        has_k=False,
-    ),
-    Metric(
-        "self_reconstruction",
-        "Self-reconstruction",
-        "P_jj: share of an item's score that comes from the item itself",
-        _measure_self_reconstruction,
-        needs=("factors", "groups"),
-        has_k=False,
-    ),
-    Metric(
-        "item_error",
-        "Item error",
-        "‖X_j - (XP)_j‖² / ‖X_j‖²",
-        _measure_error,
-        needs=("factors", "groups"),
-        direction="lower",
-        has_k=False,
-    ),
+METRICS = declared(
+    specialization=_measure_specialization,
+    self_reconstruction=_measure_self_reconstruction,
+    item_error=_measure_error,
 )

@@ -12,14 +12,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.checks import check_choice, check_k, check_top_items, check_user_items
 from equipoise.exceptions import InvalidParameterError
-from equipoise.metrics.metric import BoolArray, Context, Metric, Partial, Request, Totals, UserBlock
+from equipoise.metrics.metric import (
+    BoolArray,
+    Context,
+    Partial,
+    Request,
+    Totals,
+    UserBlock,
+    declared,
+)
 from equipoise.metrics.results import FloatArray, IntArray, Result, Results
 
 DEFAULT_K = 20
@@ -94,72 +102,34 @@ def _hit_rate(hits: BoolArray, relevant: IntArray, k: int) -> FloatArray:  # noq
     return np.asarray(hits[:, :k].any(axis=1), dtype=np.float64)
 
 
-class _Definition(NamedTuple):
-    """How a metric is computed for each user, and how the users are put together."""
-
-    per_user: Callable[[BoolArray, IntArray, int], FloatArray]
-    meaning: str
-    # Weigh each user by the hits that are possible, min(k, |R|); by default all count the same.
-    by_possible_hits: bool = False
-
-
-_DEFINITIONS: dict[str, dict[str, _Definition]] = {
-    "recall": {
-        "standard": _Definition(_recall, "hits / |R|"),
-        "capped": _Definition(_share_of_possible, "hits / min(|R|, k)"),
-    },
-    "precision": {
-        "standard": _Definition(_precision, "hits / k"),
-        "implicit": _Definition(
-            _share_of_possible, "sum of hits / sum of min(k, |R|), over all users", True
-        ),
-    },
-    "ndcg": {
-        "standard": _Definition(_ndcg, "1 / log2(rank + 1), ideal over min(k, |R|)"),
-        "rectools": _Definition(_ndcg_rectools, "1 / log2(rank + 1), ideal over k"),
-        "lenskit": _Definition(_ndcg_lenskit, "1 / log2(max(rank, 2)), ideal over min(k, |R|)"),
-    },
-    "mrr": {
-        "standard": _Definition(_mrr, "1 / rank of the first hit"),
-        "lightgcn": _Definition(_mrr_lightgcn, "sum over hits of 1 / rank; may exceed 1"),
-    },
-    "map": {
-        "standard": _Definition(_map, "sum over hits of precision at their rank / |R|"),
-        "capped": _Definition(_map_capped, "the same / min(|R|, k)"),
-    },
-    "hit_rate": {"standard": _Definition(_hit_rate, "1 if any hit")},
+_DEFINITIONS: Mapping[str, Mapping[str, Callable[[BoolArray, IntArray, int], FloatArray]]] = {
+    "recall": {"standard": _recall, "capped": _share_of_possible},
+    "precision": {"standard": _precision, "implicit": _share_of_possible},
+    "ndcg": {"standard": _ndcg, "rectools": _ndcg_rectools, "lenskit": _ndcg_lenskit},
+    "mrr": {"standard": _mrr, "lightgcn": _mrr_lightgcn},
+    "map": {"standard": _map, "capped": _map_capped},
+    "hit_rate": {"standard": _hit_rate},
 }
-_TITLES = {
-    "recall": "Recall",
-    "precision": "Precision",
-    "ndcg": "NDCG",
-    "mrr": "MRR",
-    "map": "MAP",
-    "hit_rate": "Hit rate",
-}
-
 RANKING_METRICS = tuple(_DEFINITIONS)
-#: metric -> convention -> what it computes; the first of each metric is the default
-RANKING_CONVENTIONS: Mapping[str, Mapping[str, str]] = {
-    metric: {name: definition.meaning for name, definition in by_name.items()}
-    for metric, by_name in _DEFINITIONS.items()
-}
+# Users are weighed by the hits that are possible, min(k, |R|); elsewhere all count the same.
+_BY_POSSIBLE_HITS = ("precision", "implicit")
 
 
 def _measure(
     block: UserBlock, context: Context, k: int, convention: str, *, metric: str
 ) -> Partial:
-    definition = _DEFINITIONS[metric][convention]
+    formula = _DEFINITIONS[metric][convention]
     with_items = np.flatnonzero(block.relevant)
     per_user = np.full(len(block.lists), float(context.zero_division))
     # some formulas turn the hits into floats: a slice of users at a time keeps that small
     step = max(1, _PLACES_AT_ONCE // k)
     for start in range(0, len(with_items), step):
         rows = with_items[start : start + step]
-        per_user[rows] = definition.per_user(block.hits[rows], block.relevant[rows], k)
+        per_user[rows] = formula(block.hits[rows], block.relevant[rows], k)
     known = ~np.isnan(per_user)
     n = int(known.sum())
-    weight = np.minimum(block.relevant[known], k) if definition.by_possible_hits else np.ones(n)
+    pooled = (metric, convention) == _BY_POSSIBLE_HITS
+    weight = np.minimum(block.relevant[known], k) if pooled else np.ones(n)
     return Partial((per_user[known] @ weight, weight.sum(), n), per_user)
 
 
@@ -171,20 +141,7 @@ def _finish(totals: Totals, context: Context, request: Request) -> Result:
     return replace(found, convention=f"{found.convention}, users without held-out items count 0")
 
 
-METRICS = tuple(
-    Metric(
-        metric,
-        _TITLES[metric],
-        next(iter(RANKING_CONVENTIONS[metric].values())),
-        partial(_measure, metric=metric),
-        _finish,
-        needs=("lists", "held_out"),
-        conventions=RANKING_CONVENTIONS[metric],
-        direction="higher",
-    )
-    for metric in RANKING_METRICS
-)
-_BY_NAME = {metric.name: metric for metric in METRICS}
+METRICS = declared(**{name: (partial(_measure, metric=name), _finish) for name in RANKING_METRICS})
 
 
 def ranking_metrics(
@@ -209,7 +166,8 @@ def ranking_metrics(
     metrics : sequence of str
         Of ``RANKING_METRICS``.
     conventions : mapping of str to str, optional
-        Metric to convention, where the default is not wanted; see ``RANKING_CONVENTIONS``.
+        Metric to convention, where the default is not wanted; see
+        ``find_metric(name).conventions``.
     zero_division : {nan, 0}
         Value for a user without held-out items: nan leaves the user out of the mean; the paper
         counts 0.
@@ -238,7 +196,7 @@ def ranking_metrics(
         check_choice("metric", metric, RANKING_METRICS)
     for metric in chosen:
         check_choice("conventions: metric", metric, metrics)
-    requests = [_BY_NAME[name].request(k, chosen.get(name)) for name in metrics for k in cutoffs]
+    requests = [METRICS[name].request(k, chosen.get(name)) for name in metrics for k in cutoffs]
     return Results(tuple(request.of_block(block, context) for request in requests))
 
 

@@ -28,7 +28,7 @@ ENTRY_POINTS = "equipoise.metrics"
 
 _MODULES = (ranking, popularity, fairness, exposure, lists, projection, collaboration)
 _BUILT_IN: Mapping[str, Metric] = {
-    metric.name: metric for module in _MODULES for metric in module.METRICS
+    name: metric for module in _MODULES for name, metric in module.METRICS.items()
 }
 
 
