@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datasets import LAST_FM, MOVIE_LENS, available
+from plots import Frontiers
 from study import Row, half_width, store, stored, table
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ METRICS = {
     "tail recall": "tail recall",
     "worst exposure": "worst exposure",
 }
+GOALS = ("tail share", "tail recall", "worst exposure")  # each against NDCG in the picture
+PICTURE = Path(__file__).parents[1] / "docs" / "images" / "mitigation.png"
 # With more items, EASE needs too much memory, and the fits with groups and the lists of all items
 # too much time.
 MANY_ITEMS, LONG_POOL = 10_000, 500
@@ -491,6 +494,19 @@ def winners(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
             yield (model, budget, "none" if best == "none" else best, *shown, second)
 
 
+def frontiers(found: Mapping[str, Any]) -> Frontiers:
+    """Return NDCG against the other goals, on test: means of what was kept for each budget."""
+    panels: dict[str, dict[str, dict[str, list[tuple[float, float]]]]] = {}
+    for name, rows in found["rows"].items():
+        row = panels[name] = {goal: {} for goal in GOALS}
+        for model, method in dict.fromkeys((one["model"], one["method"]) for one in rows):
+            for budget in BUDGETS:
+                own = selected(rows, model, method, budget)
+                for goal in GOALS if own else ():
+                    row[goal].setdefault(model, []).append((mean(own, goal), mean(own, "ndcg")))
+    return Frontiers(METRICS["ndcg"], panels)
+
+
 def block(found: Mapping[str, Any]) -> str:
     """Return the tables for the docs."""
     parts = []
@@ -534,11 +550,14 @@ def main() -> None:
             run_split(small, seed, found["rows"][small.name], lambda: None)
         print(block(found))
         return
+    from equipoise.files import write_whole
+
     for data in (one for one in datasets() if options.only in ("", one.name)):
         rows = stored(NAME)["rows"].get(data.name, [])
         for seed in data.seeds:
             run_split(data, seed, rows, partial(store, NAME, {data.name: rows}))
     print(block(stored(NAME)))
+    write_whole(PICTURE, frontiers(stored(NAME)).png())
 
 
 if __name__ == "__main__":

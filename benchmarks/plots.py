@@ -1,4 +1,4 @@
-"""What a benchmark found, drawn: one kind of picture for all of them."""
+"""What a benchmark found, drawn: lines over sizes, and accuracy against what it costs."""
 
 from __future__ import annotations
 
@@ -65,5 +65,69 @@ class Plot:
         axes.legend(fontsize="small")
         drawn = BytesIO()
         figure.savefig(drawn, dpi=110, bbox_inches="tight")
+        plt.close(figure)
+        return drawn.getvalue()
+
+
+def undominated(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the points that no other one exceeds in both coordinates, from left to right."""
+    found: list[tuple[float, float]] = []
+    for x, y in sorted(set(points), reverse=True):
+        if not found or y > found[-1][1]:
+            found.append((x, y))
+    return found[::-1]
+
+
+@dataclass(frozen=True)
+class Frontiers:
+    """Accuracy against other goals: one row of panels per data set, one color per model.
+
+    A line joins the points of a model that no other of its points exceeds in both; those that
+    are exceeded are pale.
+
+    Attributes
+    ----------
+    y : str
+        Name of the accuracy.
+    panels : mapping of str to mapping of str to mapping of str to sequence of (x, y)
+        By data set, name of the x axis, and model. Panels without points are left empty.
+    """
+
+    y: str
+    panels: Mapping[str, Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]]
+
+    def png(self) -> bytes:
+        """Draw it."""
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        from matplotlib import pyplot as plt
+
+        columns = list(dict.fromkeys(x for row in self.panels.values() for x in row))
+        models = dict.fromkeys(
+            m for row in self.panels.values() for one in row.values() for m in one
+        )
+        colors = {model: f"C{number}" for number, model in enumerate(models)}
+        size = (3.6 * len(columns), 3.0 * len(self.panels))
+        figure, grid = plt.subplots(len(self.panels), len(columns), figsize=size, squeeze=False)
+        for axes_of_row, (title, row) in zip(grid, self.panels.items(), strict=True):
+            for axes, x in zip(axes_of_row, columns, strict=True):
+                for model, points in row.get(x, {}).items():
+                    axes.plot(
+                        *zip(*points, strict=True), "o", color=colors[model], ms=3, alpha=0.25
+                    )
+                    best = undominated(points)
+                    axes.plot(
+                        *zip(*best, strict=True), "o-", color=colors[model], ms=4, label=model
+                    )
+                axes.set(xlabel=x, ylabel=self.y if x == columns[0] else "")
+                axes.grid(visible=True, alpha=0.3)
+            axes_of_row[0].set_title(title, loc="left")
+        lines = {line.get_label(): line for axes in figure.axes for line in axes.get_lines()}
+        shown = [lines[model] for model in models]
+        figure.legend(shown, [*models], loc="lower center", ncols=5, fontsize="small")
+        figure.tight_layout(rect=(0, 0.06, 1, 1))
+        drawn = BytesIO()
+        figure.savefig(drawn, dpi=110)
         plt.close(figure)
         return drawn.getvalue()
