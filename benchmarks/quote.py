@@ -203,11 +203,17 @@ def _measured(test: Mapping[str, Mapping[str, float]], name: str) -> str:
     return f"{number} ({found['low']:.3f}–{found['high']:.3f})" if "low" in found else number
 
 
-def score(dataset: str, model: str, metric: str = "ndcg") -> str:
+def score(dataset: str, model: str, metric: str = "ndcg", form: str = ".3f") -> str:
     """Return one number of the comparison."""
-    return value(
-        f"benchmarks/results/compare_models.json:cells/{dataset}/models/{model}/test/{metric}/value"
-    )
+    path = f"cells/{dataset}/models/{model}/test/{metric}/value"
+    return value(f"benchmarks/results/compare_models.json:{path}", form)
+
+
+def leads(dataset: str) -> str:
+    """Return our best model on validation against each peer, as a list."""
+    said = results("compare_models")["verdicts"]
+    own = [line for line in said if f" on {dataset}: " in line]
+    return "\n" + "".join(f"- {line.partition(': ')[2]}\n" for line in own)
 
 
 def more_of_the_tail(dataset: str) -> str:
@@ -401,6 +407,7 @@ QUOTES: Mapping[str, Callable[..., str]] = {
     for quote in (
         value,
         score,
+        leads,
         quality,
         part,
         study,
