@@ -126,7 +126,7 @@ class Frontiers:
         lines = {line.get_label(): line for axes in figure.axes for line in axes.get_lines()}
         shown = [lines[model] for model in models]
         figure.legend(shown, [*models], loc="lower center", ncols=5, fontsize="small")
-        figure.tight_layout(rect=(0, 0.06, 1, 1))
+        figure.tight_layout(rect=(0, 0.3 / size[1], 1, 1))
         drawn = BytesIO()
         figure.savefig(drawn, dpi=110)
         plt.close(figure)

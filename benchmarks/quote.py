@@ -261,6 +261,14 @@ def mitigated(dataset: str, model: str, method: str, budget: str, metric: str) -
     return re.sub(r"\b0\.", ".", mitigation.cell(rows, metric))
 
 
+def wins(dataset: str, method: str) -> str:
+    """Return how many comparisons a correction wins, of how many."""
+    import mitigation
+
+    best = [*mitigation.winners(results("mitigation")["rows"][dataset])]
+    return f"{sum(line[2] == method for line in best)} of {len(best)}"
+
+
 def _short(number: float, form: str) -> str:
     """Return a number without the zero before its decimal point."""
     return re.sub(r"^(-?)0\.", r"\1.", f"{number:{form}}")
@@ -426,6 +434,7 @@ QUOTES: Mapping[str, Callable[..., str]] = {
         soak,
         floor,
         mitigated,
+        wins,
         glossary,
     )
 }
