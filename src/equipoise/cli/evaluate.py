@@ -83,7 +83,7 @@ def evaluate(
     return 0 if results.complete else results_to.interrupted(f"{len(results)} rows are done")
 
 
-def _reranked(models: Mapping[str, Model], specs: Sequence[str], groups: Any) -> dict[str, Model]:
+def _reranked(models: Mapping[str, Any], specs: Sequence[str], groups: Any) -> dict[str, Model]:
     """Return every model with every re-ranker."""
     from equipoise.reranking import Reranked, make_reranker
 

@@ -949,6 +949,8 @@ def _ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np
 
 
 def _has_user_and_item(columns: Any) -> bool:
+    if columns is None:
+        return False
     from equipoise.data.readers.columns import names_user_and_item
 
-    return columns is not None and names_user_and_item([str(name) for name in columns])
+    return names_user_and_item([str(name) for name in columns])

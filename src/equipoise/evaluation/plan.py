@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from equipoise.exceptions import InvalidParameterError
 from equipoise.models import Recommender
 from equipoise.models.base import possible_sizes
+from equipoise.models.estimator import clone
 from equipoise.models.registry import find_models
 
 Model = Recommender | NDArray[Any]
@@ -279,7 +279,7 @@ def _fits(name: str, model: Model, settings: list[Settings], n_items: int) -> It
 
 
 def _size(model: Recommender) -> int:
-    return model.get_params().get(model.size_parameter, 0)
+    return model.get_params().get(model.size_parameter or "", 0)
 
 
 def _check_size(model: Recommender, n_items: int) -> None:

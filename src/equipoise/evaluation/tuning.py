@@ -10,7 +10,6 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 
 from equipoise.data.interactions import Interactions
 from equipoise.data.split import Split
@@ -26,6 +25,7 @@ from equipoise.metrics import RANKING_METRICS, ItemGroups, Metric, Results
 from equipoise.metrics.ranking import check_zero_division
 from equipoise.metrics.results import write_table
 from equipoise.models import Recommender
+from equipoise.models.estimator import clone
 from equipoise.models.projection import ProjectionModel
 from equipoise.models.registry import find_model
 from equipoise.progress import Progress

@@ -19,9 +19,6 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import _fit_context, clone
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from equipoise.checks import check_whole_number, is_whole_number
 from equipoise.data.interactions import Interactions
@@ -32,6 +29,13 @@ from equipoise.exceptions import (
     PreparationWarning,
 )
 from equipoise.memory import require
+from equipoise.models.estimator import (
+    Interval,
+    StrOptions,
+    check_is_fitted,
+    check_parameters,
+    clone,
+)
 from equipoise.models.explanations import (
     Explanation,
     Explanations,
@@ -240,7 +244,6 @@ class Recommender(RowReader, ABC):
 
     # ------------------------------------------------------------------------------------- fit
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, progress: Progress | None = None) -> Self:  # noqa: ARG002
         """Learn from users × items.
 
@@ -255,6 +258,7 @@ class Recommender(RowReader, ABC):
         progress : Progress, optional
             Receives the progress; silent by default. See `equipoise.progress`.
         """
+        self._validate_params()
         with self._reporting_to(progress, f"Fitting {type(self).__name__}"):
             self._fit(self._accept(X))
         return self
@@ -271,11 +275,8 @@ class Recommender(RowReader, ABC):
                 del self._progress
 
     def _validate_params(self) -> None:
-        """Check the constructor's arguments; errors are of this package's type."""
-        try:
-            super()._validate_params()
-        except ValueError as error:
-            raise InvalidParameterError(str(error)) from None
+        """Check the constructor's arguments."""
+        check_parameters(self, self._parameter_constraints)
         rank = self.get_params(deep=False).get("n_components", 1)
         if not is_whole_number(rank):
             raise InvalidParameterError(

@@ -10,13 +10,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import _fit_context, clone
-from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models.base import grid_around
+from equipoise.models.estimator import Interval, check_is_fitted, clone
 from equipoise.models.item_vectors import Floats
 from equipoise.models.projection import FilteredProjection, SpectralFilter
 from equipoise.progress import Progress, task
@@ -211,7 +209,6 @@ class ItemWeightedPCA(FilteredProjection):
                 return
             best = yield [grid_around(best, n_components=(rank,), **one) for one in filters]
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit_path(
         self, X: Any, gammas: Iterable[float], *, progress: Progress | None = None
     ) -> list[Self]:
@@ -231,6 +228,7 @@ class ItemWeightedPCA(FilteredProjection):
         Each γ is solved from the start. Starting from the components of the last γ saves passes,
         but needs wider blocks, which cost more than that saves.
         """
+        self._validate_params()
         if self.item_weights is not None:
             raise InvalidParameterError(
                 "fit_path varies gamma, which item_weights override: every model would be the "

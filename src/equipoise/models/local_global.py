@@ -13,15 +13,13 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import clone
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from equipoise.checks import check_whole_number
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
 from equipoise.exceptions import SolverWarning
 from equipoise.models.base import COMMON_CONSTRAINTS, Recommender, grid_around, possible_sizes
+from equipoise.models.estimator import Interval, StrOptions, check_is_fitted, clone
 from equipoise.models.item_vectors import Floats, item_norms
 from equipoise.models.item_weighted_pca import item_weights_of
 from equipoise.models.value_transforms import (
@@ -265,7 +263,7 @@ class LocalGlobal(Recommender):
                 f"{self.n_components_} of the {self.n_components} requested components were "
                 "kept: the weighted matrix has no more positive eigenvalues.",
                 SolverWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
 
     def _value_transform(self) -> Callable[[sp.csr_array], sp.csr_array]:

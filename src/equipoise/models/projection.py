@@ -13,11 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, get_
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils import check_array
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils._tags import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from equipoise.checks import check_whole_number
 from equipoise.data.identifiers import as_id_array
@@ -26,6 +21,7 @@ from equipoise.data.rows import Prepare
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
 from equipoise.metrics.ties import row_norms, user_limits
 from equipoise.models.base import COMMON_CONSTRAINTS, Recommender
+from equipoise.models.estimator import Interval, StrOptions, Transformer, check_is_fitted, clone
 from equipoise.models.explanations import PaddedRows
 from equipoise.models.item_vectors import (
     Factors,
@@ -112,7 +108,7 @@ class NewItems(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recommender):
+class ProjectionModel(Transformer, Recommender):
     """Base of the models that project users onto leading components.
 
     A subclass may differ from PCA in the transform of rows (`_row_transform`), in the components
@@ -182,10 +178,12 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
     def transform(self, X: Any) -> NDArray[Any]:
         """Return the users' coordinates X U, of shape (n_users, n_components_)."""
         check_is_fitted(self)
-        return self.preprocess(self._read(X)) @ self.components_.T
+        return self._in_container(self.preprocess(self._read(X)) @ self.components_.T, X)
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
         """Return the approximation X̂ of these coordinates: a dense n_users × n_items array."""
+        from sklearn.utils import check_array
+
         check_is_fitted(self)
         coordinates = check_array(X, dtype=[np.float64, np.float32])
         if coordinates.shape[1] != self.n_components_:
@@ -368,11 +366,6 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
     def _n_features_out(self) -> int:
         return self.n_components_
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
     def _prepare(self, data: Interactions, *, fits: int = 1) -> Gram:
         """Build the Gram operator of the training data."""
         if self.solver in ("gram", "dense"):
@@ -418,7 +411,7 @@ class ProjectionModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Recomme
                 f"kept: the data have no more with an eigenvalue above {self._zero():.0e} of the "
                 "largest.",
                 SolverWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
         self.components_ = np.ascontiguousarray(found.vectors.T, dtype=self._dtype)
         self.eigenvalues_ = found.eigenvalues

@@ -7,14 +7,13 @@ import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from equipoise.checks import check_whole_number
 from equipoise.data.identifiers import as_id_array
 from equipoise.data.interactions import Interactions
 from equipoise.data.preparation import Step, state_of
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, PreparationWarning
+from equipoise.models.estimator import check_is_fitted, clone
 from equipoise.models.user_rows import values_of
 from equipoise.parallel import one_blas_thread
 from equipoise.progress import Progress

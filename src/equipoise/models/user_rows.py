@@ -13,9 +13,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils._tags import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from equipoise.checks import is_whole_number
 from equipoise.data.identifiers import Lookup
@@ -24,6 +21,7 @@ from equipoise.data.preparation import State, Step, remaining_steps, state_of
 from equipoise.data.rows import RowBlock
 from equipoise.data.validation import refuse_broken_structure
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
+from equipoise.models.estimator import Estimator, check_is_fitted
 from equipoise.models.value_transforms import row_sums
 
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
@@ -35,7 +33,7 @@ UserItems: TypeAlias = Interactions | ArrayLike | sp.csr_array | Mapping[Any, fl
 _SUM_TOLERANCE = 1e-6
 
 
-class RowReader(BaseEstimator):
+class RowReader(Estimator):
     """How a model reads training data, rows to serve, and items: checked, with its columns."""
 
     item_ids_: NDArray[Any] | None
@@ -77,7 +75,7 @@ class RowReader(BaseEstimator):
         self.item_counts_ = found.item_counts
         return data
 
-    def __sklearn_tags__(self) -> Tags:
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
@@ -191,11 +189,11 @@ class RowReader(BaseEstimator):
         """Return canonical CSR, finite and non-negative."""
         if sp.issparse(matrix):
             refuse_broken_structure(matrix)
-        X = sp.csr_array(matrix) if _is_plain(matrix) and not reset else matrix
-        if reset or not self._nothing_to_check(X):
-            floats = [np.float64, np.float32]
-            X = validate_data(self, matrix, accept_sparse="csr", dtype=floats, reset=reset)
-            X = sp.csr_array(X)
+        X = _plain(matrix)
+        if X is None or not self._nothing_to_check(X, reset=reset):
+            X = self._checked_by_sklearn(matrix, reset=reset)
+        elif reset:
+            self.n_features_in_ = X.shape[1]
         if not X.has_canonical_format or (X.nnz and X.data.min() <= 0):
             X = X.copy()
             X.sum_duplicates()
@@ -209,17 +207,22 @@ class RowReader(BaseEstimator):
             )
         return X
 
-    def _nothing_to_check(self, matrix: Any) -> bool:
-        """Return whether `validate_data`, a third of the time of one list, would change nothing."""
+    def _nothing_to_check(self, X: sp.csr_array, *, reset: bool) -> bool:
+        """Return whether `validate_data`, which needs scikit-learn, would change nothing."""
         return (
-            isinstance(matrix, sp.csr_array)
-            and matrix.dtype in _FLOATS
-            and matrix.ndim == 2
-            and matrix.shape[0] > 0
-            and matrix.shape[1] == self.n_features_in_
+            min(X.shape) > 0
+            and (reset or X.shape[1] == self.n_features_in_)
             and not hasattr(self, "feature_names_in_")
-            and bool(np.isfinite(matrix.data).all())
+            and bool(np.isfinite(X.data).all())
         )
+
+    def _checked_by_sklearn(self, matrix: Any, *, reset: bool) -> sp.csr_array:
+        """Read what is not a plain matrix, and refuse what cannot be read, as scikit-learn does."""
+        from sklearn.utils.validation import validate_data
+
+        floats = [np.float64, np.float32]
+        checked = validate_data(self, matrix, accept_sparse="csr", dtype=floats, reset=reset)
+        return sp.csr_array(checked)
 
     @cached_property
     def _item_lookup(self) -> Lookup:
@@ -379,5 +382,10 @@ def _ids_in(user_items: Any) -> list[Any] | None:
     return list(user_items) if isinstance(first, str) or nothing else None
 
 
-def _is_plain(matrix: Any) -> bool:
-    return type(matrix) is np.ndarray and matrix.ndim == 2 and matrix.dtype in _FLOATS
+def _plain(matrix: Any) -> sp.csr_array | None:
+    """Return a matrix of real numbers as CSR of floats; None for data frames, lists and others."""
+    is_matrix = sp.issparse(matrix) or type(matrix) is np.ndarray
+    if not is_matrix or matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+        return None
+    floats = matrix if matrix.dtype in _FLOATS else matrix.astype(np.float64)
+    return sp.csr_array(floats)

@@ -11,8 +11,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import clone
-from sklearn.utils._param_validation import Interval
 
 from equipoise.checks import check_whole_number
 from equipoise.data.groups import Groups
@@ -21,6 +19,7 @@ from equipoise.data.rows import RowBlock
 from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics import ItemGroups
 from equipoise.models import Ranking, Recommender
+from equipoise.models.estimator import Interval, clone
 from equipoise.models.item_vectors import Factors
 from equipoise.models.persistence import SavedModel
 from equipoise.models.registry import find_model

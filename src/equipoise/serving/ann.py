@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from equipoise.checks import check_whole_number
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, require_extra
 from equipoise.models.base import Recommender
+from equipoise.models.estimator import check_is_fitted
 from equipoise.models.item_vectors import Factors
 from equipoise.models.ranking import Ranking
 from equipoise.models.user_rows import ids_of

@@ -18,7 +18,6 @@ from typing import IO, Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from equipoise.exceptions import (
     InvalidDataError,
@@ -27,6 +26,7 @@ from equipoise.exceptions import (
 )
 from equipoise.models import load as load_model
 from equipoise.models.base import Recommender
+from equipoise.models.estimator import check_is_fitted
 from equipoise.models.item_vectors import cosines_to, itself_first
 from equipoise.models.projection import ProjectionModel
 from equipoise.models.ranking import Ranking, top_items

@@ -7,9 +7,9 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from equipoise.data.interactions import Interactions
+from equipoise.models.estimator import Interval
 from equipoise.models.fair.group_pca import GroupPCA
 from equipoise.models.item_vectors import Floats
 from equipoise.spectral.groups.families import Combined, ItemFamily

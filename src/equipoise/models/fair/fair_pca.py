@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from equipoise.data.interactions import Interactions
 from equipoise.data.row_groups import row_groups
 from equipoise.exceptions import InfeasibleError, InvalidParameterError
+from equipoise.models.estimator import Interval, StrOptions
 from equipoise.models.fair.group_pca import (
     GroupPCA,
     GroupSpec,

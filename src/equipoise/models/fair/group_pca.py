@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from equipoise.data.groups import Groups, Of
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
+from equipoise.models.estimator import Interval, StrOptions
 from equipoise.models.item_vectors import Floats
 from equipoise.models.projection import FilteredProjection
 from equipoise.spectral.gram import Gram

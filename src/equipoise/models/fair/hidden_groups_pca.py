@@ -10,12 +10,12 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import Interval
 
 from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
 from equipoise.data.row_groups import row_groups
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.models.estimator import Interval
 from equipoise.models.fair.group_pca import GroupPCA, GroupSpec, find_groups
 from equipoise.models.item_vectors import Floats
 from equipoise.spectral.gram import DenseGram

@@ -7,9 +7,9 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from equipoise.data.interactions import Interactions
+from equipoise.models.estimator import Interval
 from equipoise.models.projection import FilteredProjection
 from equipoise.spectral.certificate import certify, suboptimality
 from equipoise.spectral.gram import Gram

@@ -8,12 +8,12 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
 from equipoise.data.row_groups import row_groups
 from equipoise.exceptions import InfeasibleError, InvalidParameterError
+from equipoise.models.estimator import Interval
 from equipoise.models.fair.group_pca import (
     GroupPCA,
     GroupSpec,

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from equipoise.models.base import Recommender
+from equipoise.models.estimator import check_is_fitted
 from equipoise.models.explanations import PaddedRows
 from equipoise.models.item_vectors import Factors, ItemItem, cosines_to
 from equipoise.models.value_transforms import TransformsValues

@@ -12,13 +12,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
 from equipoise.checks import check_whole_number
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import SolverWarning
 from equipoise.models.base import COMMON_CONSTRAINTS, Recommender
+from equipoise.models.estimator import Interval, check_is_fitted
 from equipoise.models.item_vectors import item_norms
 from equipoise.models.value_transforms import (
     TransformsValues,
@@ -169,7 +168,7 @@ class GFCF(TransformsValues, Recommender):
                 f"{self.n_components_} of the {self.n_components} requested components were "
                 "kept: the normalized matrix has no more singular values above zero.",
                 SolverWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
 
     def _solve(self) -> Components:

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
 from equipoise.data.interactions import Interactions
 from equipoise.models.base import COMMON_CONSTRAINTS
+from equipoise.models.estimator import Interval
 from equipoise.models.item_vectors import Floats, item_norms
 from equipoise.models.peers.base import ItemItemModel
 from equipoise.models.ranking import Ranking, rank_items

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError, SolverWarning
 from equipoise.models.base import COMMON_CONSTRAINTS
+from equipoise.models.estimator import Interval
 from equipoise.models.peers.weighted_als import (
     Cells,
     Floats,
@@ -79,7 +79,7 @@ class _ReweightedMF(WeightedFactorModel):
                 f"squares. regularization={self.regularization} is too large for values this "
                 "small; lower it, or scale the values up.",
                 SolverWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
 
     def cells(self, user_items: sp.csr_array) -> Cells:

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import SolverWarning
 from equipoise.models.base import COMMON_CONSTRAINTS
+from equipoise.models.estimator import Interval
 from equipoise.models.item_vectors import item_norms
 from equipoise.models.peers.base import FactorModel
 from equipoise.models.value_transforms import TransformsValues, ValueTransform
@@ -182,7 +182,7 @@ class TraceNormMF(TransformsValues, FactorModel):
                 f"threshold {self.threshold_:.4g}: the smaller ones are left out, so Z is the "
                 "minimum at this rank and not over all. Raise max_components, or penalty.",
                 SolverWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
         self.n_components_ = min(above, self.max_components)
         self.singular_values_ = values[: self.n_components_]

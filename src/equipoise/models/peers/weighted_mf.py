@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, require_extra
 from equipoise.models.base import COMMON_CONSTRAINTS
+from equipoise.models.estimator import Interval, StrOptions
 from equipoise.models.peers.weighted_als import Cells, WeightedFactorModel
 from equipoise.models.value_transforms import ValueTransform, transform_rows
 from equipoise.parallel import one_blas_thread

@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import clone
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import require_extra
 from equipoise.models.base import COMMON_CONSTRAINTS
+from equipoise.models.estimator import Interval, StrOptions, clone
 from equipoise.models.peers.base import FactorModel
 from equipoise.models.peers.lightgcn.graph import (
     KnownRows,
