@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from equipoise import EASE, Interactions, ItemWeightedPCA, VanillaPCA
 from equipoise.data.synthetic import listening
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
 from equipoise.models.registry import MODELS
 from equipoise.serving import to_ann
 from tests.contract.variants import VARIANTS, build, named
@@ -143,6 +143,32 @@ class TestSearch:
         index.asked.clear()
         assert vectors.search(index, plays, k=6).ids.tolist() == expected
         assert len(index.asked) > 10
+
+    def test_one_user_by_ids_gets_the_list_of_a_row(self, vectors):
+        index = Backwards(vectors.item_vectors)
+        for given in (["artist-0003", "artist-0010"], {"artist-0003": 2, "artist-0010": 1.0}):
+            exact = vectors.model.recommend(given, k=4)
+            found = vectors.search(index, given, k=4)
+            assert found.ids.tolist() == exact.ids.tolist()
+            np.testing.assert_allclose(found.scores, exact.scores, rtol=1e-5)
+        again = vectors.search(index, {**given, "new": 1.0}, k=4, unknown="drop")
+        assert again.ids.tolist() == vectors.model.recommend(given, k=4).ids.tolist()
+        with pytest.raises(UnknownIdError, match="new"):
+            vectors.search(index, ["new"])
+
+    def test_users_without_items_get_the_fallback_of_recommend(self, vectors, plays):
+        index, group = Backwards(vectors.item_vectors), plays.item_ids[5:9].tolist()
+        for fallback in ("popularity", group):
+            exact = vectors.model.recommend([], k=3, fallback=fallback)
+            found = vectors.search(index, ["new"], k=3, unknown="drop", fallback=fallback)
+            assert found.fallback
+            assert found.ids.tolist() == exact.ids.tolist()
+        rows = np.zeros((3, 200))
+        rows[1, 7] = 1.0
+        found, exact = vectors.search(index, rows, k=3), vectors.model.recommend(rows, k=3)
+        assert found.fallback.tolist() == exact.fallback.tolist() == [True, False, True]
+        assert found.ids.tolist() == exact.ids.tolist()
+        assert not np.any(vectors.search(index, rows, k=3, fallback=None).fallback)
 
     def test_an_index_of_another_model_is_refused(self, vectors, plays):
         larger = Backwards(np.tile(vectors.item_vectors, (2, 1)))

@@ -283,7 +283,7 @@ class Lookup:
     def require(self, ids: Any) -> NDArray[np.intp]:
         """Return positions; refuse ids that are not there, naming a few."""
         positions = self.find(ids)
-        if np.any(positions < 0):
+        if (positions < 0).any():
             unknown = _flat_column(ids, self._role)[positions < 0]
             raise UnknownIdError(self._complaint(unknown))
         return positions

@@ -6,8 +6,9 @@ column numbers. Rows are users everywhere.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -111,7 +112,7 @@ class RowReader(Estimator):
 
     def is_one_user(self, user_items: Any) -> bool:
         """Whether these are one dense row or the items of one user; the lists of it are 1-D."""
-        if isinstance(user_items, Mapping | set | frozenset | list | tuple):
+        if isinstance(user_items, list | tuple | dict | set | frozenset | Mapping):
             first: Any = next(iter(user_items), None)
             return isinstance(first, str) or np.ndim(first) == 0
         return not isinstance(user_items, Interactions | str) and np.ndim(user_items) == 1
@@ -138,11 +139,10 @@ class RowReader(Estimator):
             sums = sums / (float(every.sum()) or 1.0)
         if not kept.all():
             columns, sums = columns[kept], sums[kept]
-        # the type of indices that SciPy would choose: another one is converted, with checks
-        index = np.int32 if self.n_features_in_ < 2**31 else np.int64
-        bounds, shape = np.array([0, len(columns)], index), (1, self.n_features_in_)
-        row = sp.csr_array((sums, columns.astype(index), bounds), shape=shape)
-        row.has_canonical_format = True
+        row = copy.copy(_empty_row(self.n_features_in_))
+        index = row.indices.dtype
+        row.data, row.indices = sums, columns.astype(index)
+        row.indptr = np.array([0, len(columns)], index)
         return row
 
     def _read(self, user_items: Any, unknown: Literal["error", "drop"] = "error") -> sp.csr_array:
@@ -343,6 +343,14 @@ def prepare_matrix(user_items: sp.csr_array, steps: Sequence[Step]) -> sp.csr_ar
     return _with_values(X, np.where(ready[owner], X.data, scaled))
 
 
+@lru_cache(maxsize=16)
+def _empty_row(n_items: int) -> sp.csr_array:
+    """Return a row to copy: building one takes SciPy longer than all else that a user needs."""
+    row = sp.csr_array((1, n_items))
+    row.has_canonical_format = True
+    return row
+
+
 def _with_values(user_items: sp.csr_array, values: NDArray[Any]) -> sp.csr_array:
     parts = (values.astype(user_items.dtype, copy=False), user_items.indices, user_items.indptr)
     return sp.csr_array(parts, shape=user_items.shape)
@@ -360,7 +368,7 @@ def ids_of(columns: NDArray[Any], item_ids: NDArray[Any]) -> NDArray[Any]:
     """
     signed = item_ids.dtype.kind in "if"
     ids: NDArray[Any] = item_ids[columns]
-    ids = ids if signed else ids.astype(object)
+    ids = ids if signed else ids.astype(object, copy=False)
     ids[columns < 0] = -1 if signed else None
     return ids
 

@@ -6,10 +6,10 @@ An index is fast and sometimes misses an item. What it finds is scored again by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,9 @@ from equipoise.exceptions import InvalidDataError, InvalidParameterError, requir
 from equipoise.models.base import Recommender
 from equipoise.models.estimator import check_is_fitted
 from equipoise.models.item_vectors import Factors
-from equipoise.models.ranking import Ranking
-from equipoise.models.user_rows import ids_of
+from equipoise.models.projection import project_onto
+from equipoise.models.ranking import FallbackRanking, Ranking
+from equipoise.models.user_rows import UserItems, ids_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -146,10 +147,12 @@ class AnnVectors:
     def search(
         self,
         index: Index,
-        user_items: Any,
+        user_items: UserItems,
         k: int = 10,
         *,
         filter_already_liked_items: bool = True,
+        unknown: Literal["error", "drop"] = "error",
+        fallback: Literal["popularity"] | Iterable[Any] | None = "popularity",
     ) -> Ranking:
         """Recommend as `Recommender.recommend` does, through an index instead of scoring all items.
 
@@ -167,6 +170,8 @@ class AnnVectors:
             Number of items per user.
         filter_already_liked_items : bool
             Leave out the items of the row.
+        unknown, fallback
+            As in `Recommender.recommend`.
 
         Returns
         -------
@@ -174,41 +179,52 @@ class AnnVectors:
             `(ids, scores)`, best first, padded as in `Recommender.recommend`.
         """
         check_whole_number("k", k, least=1)
-        rows = self.model.read_rows(user_items)
+        rows = self.model.read_rows(user_items, unknown=unknown)
+        search = self._search_one if rows.shape[0] == 1 else self._search_many
+        found = search(index, rows, k, filter_already_liked_items)
+        one = self.model.is_one_user(user_items)
+        cold = rows.indptr[1:] == rows.indptr[:-1]
+        if fallback is None or not cold.any():
+            return Ranking(found.ids[0], found.scores[0]) if one else found
+        # the users without items do not need the index
+        lists = self.model.recommend(rows[cold], k, fallback=fallback)
+        if one:
+            return FallbackRanking.of(Ranking(lists.ids[0], lists.scores[0]), lists.fallback[0])
+        found.ids[cold], found.scores[cold] = lists
+        return FallbackRanking.of(found, cold)
+
+    def _search_many(self, index: Index, rows: csr_array, k: int, leave_out: bool) -> Ranking:
         queries = self._embed(rows)
-        if len(queries) == 1:
-            seen_items = rows.indices if filter_already_liked_items else rows.indices[:0]
-            found = self._search_one(index, queries[0], k, seen_items)
-            one = self.model.is_one_user(user_items)
-            return found if one else Ranking(found.ids[None], found.scores[None])
-        seen = np.diff(rows.indptr) if filter_already_liked_items else np.zeros(len(queries), int)
+        seen = np.diff(rows.indptr) if leave_out else np.zeros(len(queries), int)
         counts = np.minimum(k + seen, len(self.item_vectors))
         columns = np.full((len(queries), k), -1, dtype=np.int64)
         scores = np.full((len(queries), k), np.nan, dtype=np.float32)
         for group in _alike(counts, self._width):
             keys = _keys(index.search(queries[group], int(counts[group].max())), len(group))
-            self._check_keys(keys)
-            if filter_already_liked_items:
+            self._check_largest(keys.max(initial=-1))
+            if leave_out:
                 keys[_is_seen(keys, rows[group])] = -1
             best, values = self._best(queries[group], keys, k)
             columns[group, : best.shape[1]], scores[group, : best.shape[1]] = best, values
         return Ranking(ids_of(columns, self.item_ids), scores)
 
-    def _search_one(
-        self, index: Index, query: NDArray[np.float32], k: int, seen: NDArray[Any]
-    ) -> Ranking:
+    def _search_one(self, index: Index, rows: csr_array, k: int, leave_out: bool) -> Ranking:
         """Search for one user: the same in fewer and smaller steps, which take most of the time."""
-        count = min(k + len(seen), len(self.item_vectors))
-        keys = _keys(index.search(query[None], count), 1)[0]
-        self._check_keys(keys)
-        keys = keys[(keys >= 0) & ~(keys[:, None] == seen).any(axis=1)]
-        scores = self.item_vectors[keys] @ query
-        order = np.lexsort((keys, -scores))[:k]
-        columns = np.full(k, -1, dtype=np.int64)
-        columns[: len(order)] = keys[order]
-        values = np.full(k, np.nan, dtype=np.float32)
-        values[: len(order)] = scores[order]
-        return Ranking(ids_of(columns, self.item_ids), values)
+        query, left_out = self._embed(rows)[0], {-1}
+        if leave_out:
+            left_out.update(rows.indices.tolist())
+        count = min(k + len(left_out) - 1, len(self.item_vectors))
+        keys = _keys_of_one(index.search(query[None], count))
+        self._check_largest(max(keys, default=-1))
+        left = np.array([key for key in keys if key not in left_out], dtype=np.int64)
+        scores = self.item_vectors[left] @ query
+        order = np.lexsort((left, -scores))[:k]
+        columns, values = left[order], scores[order]
+        if len(order) < k:
+            missing = (0, k - len(order))
+            columns = np.pad(columns, missing, constant_values=-1)
+            values = np.pad(values, missing, constant_values=np.nan)
+        return Ranking(ids_of(columns[None], self.item_ids), values[None])
 
     def recall_of(
         self,
@@ -250,13 +266,23 @@ class AnnVectors:
         return np.ascontiguousarray(self._users(rows), dtype=np.float32)
 
     @cached_property
-    def _users(self) -> Any:
-        return _factors(self.model).users
+    def _users(self) -> Callable[[csr_array], NDArray[Any]]:
+        low_rank = self.model.low_rank()
+        if low_rank is None:
+            return _factors(self.model).users
+        prepare, weights = low_rank.prepare, low_rank.component_weights
 
-    def _check_keys(self, keys: NDArray[np.int64]) -> None:
-        if keys.max(initial=-1) >= len(self.item_vectors):
+        def project(rows: csr_array) -> NDArray[Any]:
+            # from the rows of item_vectors: a column of the components is spread over all pages
+            signal = prepare(rows)
+            return project_onto(self.item_vectors.T, signal.nnz)(signal) * weights
+
+        return project
+
+    def _check_largest(self, key: int) -> None:
+        if key >= len(self.item_vectors):
             raise InvalidDataError(
-                f"the index contains the key {keys.max()}, but the model has "
+                f"the index contains the key {key}, but the model has "
                 f"{len(self.item_vectors)} items: it is an index of another model. "
                 "Build it again from these vectors."
             )
@@ -290,9 +316,17 @@ def _keys(found: Any, n_queries: int) -> NDArray[np.int64]:
     if isinstance(found, tuple):  # faiss: distances and keys
         return np.array(found[1], dtype=np.int64).reshape(n_queries, -1)
     keys = np.array(found.keys, dtype=np.int64).reshape(n_queries, -1)
-    counts = np.asarray(getattr(found, "counts", len(found))).reshape(-1, 1)
+    counts = np.asarray(found.counts).reshape(-1, 1)
     keys[np.arange(keys.shape[1]) >= counts] = -1  # usearch does not overwrite the rest
     return keys
+
+
+def _keys_of_one(found: Any) -> list[int]:
+    """Return the keys that an index found for one query."""
+    if isinstance(found, tuple):
+        return np.asarray(found[1]).ravel().tolist()
+    counts = getattr(found, "counts", [None])  # some versions of usearch return longer arrays
+    return np.asarray(found.keys).ravel()[: counts[0]].tolist()
 
 
 def _is_seen(keys: NDArray[np.int64], rows: csr_array) -> NDArray[np.bool_]:
