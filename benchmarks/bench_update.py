@@ -183,7 +183,7 @@ def run(plan: Plan) -> Report:
 def compare(model: ItemWeightedPCA, now: Interactions, rank: int) -> tuple[dict[str, Any], Any]:
     """Update and refit; return what was measured, and the updated model."""
     started = time.process_time()
-    update = model.update(now)
+    update = model.update(now, all_data=True)
     updated = time.process_time()
     full = ItemWeightedPCA(rank).fit(now)
     fitted = time.process_time()

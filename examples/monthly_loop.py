@@ -48,7 +48,7 @@ def turn(number: int) -> list[str]:
     if number == 1:
         made = equipoise("fit", data, "--rank", 6, "--normalize-rows", "--out", CANDIDATE, "--json")
     else:
-        options = ["--refit-above", REFIT_ABOVE, "--out", CANDIDATE, "--json"]
+        options = ["--all", "--refit-above", REFIT_ABOVE, "--out", CANDIDATE, "--json"]
         made = equipoise("update", PUBLISHED, data, *options)
     facts = json.loads(made.stdout)
     report = f"audit-{number:02}.json"

@@ -450,10 +450,10 @@ def test_update_replaces_the_model_and_reports_the_certified_loss(world, data, t
     assert run(["fit", str(table), "--rank", "3", "--binarize", "--out", str(out)]) == 0
     first = equipoise.load(out)
     capsys.readouterr()
-    command = ["update", str(out), str(world / "plays.csv"), "--json"]
+    command = ["update", str(out), str(world / "plays.csv"), "--all", "--json"]
     assert run(command) == 0
     facts = json.loads(capsys.readouterr().out)
-    expected = first.update(Interactions.read(str(world / "plays.csv")))
+    expected = first.update(Interactions.read(str(world / "plays.csv")), all_data=True)
     assert facts["certified loss"] == pytest.approx(expected.loss)
     assert facts["passes over the data"] == 2
     updated = equipoise.load(out)
@@ -471,12 +471,33 @@ def test_sums_that_the_fit_keeps_let_new_rows_be_added_alone(world, data, tmp_pa
     table.filter(~early).write_csv(tmp_path / "new.csv")
     command = ["fit", str(tmp_path / "old.csv"), "--rank", "3", "--out", str(out)]
     assert run([*command, "--keep-sums"]) == 0
-    assert run(["update", str(out), str(tmp_path / "new.csv"), "--added"]) == 0
+    update = ["update", str(out), str(tmp_path / "new.csv")]
+    assert run(update) == 0
     fitted = ItemWeightedPCA(3).fit(data)
     updated = equipoise.load(out)
     assert updated.certificate_.objective == pytest.approx(fitted.certificate_.objective)
     lists = [each.recommend(data, k=3, unknown="drop").ids.tolist() for each in (updated, fitted)]
     assert lists[0] == lists[1]
+    assert run([*update, "--refit-above", "0.001"]) == 2
+    assert "--all" in capsys.readouterr().err
+    assert run(command) == 0  # without sums
+    assert run(update) == 2
+    assert "--keep-sums" in capsys.readouterr().err
     ease = ["fit", str(tmp_path / "old.csv"), "--model", "ease", "--out", str(out)]
     assert run([*ease, "--keep-sums"]) == 2
     assert "--keep-sums" in capsys.readouterr().err
+
+
+def test_rows_that_changed_replace_the_former_ones(world, data, tmp_path):
+    table, out = pl.read_csv(world / "plays.csv"), tmp_path / "model.eqp"
+    changed = pl.col("user").is_in(data.user_ids[30:].tolist())
+    later = pl.int_range(pl.len()) % 3 == 0  # interactions that were not there at the fit
+    table.filter(~(changed & later)).write_csv(tmp_path / "old.csv")
+    table.filter(changed).write_csv(tmp_path / "new.csv")
+    table.filter(changed & ~later).write_csv(tmp_path / "former.csv")
+    fit = ["fit", str(tmp_path / "old.csv"), "--rank", "3", "--keep-sums", "--out", str(out)]
+    assert run(fit) == 0
+    update = ["update", str(out), str(tmp_path / "new.csv")]
+    assert run([*update, "--replaced", str(tmp_path / "former.csv")]) == 0
+    expected = ItemWeightedPCA(3).fit(data).certificate_.objective
+    assert equipoise.load(out).certificate_.objective == pytest.approx(expected)

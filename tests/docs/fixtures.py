@@ -23,6 +23,11 @@ def _table() -> pl.DataFrame:
     )
 
 
+def _new_rows(path: Path) -> None:
+    rows = _table().filter(pl.col("user") == "listener-0003")
+    rows.with_columns(pl.lit("a new listener").alias("user")).write_parquet(path)
+
+
 def _names(path: Path) -> None:
     plays = listening(n_users=90, n_items=60)
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -45,6 +50,7 @@ def _labels(ids: str, column: str) -> Callable[[Path], None]:
 FILES: dict[str, Callable[[Path], None]] = {
     "plays.parquet": lambda path: _table().write_parquet(path),
     "plays.csv": lambda path: _table().write_csv(path),
+    "new.parquet": _new_rows,
     "names.csv": _names,
     "artists.csv": _labels("item", "label"),
     "users.csv": _labels("user", "age"),

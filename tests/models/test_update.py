@@ -42,7 +42,7 @@ def objective(model, data) -> float:
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 def test_the_certified_loss_bounds_the_true_loss(plays, before, model, passes):
     old = clone(model).fit(before)
-    found = old.update(plays, passes=passes)
+    found = old.update(plays, all_data=True, passes=passes)
     refit = clone(model).set_params(solver="dense").fit(plays)
     best = objective(refit, plays)
     true_loss = (best - objective(found.model, plays)) / best
@@ -58,7 +58,10 @@ def test_the_certified_loss_bounds_the_true_loss(plays, before, model, passes):
 
 def test_more_passes_lose_less(plays, before):
     old = ItemWeightedPCA(8).fit(before)
-    objectives = [old.update(plays, passes=n).model.certificate_.objective for n in (1, 2, 4, 8)]
+    objectives = [
+        old.update(plays, all_data=True, passes=n).model.certificate_.objective
+        for n in (1, 2, 4, 8)
+    ]
     assert objectives == sorted(objectives)
     refit = ItemWeightedPCA(8, solver="dense").fit(plays).certificate_.objective
     assert objectives[-1] == pytest.approx(refit, rel=1e-6)
@@ -66,11 +69,11 @@ def test_more_passes_lose_less(plays, before):
 
 def test_a_large_bound_leads_to_a_refit(plays, before):
     old = ItemWeightedPCA(8).fit(before)
-    found = old.update(plays, passes=1, refit_above=1e-9)
+    found = old.update(plays, all_data=True, passes=1, refit_above=1e-9)
     assert found.refitted
     assert found.loss < 1e-6
     assert found.passes > 1
-    assert not old.update(plays, passes=1, refit_above=1e9).refitted
+    assert not old.update(plays, all_data=True, passes=1, refit_above=1e9).refitted
 
 
 @pytest.mark.parametrize(
@@ -82,13 +85,16 @@ def test_a_large_bound_leads_to_a_refit(plays, before):
 )
 def test_the_preparation_of_the_fit_is_repeated(plays, before, prepare):
     old = ItemWeightedPCA(8).fit(prepare(before))
-    updated, expected = old.update(plays, passes=8).model, ItemWeightedPCA(8).fit(prepare(plays))
+    updated, expected = (
+        old.update(plays, all_data=True, passes=8).model,
+        ItemWeightedPCA(8).fit(prepare(plays)),
+    )
     assert updated.preparation_ == old.preparation_
     assert updated.certificate_.objective == pytest.approx(
         expected.certificate_.objective, rel=1e-5
     )
     with pytest.raises(InvalidDataError, match="another way"):
-        old.update(plays.binarize().filter(min_users_per_item=2))
+        old.update(plays.binarize().filter(min_users_per_item=2), all_data=True)
 
 
 def test_updates_do_not_depend_on_where_the_rows_are(plays, before, tmp_path):
@@ -98,19 +104,20 @@ def test_updates_do_not_depend_on_where_the_rows_are(plays, before, tmp_path):
     pl.DataFrame(table | {"value": entries.data}).write_parquet(tmp_path / "plays.parquet")
     on_disk = Interactions.read(tmp_path / "plays.parquet", memory="1GB", n_blocks=3)
     in_memory = Interactions.read(tmp_path / "plays.parquet").select_items(on_disk.item_ids)
-    one = old.update(in_memory.with_preparation(()))
-    other = old.update(on_disk)
+    one = old.update(in_memory.with_preparation(()), all_data=True)
+    other = old.update(on_disk, all_data=True)
     assert other.loss == pytest.approx(one.loss, rel=1e-6)
 
 
-def test_kept_sums_give_the_refit_without_the_old_data(plays, tmp_path):
+@pytest.mark.parametrize("unfitted", [ItemWeightedPCA(8), ItemWeightedPCA(8, gamma=0)], ids=repr)
+def test_kept_sums_give_the_refit_without_the_old_data(plays, tmp_path, unfitted):
     old_rows = plays.select_users(plays.user_ids[:700]).normalize_rows()
-    model = ItemWeightedPCA(8).fit(old_rows).keep_gram(old_rows)
+    model = clone(unfitted).fit(old_rows).keep_gram(old_rows)
     model = load(model.save(tmp_path / "model.eqp"))
     changed = plays.select_users(plays.user_ids[650:])  # 50 rows again, 200 new ones
     before = plays.select_users(plays.user_ids[650:700])
-    found = model.update(changed, added=True, replaced=before)
-    expected = ItemWeightedPCA(8).fit(plays.normalize_rows())
+    found = model.update(changed, replaced=before)
+    expected = clone(unfitted).fit(plays.normalize_rows())
     assert found.passes == 0
     assert found.model.certificate_.objective == pytest.approx(
         expected.certificate_.objective, rel=1e-9
@@ -122,27 +129,40 @@ def test_kept_sums_give_the_refit_without_the_old_data(plays, tmp_path):
 
 def test_what_cannot_be_updated_is_refused(plays):
     with pytest.raises(InvalidParameterError, match="keep_gram"):
-        ItemWeightedPCA(4).fit(plays).update(plays, added=True)
+        ItemWeightedPCA(4).fit(plays).update(plays)
     with pytest.raises(InvalidParameterError, match="ids"):
-        ItemWeightedPCA(4).fit(plays.matrix).update(plays)
+        ItemWeightedPCA(4).fit(plays.matrix).update(plays, all_data=True)
     with pytest.raises(InvalidParameterError, match="NormalizedPCA"):
-        NormalizedPCA(4).fit(plays).update(plays)
+        NormalizedPCA(4).fit(plays).update(plays, all_data=True)
+    with pytest.raises(InvalidParameterError, match="NormalizedPCA"):
+        NormalizedPCA(4).fit(plays).keep_gram(plays)
+    with pytest.raises(InvalidParameterError, match="gamma=0 is PCA"):
+        VanillaPCA(4).fit(plays).keep_gram(plays)
+    with pytest.raises(InvalidParameterError, match="replaced"):
+        ItemWeightedPCA(4).fit(plays).update(plays, all_data=True, replaced=plays)
     assert not hasattr(EASE, "update")
 
 
 def test_new_rows_alone_are_not_taken_for_all_data_in_silence(plays, before):
     old = ItemWeightedPCA(4).fit(before)
     with pytest.warns(PreparationWarning, match="those of the fit had"):
-        old.update(plays.select_users(plays.user_ids[:50]))
+        old.update(plays.select_users(plays.user_ids[:50]), all_data=True)
+
+
+def test_all_data_are_not_taken_for_new_rows_in_silence(plays):
+    old = plays.select_users(plays.user_ids[:700])
+    model = ItemWeightedPCA(4).fit(old).keep_gram(old)
+    with pytest.warns(PreparationWarning, match="count twice"):
+        model.update(plays)
 
 
 def test_the_counts_of_users_follow_the_data(plays, before):
     old = ItemWeightedPCA(4).fit(before)
     by_id = dict(zip(plays.item_ids.tolist(), plays.popularity("count").tolist(), strict=True))
-    found = old.update(plays).model
+    found = old.update(plays, all_data=True).model
     assert dict(zip(found.item_ids_.tolist(), found.item_counts_.tolist(), strict=True)) == by_id
     first, rest = plays.user_ids[:600], plays.user_ids[600:]
     kept = plays.select_users(first)
     summed = ItemWeightedPCA(4).fit(kept).keep_gram(kept)
-    found = summed.update(plays.select_users(rest), added=True).model
+    found = summed.update(plays.select_users(rest)).model
     assert dict(zip(found.item_ids_.tolist(), found.item_counts_.tolist(), strict=True)) == by_id

@@ -61,7 +61,7 @@ def fit(
     keep_sums: Annotated[
         bool,
         flag(
-            "Store the sums XᵀX, 8 bytes per pair of items: update --added needs no old data.",
+            "Store the sums XᵀX, 8 bytes per pair of items: update then takes new rows alone.",
             "--keep-sums",
         ),
     ] = False,

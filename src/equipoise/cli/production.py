@@ -50,34 +50,50 @@ def update(
     ] = None,
     refit_above: Annotated[
         float | None,
-        option("Refit if the certified loss exceeds this share, e.g. 0.001.", "SHARE", min=0),
+        option("With --all: refit if the certified loss exceeds it, e.g. 0.001.", "SHARE", min=0),
     ] = None,
-    passes: Annotated[int, option("Passes over DATA.", "N", min=1)] = 2,
-    added: Annotated[
-        bool,
-        flag("DATA are the rows of new users alone; needs a model of fit --keep-sums.", "--added"),
+    passes: Annotated[int, option("Passes over DATA with --all.", "N", min=1)] = 2,
+    all_data: Annotated[
+        bool, flag("DATA are all data, old and new; not only the rows of new users.", "--all")
     ] = False,
+    replaced: Annotated[
+        str | None,
+        option("Former rows of users whose rows changed and are in DATA in full.", "DATA"),
+    ] = None,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Update a model on all of DATA in a few passes, and certify what a refit would gain.
+    """Add DATA, the rows of new users, to a model; the model must be of fit --keep-sums.
 
-    DATA are read and prepared as for the fit. New users and new items are added.
+    With --all, DATA are all data, old and new, and any PCA is updated in a few passes; the output
+    certifies what a refit would gain. DATA are read and prepared as for the fit.
     """
-    from equipoise.models import load
     from equipoise.models.projection import ProjectionModel
 
     target = model if out is None else out
     require_writable(target)
-    fitted = load(model)
+    fitted = opt.load_model(model)
     if not isinstance(fitted, ProjectionModel):
         raise InvalidParameterError(
             f"{type(fitted).__name__} cannot be updated. Fit it again: equipoise fit."
         )
+    if not all_data and not hasattr(fitted, "gram_"):
+        raise InvalidParameterError(
+            f"{model} keeps no sums of its training data, so new rows alone cannot be added. Pass "
+            "all data, old and new, and --all; or fit it again with --keep-sums."
+        )
+    if all_data and replaced is not None:
+        raise InvalidParameterError("--replaced has no effect with --all. Leave it out.")
+    if not all_data and refit_above is not None:
+        raise InvalidParameterError(
+            "--refit-above has no effect without --all: adding rows to the sums is exact."
+        )
     interactions = reading.like(fitted).read(data)
+    former = None if replaced is None else reading.like(fitted).read(replaced)
     started = time.perf_counter()
     found = fitted.update(
         interactions,
-        added=added,
+        all_data=all_data,
+        replaced=former,
         passes=passes,
         refit_above=refit_above,
         progress=console.progress(),
@@ -125,8 +141,8 @@ def export(
     out: Annotated[Path, output("File to write: .safetensors or .parquet.", "FILE", "--out", "-o")],
 ) -> None:
     """Write the item vectors of a model with their ids, for programs without equipoise."""
-    from equipoise.models import load
     from equipoise.serving import export_vectors
 
     opt.check_outputs({"--out": out})
-    console.say(f"Vectors: {export_vectors(load(model), out).resolve()}")
+    fitted = opt.load_model(model, "Give the file that equipoise fit wrote.")
+    console.say(f"Vectors: {export_vectors(fitted, out).resolve()}")

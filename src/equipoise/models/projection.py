@@ -255,33 +255,36 @@ class ProjectionModel(Transformer, Recommender):
         self,
         interactions: Interactions,
         *,
-        added: bool = False,
+        all_data: bool = False,
         replaced: Interactions | None = None,
         passes: int = 2,
         refit_above: float | None = None,
         progress: Progress | None = None,
     ) -> Update:
-        """Return the model of the data of today, in one or two passes, with a bound of its loss.
+        """Return the model with new rows, users and items, and a bound of what a refit would gain.
 
-        Rayleigh–Ritz on the old components, a few random vectors and, from the second pass on,
-        their residuals. The certificate bounds what a full refit would gain. New rows, new users
-        and new items are part of it.
+        By default the rows are added to the sums XᵀX that `keep_gram` stored, and the problem is
+        solved again: exact, without the old data.
+
+        With `all_data`, the components are improved in one or two passes over all data, old and
+        new: Rayleigh–Ritz on the old components, a few random vectors and, from the second pass on,
+        their residuals. The certificate bounds what a full refit would gain.
 
         Parameters
         ----------
         interactions : Interactions
-            All data of today, in memory, on disk or on a cluster; the preparation of the fit is
-            repeated. With `added`, only the rows that are new.
-        added : bool
-            Add rows to the sums XᵀX that `keep_gram` stored, and solve again: exact, without the
-            old data.
+            The rows of new users, or all data of today, in memory, on disk or on a cluster; the
+            preparation of the fit is repeated.
+        all_data : bool
+            Whether the rows are all data. A model without sums needs them.
         replaced : Interactions, optional
-            With `added`: the former rows of users whose rows changed, which `interactions` contain
-            in full.
+            The former rows of users whose rows changed, which `interactions` contain in full. Not
+            with `all_data`.
         passes : int
-            Passes over the data.
+            Passes over all data.
         refit_above : float, optional
-            Refit from the start if the bound, relative to the objective, exceeds this.
+            With `all_data`: refit from the start if the bound, relative to the objective, exceeds
+            this.
         progress : Progress, optional
             Receives the progress of a refit.
 
@@ -292,10 +295,10 @@ class ProjectionModel(Transformer, Recommender):
         """
         from equipoise.models.update import update, update_from_gram
 
-        if added:
+        if not all_data:
             return update_from_gram(self, interactions, replaced)
         if replaced is not None:
-            raise InvalidParameterError("replaced= has no effect without added=True.")
+            raise InvalidParameterError("replaced= has no effect with all_data=True. Leave it out.")
         return update(self, interactions, passes=passes, refit_above=refit_above, progress=progress)
 
     def keep_gram(self, interactions: Interactions) -> Self:
@@ -304,6 +307,12 @@ class ProjectionModel(Transformer, Recommender):
         This takes 8 bytes per pair of items, in memory and in the file: 0.8 GB for 10,000 items.
         """
         check_is_fitted(self)
+        self._weights_of(self.item_norms_)  # refuses models that are not updated
+        if not hasattr(self, "item_weights_"):
+            raise InvalidParameterError(
+                f"{type(self).__name__} keeps no sums. Use ItemWeightedPCA with gamma; gamma=0 is "
+                "PCA."
+            )
         DenseGram.require_memory(self.n_features_in_, "keep_gram", "Update with all data instead.")
         signal = self.prepare(interactions).prepared(self._row_transform())
         self.gram_ = signal.dense_gram().matrix()

@@ -66,7 +66,7 @@ def update(
     data = _like_training(model, interactions)
     new, data, start = _with_new_items(model, data, keep=False)
     new._accept(data)
-    _warn_of_missing_rows(model, new)
+    _warn_of_missing_rows(model, _entries(new))
     new._dtype, new.solver_ = data.dtype, "matrix_free"
     gram = new._signal(data).gram(kind="matrix_free")
     weights = new._weights_of(new.item_norms_)
@@ -92,19 +92,35 @@ def update(
     return Update(new, certificate.gap, pairs.passes, refitted=False)
 
 
-def _warn_of_missing_rows(old: ProjectionModel, new: ProjectionModel) -> None:
-    """Warn if the data have fewer entries than those of the fit: they may be new rows alone."""
-    before = int(old.item_counts_.sum()) if hasattr(old, "item_counts_") else 0
-    now = int(new.item_counts_.sum())
+def _warn_of_missing_rows(old: ProjectionModel, now: int) -> None:
+    """Warn if all data have fewer entries than those of the fit: they may be new rows alone."""
+    before = _entries(old)
     if now < before:
-        warnings.warn(
-            f"the data have {now:,} interactions, those of the fit had {before:,}. An update takes "
-            "all data of today, and forgets what is not in them. To add the rows of new users "
-            "alone, keep the sums of the fit: keep_gram and added=True (fit --keep-sums and "
-            "update --added).",
-            PreparationWarning,
-            stacklevel=4,
+        _warn(
+            f"the data have {now:,} interactions, those of the fit had {before:,}. An update with "
+            "all data (all_data=True, --all) forgets what is not in them. To add the rows of new "
+            "users alone, leave that out; the fit must have kept its sums (keep_gram, fit "
+            "--keep-sums)."
         )
+
+
+def _warn_of_old_rows(old: ProjectionModel, added: int) -> None:
+    """Warn if more entries are added than the fit had: they may be all data."""
+    before = _entries(old)
+    if added > before:
+        _warn(
+            f"{added:,} interactions are added to the {before:,} of the fit. Rows that were part "
+            "of the fit would count twice. Pass new rows alone, or all data with all_data=True "
+            "(--all)."
+        )
+
+
+def _entries(model: ProjectionModel) -> int:
+    return int(model.item_counts_.sum()) if hasattr(model, "item_counts_") else 0
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, PreparationWarning, stacklevel=5)
 
 
 def update_from_gram(
@@ -112,10 +128,11 @@ def update_from_gram(
 ) -> Update:
     """Fit again from the sums XᵀX that the model keeps, and the rows that changed."""
     check_is_fitted(model)
-    if not hasattr(model, "gram_") or not hasattr(model, "item_weights_"):
+    if not hasattr(model, "gram_"):
         raise InvalidParameterError(
-            "this model keeps no sums XᵀX. Pass all data to update, or call keep_gram(data) on an "
-            "ItemWeightedPCA after its fit (equipoise fit --keep-sums)."
+            "new rows alone cannot be added: the model keeps no sums XᵀX of its training data. "
+            "Pass all data, old and new, with all_data=True (--all), or fit it with keep_gram "
+            "(fit --keep-sums)."
         )
     new = _with_new_items(model, added, keep=state_of(model.preparation_).selected).model
     size = new.n_features_in_
@@ -127,7 +144,10 @@ def update_from_gram(
         if data is not None:
             rows = new.prepare(data)
             C += sign * rows.prepared(new._row_transform()).dense_gram().matrix()
-            counts += sign * values_of(rows).item_counts
+            changes = values_of(rows).item_counts
+            counts += sign * changes
+            if sign > 0:
+                _warn_of_old_rows(model, int(changes.sum()))
     new.gram_, new.item_counts_ = C, counts
     new.item_norms_ = np.sqrt(np.maximum(C.diagonal(), 0.0))
     weights = new._weights_of(new.item_norms_)
