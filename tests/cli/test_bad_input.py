@@ -249,6 +249,10 @@ CASES = {
         ["recommend", "/dev/zero", "{b}/plays.csv"],
         "/dev/zero.*not a regular file",
     ),
+    "there is no model to audit, nor data": (
+        ["audit", "{b}/gone.csv", "--model", "{b}/gone.eqp", "--out", "r.html"],
+        "--model .*gone.eqp does not exist",
+    ),
     "there is no model": (["similar", "{b}/gone.eqp", "x"], "gone.eqp does not exist"),
     "the model is a folder": (["similar", "{b}", "x"], "not a regular file"),
     "the model is a table": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -9,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from collections import Counter
 
@@ -246,37 +248,117 @@ class TestReplacedFiles:
             assert tuple(load(path).recommend(["artist-0003"]).ids.tolist()) in known
 
 
+class Service:
+    """`equipoise serve` in a process of its own, on a free port; a context manager."""
+
+    def __init__(self, path, *start: str) -> None:
+        start = start or ("-m", "equipoise")
+        words = ["serve", str(path), "--port", "0", "--reload-seconds", "0.02"]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen([sys.executable, *start, *words], **pipes)
+
+    def __enter__(self):
+        running = re.compile(r"running on http://127\.0\.0\.1:(\d+)")
+        self.port = next(int(m[1]) for line in self.process.stderr if (m := running.search(line)))
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def ask(self, method, address, **body):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANGS)
+        connection.request(method, address, json.dumps(body))
+        answer = json.loads(connection.getresponse().read())
+        connection.close()
+        return answer
+
+    def items(self) -> list[str]:
+        answer = self.ask("POST", "/recommend", items=["artist-0003"], k=3)
+        return [row["item"] for row in answer["items"]]
+
+
 @pytest.mark.medium
 def test_the_command_serves_reloads_and_stops_gracefully(path, plays, fitted):
-    command = [sys.executable, "-m", "equipoise", "serve", str(path), "--port", "0"]
-    process = subprocess.Popen(
-        [*command, "--reload-seconds", "0.05"], stderr=subprocess.PIPE, text=True
-    )
-    try:
-        port = next(
-            int(found[1])
-            for line in process.stderr
-            if (found := re.search(r"running on http://127\.0\.0\.1:(\d+)", line))
-        )
-
-        def ask(method, address, **body):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HANGS)
-            connection.request(method, address, json.dumps(body))
-            answer = json.loads(connection.getresponse().read())
-            connection.close()
-            return answer
-
-        answer = ask("POST", "/recommend", items=["artist-0003"], k=3)
-        expected = fitted.recommend(["artist-0003"], k=3).ids.tolist()
-        assert [row["item"] for row in answer["items"]] == expected
+    with Service(path) as service:
+        assert service.items() == fitted.recommend(["artist-0003"], k=3).ids.tolist()
         VanillaPCA(3).fit(plays).save(path)
-        wait_until(lambda: ask("GET", "/health")["class"] == "VanillaPCA")
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=HANGS)
-        assert process.returncode in (0, -signal.SIGTERM)
-    finally:
-        process.kill()
-        process.communicate()
+        wait_until(lambda: service.ask("GET", "/health")["class"] == "VanillaPCA")
+        service.process.send_signal(signal.SIGTERM)
+        service.process.communicate(timeout=HANGS)
+        assert service.process.returncode in (0, -signal.SIGTERM)
+
+
+# The command, but the second model stops after its first array: in the middle of a reload.
+STOPS_IN_A_RELOAD = """
+import sys, threading
+from equipoise.array_files import ArrayArchive
+from equipoise.cli.app import run
+opened, read = [], ArrayArchive.array
+def stopping(archive, name):
+    opened.extend([archive] * (archive not in opened))
+    found = read(archive, name)
+    if len(opened) == 2:
+        print("reloading", flush=True)
+        threading.Event().wait()
+    return found
+ArrayArchive.array = stopping
+run(sys.argv[1:])
+"""
+
+# A publisher that stops after the first entry of its file: in the middle of a save.
+STOPS_IN_A_SAVE = """
+import sys, threading, zipfile
+from equipoise import load
+model, write = load(sys.argv[1]), zipfile.ZipFile.open
+def stopping(archive, *given, **options):
+    if archive.namelist():
+        print("saving", flush=True)
+        threading.Event().wait()
+    return write(archive, *given, **options)
+zipfile.ZipFile.open = stopping
+model.save(sys.argv[2])
+"""
+
+
+@pytest.mark.medium
+def test_kills_in_a_save_and_in_a_reload_under_load_give_no_wrong_answer(path, plays, fitted):
+    other = VanillaPCA(3).fit(plays)
+    second = other.save(path.with_name("second.eqp"))
+    old, new = (m.recommend(["artist-0003"], k=3).ids.tolist() for m in (fitted, other))
+    assert old != new
+    answers: list[list[str]] = []
+
+    def client() -> None:
+        with contextlib.suppress(OSError, http.client.HTTPException):  # the service was killed
+            while True:
+                answers.append(service.items())
+
+    def answered(more: int) -> None:
+        enough = len(answers) + more
+        wait_until(lambda: len(answers) >= enough)
+
+    with Service(path, "-c", STOPS_IN_A_RELOAD) as service:
+        clients = [threading.Thread(target=client) for _ in range(2)]
+        for each in clients:
+            each.start()
+        command = [sys.executable, "-c", STOPS_IN_A_SAVE, str(second), str(path)]
+        publisher = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert publisher.stdout.readline() == b"saving\n"
+        answered(20)
+        publisher.kill()
+        publisher.communicate()
+        answered(20)
+        other.save(path)
+        assert service.process.stdout.readline() == "reloading\n"
+        answered(20)
+        service.process.kill()
+        for each in clients:
+            each.join()
+    assert set(map(tuple, answers)) == {tuple(old)}
+    with Service(path) as service:
+        assert service.items() == new
+        assert service.ask("GET", "/health")["error"] is None
 
 
 class TestFiles:

@@ -71,6 +71,8 @@ class ModelOptions:
                 name, path = Path(text).name, text
             if name in found:
                 raise InvalidParameterError(f"--model {name} is given twice. Use other names.")
+            if not Path(path).exists():  # before the data are read
+                raise InvalidParameterError(f"--model {path} does not exist. Check the path.")
             found[name] = path
         return found
 
@@ -155,6 +157,7 @@ def audit(
     parts.check(data, reading)
     reviewing.check(one_table=data is not None and cut is None)
     opt.check_outputs({"--out": out})
+    models = given.models()
     source = str(parts.train if data is None else data)
     table = parts.read_parts(reading) if data is None else reading.read(data)
     if cut is not None:
@@ -169,7 +172,7 @@ def audit(
         groups=groups,  # type: ignore[arg-type]  # refuses other names
         item_groups=own["items"],
         user_groups=own["users"],
-        models=given.models(),
+        models=models,
         k=k,
         seed=seed,
         depth=depth,  # type: ignore[arg-type]  # refuses other names
@@ -177,7 +180,7 @@ def audit(
         source=opt.shown(source),
         data_options=reading.given(),
     )
-    _say_estimate(table, depth, budget, len(given.paths()))
+    _say_estimate(table, depth, budget, len(models))
     found = run(table, progress=console.progress())
     found = reviewing.review(found, table, run, recorded_command(data))
     _publish(found, out, as_json=as_json, as_markdown=as_markdown)

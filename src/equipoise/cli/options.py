@@ -608,11 +608,16 @@ def load_model(path: Path, hint: str = "Did you swap MODEL and DATA?") -> Recomm
     """Load MODEL; refuse a file that is not an archive before looking into it."""
     from equipoise.models import load
 
+    require_model(path, hint)
+    return load(path)
+
+
+def require_model(path: Path, hint: str) -> None:
+    """Refuse a file that is not an archive: it cannot be a model."""
     if path.is_file():
         with path.open("rb") as file:
             if file.read(2) != b"PK":
                 raise ArtifactError(f"{path} is not an equipoise model. {hint}")
-    return load(path)
 
 
 def shown(data: str) -> str:

@@ -17,6 +17,7 @@ def inspect(model: opt.ModelFile, as_json: opt.AsJson = False) -> None:
     """Show what a model file contains: class, parameters, sizes, preparation, certificate."""
     from equipoise.models.persistence import read_model
 
+    opt.require_model(model, "Give the file that equipoise fit wrote.")
     saved = read_model(model)
     certificate = saved.scalars.get("certificate_", {})
     ids = saved.arrays.get("item_ids_")
@@ -132,6 +133,7 @@ def serve(
     from equipoise.serving.service import Limits
     from equipoise.serving.service import serve as run
 
+    opt.require_model(model, "Give the file that equipoise fit wrote.")
     limits = Limits(users=max_users, k=max_k)
     run(model, host, port, reload_seconds=reload_seconds, limits=limits, mmap=mmap)
 
