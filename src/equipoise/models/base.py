@@ -11,7 +11,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -30,8 +29,6 @@ from equipoise.exceptions import (
 )
 from equipoise.memory import require
 from equipoise.models.estimator import (
-    Interval,
-    StrOptions,
     check_is_fitted,
     check_parameters,
     clone,
@@ -58,20 +55,6 @@ from equipoise.models.value_transforms import (
     has_different_values,
 )
 from equipoise.progress import NoProgress, Progress, task
-from equipoise.spectral.solve import SOLVERS
-
-#: valid values of the parameters that several models of this package have
-COMMON_CONSTRAINTS: dict[str, list[Any]] = {
-    "n_components": [Interval(Integral, 1, None, closed="left")],
-    "value_transform": [StrOptions(set(VALUE_TRANSFORMS)), None],
-    "user_scaling": [Interval(Real, None, None, closed="neither")],
-    "solver": [StrOptions(set(SOLVERS))],
-    "tol": [Interval(Real, 1e-12, 1e-2, closed="both")],
-    "regularization": [Interval(Real, 0, None, closed="neither")],
-    "iterations": [Interval(Integral, 1, None, closed="left")],
-    "random_state": ["random_state"],
-}
-
 
 _LEARNED_NAME = re.compile(r"[a-zA-Z]\w*_")
 

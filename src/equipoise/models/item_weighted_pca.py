@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from numbers import Real
-from typing import Any, ClassVar, Self
+from dataclasses import KW_ONLY
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +13,9 @@ from numpy.typing import NDArray
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models.base import grid_around
-from equipoise.models.estimator import Interval, check_is_fitted, clone
+from equipoise.models.estimator import check_is_fitted, clone
 from equipoise.models.item_vectors import Floats
+from equipoise.models.parameters import Finite, ItemWeights, NonNegative, estimator
 from equipoise.models.projection import FilteredProjection, SpectralFilter
 from equipoise.progress import Progress, task
 from equipoise.spectral.certificate import Certificate
@@ -30,7 +30,7 @@ _SEARCHED_FILTERS: dict[SpectralFilter, tuple[float, ...]] = {
 }
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class ItemWeightedPCA(FilteredProjection):
     """Low-rank model of users × items in which every item has its own weight.
 
@@ -126,16 +126,10 @@ class ItemWeightedPCA(FilteredProjection):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **FilteredProjection._parameter_constraints,
-        "gamma": [Interval(Real, None, None, closed="neither")],
-        "item_weights": ["array-like", callable, None],
-        "error_budget": [Interval(Real, 0, None, closed="left"), None],
-    }
     _: KW_ONLY
-    gamma: float = -1.0
-    item_weights: NDArray[Any] | Callable[[Floats], NDArray[Any]] | None = None
-    error_budget: float | None = None
+    gamma: Finite = -1.0
+    item_weights: ItemWeights | None = None
+    error_budget: NonNegative | None = None
 
     @property
     def nested_parameter(self) -> str | None:
@@ -308,7 +302,7 @@ class ItemWeightedPCA(FilteredProjection):
 
 def item_weights_of(
     norms: Floats,
-    gamma: float,
+    gamma: Finite,
     given: NDArray[Any] | Callable[[Floats], NDArray[Any]] | None = None,
 ) -> Floats:
     """Return p^γ, or the weights that an array or a function of the norms gives, checked."""

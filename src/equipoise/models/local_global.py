@@ -5,10 +5,9 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Generator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,10 +17,19 @@ from equipoise.checks import check_whole_number
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
 from equipoise.exceptions import SolverWarning
-from equipoise.models.base import COMMON_CONSTRAINTS, Recommender, grid_around, possible_sizes
-from equipoise.models.estimator import Interval, StrOptions, check_is_fitted, clone
+from equipoise.models.base import Recommender, grid_around, possible_sizes
+from equipoise.models.estimator import check_is_fitted, clone
 from equipoise.models.item_vectors import Floats, item_norms
 from equipoise.models.item_weighted_pca import item_weights_of
+from equipoise.models.parameters import (
+    Count,
+    Finite,
+    ItemWeights,
+    NonNegative,
+    RandomState,
+    Tolerance,
+    estimator,
+)
 from equipoise.models.value_transforms import (
     VALUE_TRANSFORMS,
     ValueTransform,
@@ -70,7 +78,7 @@ class Evidence(NamedTuple):
     by_component: NDArray[Any]
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class LocalGlobal(Recommender):
     """Item-weighted linear model for sparse catalogs: low rank plus sparse, without training.
 
@@ -154,29 +162,19 @@ class LocalGlobal(Recommender):
     array([1])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMMON_CONSTRAINTS,
-        "gamma": [Interval(Real, None, None, closed="neither")],
-        "item_weights": ["array-like", callable, None],
-        "ridge": [Interval(Real, 0, None, closed="left")],
-        "local_weight": [Interval(Real, 0, None, closed="left")],
-        "popularity_discount": [Interval(Real, None, None, closed="neither")],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-    }
-
-    n_components: int = 256
+    n_components: Count = 256
     _: KW_ONLY
-    gamma: float = -1.0
-    item_weights: NDArray[Any] | Callable[[Floats], NDArray[Any]] | None = None
-    user_scaling: float = 0.25
-    ridge: float = 0.1
-    local_weight: float = 0.6
-    popularity_discount: float = 0.0
-    n_neighbors: int | Literal["auto"] | None = "auto"
+    gamma: Finite = -1.0
+    item_weights: ItemWeights | None = None
+    user_scaling: Finite = 0.25
+    ridge: NonNegative = 0.1
+    local_weight: NonNegative = 0.6
+    popularity_discount: Finite = 0.0
+    n_neighbors: Count | Literal["auto"] | None = "auto"
     value_transform: ValueTransform | None = None
     solver: Solver = "auto"
-    tol: float = 1e-3
-    random_state: Any = None
+    tol: Tolerance = 1e-3
+    random_state: RandomState = None
 
     @property
     def free_parameters(self) -> frozenset[str]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from functools import partial
-from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,8 +19,8 @@ from equipoise.data.interactions import Interactions
 from equipoise.data.rows import Prepare
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
 from equipoise.metrics.ties import row_norms, user_limits
-from equipoise.models.base import COMMON_CONSTRAINTS, Recommender
-from equipoise.models.estimator import Interval, StrOptions, Transformer, check_is_fitted, clone
+from equipoise.models.base import Recommender
+from equipoise.models.estimator import Transformer, check_is_fitted, clone
 from equipoise.models.explanations import PaddedRows
 from equipoise.models.item_vectors import (
     Factors,
@@ -30,6 +29,14 @@ from equipoise.models.item_vectors import (
     cosines_to,
     item_norms,
     unchanged,
+)
+from equipoise.models.parameters import (
+    Count,
+    Finite,
+    NonNegative,
+    RandomState,
+    Tolerance,
+    estimator,
 )
 from equipoise.models.persistence import SavedModel
 from equipoise.models.ranking import Scored
@@ -107,7 +114,7 @@ class NewItems(NamedTuple):
     errors: Floats
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class ProjectionModel(Transformer, Recommender):
     """Base of the models that project users onto leading components.
 
@@ -115,20 +122,16 @@ class ProjectionModel(Transformer, Recommender):
     (`_solve`) and in their weights in a score (`filter_factors`).
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMMON_CONSTRAINTS,
-        "passes": [StrOptions(set(get_args(Passes)))],
-    }
     _certificate: ClassVar[type] = Certificate
 
-    n_components: int = 32
+    n_components: Count = 32
     _: KW_ONLY
-    user_scaling: float = 0.0
+    user_scaling: Finite = 0.0
     value_transform: ValueTransform | None = None
     solver: Solver = "auto"
-    tol: float = 1e-6
+    tol: Tolerance = 1e-6
     passes: Passes = "auto"
-    random_state: Any = None
+    random_state: RandomState = None
 
     @property
     def nested_parameter(self) -> str | None:
@@ -494,19 +497,13 @@ class ProjectionModel(Transformer, Recommender):
         return model
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class FilteredProjection(ProjectionModel):
     """A projection with a spectral filter."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ProjectionModel._parameter_constraints,
-        "spectral_filter": [StrOptions(set(get_args(SpectralFilter)))],
-        "filter_strength": [Interval(Real, 0, None, closed="left")],
-    }
-
     _: KW_ONLY
     spectral_filter: SpectralFilter = "hard"
-    filter_strength: float = 0.0
+    filter_strength: NonNegative = 0.0
 
     @property
     def free_parameters(self) -> frozenset[str]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
-from typing import Any, ClassVar, Self
+from dataclasses import KW_ONLY
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,8 +18,9 @@ from equipoise.data.rows import RowBlock
 from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics import ItemGroups
 from equipoise.models import Ranking, Recommender
-from equipoise.models.estimator import Interval, clone
+from equipoise.models.estimator import clone
 from equipoise.models.item_vectors import Factors
+from equipoise.models.parameters import Count, estimator
 from equipoise.models.persistence import SavedModel
 from equipoise.models.registry import find_model
 from equipoise.models.user_rows import values_of
@@ -38,7 +38,7 @@ _OF_MODEL = "model__"
 _VECTORS = 32
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class Reranked(Recommender):
     """A model whose lists are re-ranked.
 
@@ -93,18 +93,11 @@ class Reranked(Recommender):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "model": [Recommender, str],
-        "reranker": [Reranker, str],
-        "candidates": [Interval(Integral, 1, None, closed="left"), None],
-        "groups": [str, Interval(Integral, 1, None, closed="left"), ItemGroups],
-    }
-
     model: Recommender | str = "item-weighted"
     reranker: str | Reranker = "xquad:0.3"
     _: KW_ONLY
-    candidates: int | None = None
-    groups: str | int | ItemGroups = "head80"
+    candidates: Count | None = None
+    groups: str | Count | ItemGroups = "head80"
 
     # ------------------------------------------------------------------------------------- fit
 

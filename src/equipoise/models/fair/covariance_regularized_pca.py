@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from numbers import Real
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY
 
 import numpy as np
 
 from equipoise.data.interactions import Interactions
-from equipoise.models.estimator import Interval
 from equipoise.models.fair.group_pca import GroupPCA
 from equipoise.models.item_vectors import Floats
+from equipoise.models.parameters import NonNegative, estimator
 from equipoise.spectral.groups.families import Combined, ItemFamily
 from equipoise.spectral.groups.minmax import maximize
 from equipoise.spectral.groups.welfare import Welfare
@@ -22,7 +20,7 @@ _EQUAL = 1e-12
 _NAMES = ("objective", "covariance, from above", "covariance, from below")
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class CovarianceRegularizedPCA(GroupPCA):
     """PCA with a bound on the covariance of scores and popularity over the training interactions.
 
@@ -80,13 +78,8 @@ class CovarianceRegularizedPCA(GroupPCA):
     0.5
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **GroupPCA._parameter_constraints,
-        "max_covariance": [Interval(Real, 0, None, closed="left")],
-    }
-
     _: KW_ONLY
-    max_covariance: float = 0.0
+    max_covariance: NonNegative = 0.0
 
     def _fit(self, data: Interactions) -> None:
         gram = self._prepare(data, fits=4)

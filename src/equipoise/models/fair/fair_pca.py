@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from itertools import permutations
-from numbers import Real
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,15 +12,15 @@ import scipy.sparse as sp
 from equipoise.data.interactions import Interactions
 from equipoise.data.row_groups import row_groups
 from equipoise.exceptions import InfeasibleError, InvalidParameterError
-from equipoise.models.estimator import Interval, StrOptions
 from equipoise.models.fair.group_pca import (
     GroupPCA,
     GroupSpec,
-    WelfareName,
+    WelfareGoal,
     find_groups,
     refuse_empty,
 )
 from equipoise.models.item_vectors import Floats
+from equipoise.models.parameters import NonNegative, estimator
 from equipoise.spectral.gram import DenseGram
 from equipoise.spectral.groups.families import Combined, Family, MatrixFamily, RowFamily
 from equipoise.spectral.groups.minmax import EigenSolver, maximize
@@ -48,7 +47,7 @@ class _Problem(NamedTuple):
     names: tuple[str, ...]
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class FairPCA(GroupPCA):
     """PCA that balances the reconstruction of groups of users.
 
@@ -114,20 +113,12 @@ class FairPCA(GroupPCA):
     [0.333, 0.333]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **GroupPCA._parameter_constraints,
-        "balance": [StrOptions(set(get_args(Balance)))],
-        "max_disparity": [Interval(Real, 0, None, closed="left"), None],
-        "error_budget": [Interval(Real, 0, None, closed="left"), None],
-        "center": ["boolean"],
-    }
-
     _: KW_ONLY
     groups: GroupSpec | None = 5
     balance: Balance = "loss"
-    welfare: WelfareName | float = "min"
-    max_disparity: float | None = None
-    error_budget: float | None = None
+    welfare: WelfareGoal = "min"
+    max_disparity: NonNegative | None = None
+    error_budget: NonNegative | None = None
     center: bool = False
 
     def _fit(self, data: Interactions) -> None:

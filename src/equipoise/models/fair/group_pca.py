@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
+from numbers import Integral
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from equipoise.data.groups import Groups, Of
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
-from equipoise.models.estimator import Interval, StrOptions
 from equipoise.models.item_vectors import Floats
+from equipoise.models.parameters import Count, Positive, Values, estimator
 from equipoise.models.projection import FilteredProjection
 from equipoise.spectral.gram import Gram
 from equipoise.spectral.groups.families import FamilyOperator
@@ -22,8 +22,8 @@ from equipoise.spectral.groups.minmax import EigenSolver, FairSolution, Fraction
 from equipoise.spectral.groups.welfare import Welfare
 from equipoise.spectral.lapack import BoundMethod
 
-GroupSpec = int | Groups | ArrayLike
-WelfareName = Literal["min", "nash"]
+GroupSpec = Count | Groups | Values
+WelfareGoal = Literal["min", "nash"] | Positive
 
 # A group binds if its dual weight exceeds this share of the largest.
 _BINDING = 1e-4
@@ -156,19 +156,10 @@ class BudgetConstraint(NamedTuple):
     vectors: Floats
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class GroupPCA(FilteredProjection):
     """Base of the PCAs with groups: filters, transforms, the certificate, saving."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **FilteredProjection._parameter_constraints,
-        "groups": [Interval(Integral, 1, None, closed="left"), Groups, "array-like", None],
-        "welfare": [
-            StrOptions(set(get_args(WelfareName))),
-            Interval(Real, 0, None, closed="neither"),
-        ],
-        "fractional": [StrOptions(set(get_args(Fractional)))],
-    }
     _certificate: ClassVar[type] = GroupCertificate
 
     _: KW_ONLY
@@ -207,7 +198,7 @@ class GroupPCA(FilteredProjection):
         """
         return 1 - np.sqrt(1 - self.occupations_)
 
-    def _welfare(self, welfare: WelfareName | float) -> Welfare:
+    def _welfare(self, welfare: WelfareGoal) -> Welfare:
         if welfare == "min":
             return Welfare("min")
         return Welfare("alpha", 1.0 if welfare == "nash" else float(welfare))

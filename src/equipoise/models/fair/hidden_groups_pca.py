@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import KW_ONLY
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 
 from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
 from equipoise.data.row_groups import row_groups
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.models.estimator import Interval
 from equipoise.models.fair.group_pca import GroupPCA, GroupSpec, find_groups
 from equipoise.models.item_vectors import Floats
+from equipoise.models.parameters import Count, NonNegative, Values, estimator
 from equipoise.spectral.gram import DenseGram
 from equipoise.spectral.groups.families import (
     Combined,
@@ -54,7 +52,7 @@ class _Constraints(NamedTuple):
         self.limits.append(limit)
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class HiddenGroupsPCA(GroupPCA):
     """PCA in the complement of the differences between the means of groups of users.
 
@@ -126,20 +124,12 @@ class HiddenGroupsPCA(GroupPCA):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **GroupPCA._parameter_constraints,
-        "mean_gap": [Interval(Real, 0, None, closed="left")],
-        "covariance": [Interval(Real, 0, None, closed="left"), None],
-        "covariance_directions": [Interval(Integral, 1, None, closed="left")],
-        "equal_opportunity": ["array-like", None],
-    }
-
     _: KW_ONLY
     groups: GroupSpec | None = 2
-    mean_gap: float = 0.0
-    covariance: float | None = None
-    covariance_directions: int = 64
-    equal_opportunity: ArrayLike | None = None
+    mean_gap: NonNegative = 0.0
+    covariance: NonNegative | None = None
+    covariance_directions: Count = 64
+    equal_opportunity: Values | None = None
 
     def _fit(self, data: Interactions) -> None:
         groups = find_groups(self.groups, data, "users", type(self).__name__)

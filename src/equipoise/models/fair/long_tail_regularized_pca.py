@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from numbers import Real
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY
 
 import numpy as np
 
 from equipoise.data.interactions import Interactions
-from equipoise.models.estimator import Interval
+from equipoise.models.parameters import Finite, Share, estimator
 from equipoise.models.projection import FilteredProjection
 from equipoise.spectral.certificate import certify, suboptimality
 from equipoise.spectral.gram import Gram
@@ -19,7 +17,7 @@ from equipoise.spectral.solve import Components
 from equipoise.spectral.weighted import WeightedGram
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class LongTailRegularizedPCA(FilteredProjection):
     """PCA that moves the vectors of items of the same class apart: popular items, or the long tail.
 
@@ -69,15 +67,9 @@ certificate_, solver_
     [0.5, 0.5, 0.0, 0.0]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **FilteredProjection._parameter_constraints,
-        "strength": [Interval(Real, None, None, closed="neither")],
-        "head": [Interval(Real, 0, 1, closed="both")],
-    }
-
     _: KW_ONLY
-    strength: float = 0.1
-    head: float = 0.2
+    strength: Finite = 0.1
+    head: Share = 0.2
 
     def _signal(self, data: Interactions) -> Interactions:
         counts = data.popularity("count")

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import KW_ONLY, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
 from equipoise.data.row_groups import row_groups
 from equipoise.exceptions import InfeasibleError, InvalidParameterError
-from equipoise.models.estimator import Interval
 from equipoise.models.fair.group_pca import (
     GroupPCA,
     GroupSpec,
-    WelfareName,
+    WelfareGoal,
     find_groups,
     refuse_empty,
 )
 from equipoise.models.item_vectors import Floats
 from equipoise.models.item_weighted_pca import popularity_weights
+from equipoise.models.parameters import Finite, NonNegative, Share, estimator
 from equipoise.spectral.groups.families import (
     Combined,
     Family,
@@ -66,7 +64,7 @@ class _Users(NamedTuple):
     names: tuple[str, ...]
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class MaxMinItemWeightedPCA(GroupPCA):
     """Item-Weighted PCA that maximizes the smallest share retained by a group of items.
 
@@ -146,21 +144,13 @@ class MaxMinItemWeightedPCA(GroupPCA):
     [0.902, 0.902]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **GroupPCA._parameter_constraints,
-        "user_groups": [Interval(Integral, 1, None, closed="left"), Groups, "array-like", None],
-        "floors": [Interval(Real, 0, 1, closed="both"), Mapping, None],
-        "base_gamma": [Interval(Real, None, None, closed="neither"), None],
-        "error_budget": [Interval(Real, 0, None, closed="left"), None],
-    }
-
     _: KW_ONLY
     groups: GroupSpec | None = 10
     user_groups: GroupSpec | None = None
-    welfare: WelfareName | float = "min"
-    floors: float | Mapping[str, float] | None = None
-    base_gamma: float | None = None
-    error_budget: float | None = None
+    welfare: WelfareGoal = "min"
+    floors: Share | Mapping[str, float] | None = None
+    base_gamma: Finite | None = None
+    error_budget: NonNegative | None = None
 
     def search_space(self, train: Interactions) -> list[dict[str, tuple[Any, ...]]]:
         """Return the grids that `tune` searches by default: goals over groups, and floors."""

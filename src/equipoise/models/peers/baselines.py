@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
-from equipoise.models.base import COMMON_CONSTRAINTS, Recommender
+from equipoise.models.base import Recommender
+from equipoise.models.parameters import RandomState, estimator
 
 # Constants of SplitMix64: the increment of its counter (2⁶⁴ by the golden ratio), and the shifts
 # and multipliers of its finalizer.
@@ -75,7 +75,7 @@ class Popularity(Recommender):
         return np.broadcast_to(self.user_counts_.astype(np.float64), user_items.shape)
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class Random(Recommender):
     """Recommend random items: uniform scores, determined by the seed and the user's own row.
 
@@ -128,10 +128,9 @@ class Random(Recommender):
     True
     """
 
-    _parameter_constraints = COMMON_CONSTRAINTS
     ranks_without_items = True
 
-    random_state: Any = None
+    random_state: RandomState = None
 
     def _warn_of_unprepared(self, rows: sp.csr_array) -> None:
         """Give no warning: other values give other random numbers, which are as good."""

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from functools import partial
 
 import numpy as np
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError
-from equipoise.models.base import COMMON_CONSTRAINTS
 from equipoise.models.item_vectors import Floats, item_norms
+from equipoise.models.parameters import Finite, Positive, estimator
 from equipoise.models.peers.base import ItemItemModel
 from equipoise.models.value_transforms import ValueTransform, transform_rows
 from equipoise.spectral.gram import DenseGram
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class EASE(ItemItemModel):
     """Linear regression of every item on all other items.
 
@@ -68,12 +68,10 @@ class EASE(ItemItemModel):
     [[0.0, 0.666667], [0.5, 0.0]]
     """
 
-    _parameter_constraints = COMMON_CONSTRAINTS
-
-    regularization: float = 500.0
+    regularization: Positive = 500.0
     _: KW_ONLY
     value_transform: ValueTransform | None = None
-    user_scaling: float = 0.0
+    user_scaling: Finite = 0.0
 
     def _fit(self, data: Interactions) -> None:
         """Solve the regressions of all items by one factorization."""

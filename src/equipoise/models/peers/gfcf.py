@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 import warnings
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from functools import cached_property
-from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,9 +15,10 @@ from numpy.typing import NDArray
 from equipoise.checks import check_whole_number
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import SolverWarning
-from equipoise.models.base import COMMON_CONSTRAINTS, Recommender
-from equipoise.models.estimator import Interval, check_is_fitted
+from equipoise.models.base import Recommender
+from equipoise.models.estimator import check_is_fitted
 from equipoise.models.item_vectors import item_norms
+from equipoise.models.parameters import Count, NonNegative, RandomState, Tolerance, estimator
 from equipoise.models.value_transforms import (
     TransformsValues,
     ValueTransform,
@@ -37,7 +37,7 @@ _DENSE_BYTES = 256 * 2**20
 _BLOCK_BYTES = 32 * 2**20
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class GFCF(TransformsValues, Recommender):
     """Graph-filter collaborative filtering: recommends signals that are smooth on the item graph.
 
@@ -111,18 +111,13 @@ class GFCF(TransformsValues, Recommender):
     ([1, 2], [0.75, 0.0])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMMON_CONSTRAINTS,
-        "ideal_weight": [Interval(Real, 0, None, closed="left")],
-    }
-
-    n_components: int = 128
+    n_components: Count = 128
     _: KW_ONLY
-    ideal_weight: float = 0.3
+    ideal_weight: NonNegative = 0.3
     value_transform: ValueTransform | None = None
     solver: Solver = "auto"
-    tol: float = 1e-6
-    random_state: Any = None
+    tol: Tolerance = 1e-6
+    random_state: RandomState = None
 
     @property
     def free_parameters(self) -> frozenset[str]:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
-from equipoise.models.base import COMMON_CONSTRAINTS
-from equipoise.models.estimator import Interval
 from equipoise.models.item_vectors import Floats, item_norms
+from equipoise.models.parameters import Count, NonNegative, estimator
 from equipoise.models.peers.base import ItemItemModel
 from equipoise.models.ranking import Ranking, rank_items
 from equipoise.models.value_transforms import ValueTransform
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class ItemKNN(ItemItemModel):
     """Score an item by those of its nearest neighbors that the user has.
 
@@ -75,15 +73,9 @@ class ItemKNN(ItemItemModel):
     array([1])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMMON_CONSTRAINTS,
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "shrinkage": [Interval(Real, 0, None, closed="left")],
-    }
-
-    n_neighbors: int = 100
+    n_neighbors: Count = 100
     _: KW_ONLY
-    shrinkage: float = 0.0
+    shrinkage: NonNegative = 0.0
     value_transform: ValueTransform | None = None
 
     def _fit(self, data: Interactions) -> None:

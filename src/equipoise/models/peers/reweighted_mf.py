@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Annotated
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError, SolverWarning
-from equipoise.models.base import COMMON_CONSTRAINTS
 from equipoise.models.estimator import Interval
+from equipoise.models.parameters import Count, Finite, NonNegative, Positive, RandomState, estimator
 from equipoise.models.peers.weighted_als import (
     Cells,
     Floats,
@@ -29,26 +29,19 @@ from equipoise.models.value_transforms import ValueTransform, transform_rows
 _LEAST_EXPLAINED = 1e-3
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class _ReweightedMF(WeightedFactorModel):
     """Base of both: weighted ALS in which the weight of an entry is that of its item."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMMON_CONSTRAINTS,
-        "exponent": [Interval(Real, 0, None, closed="left")],
-        "unobserved_weight": [Interval(Real, 0, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-    }
-
-    n_components: int = 64
+    n_components: Count = 64
     _: KW_ONLY
-    exponent: float = 0.5
-    unobserved_weight: float = 1.0
+    exponent: NonNegative = 0.5
+    unobserved_weight: NonNegative = 1.0
     value_transform: ValueTransform | None = None
-    regularization: float = 0.1
-    iterations: int = 30
-    tol: float = 1e-4
-    random_state: Any = None
+    regularization: Positive = 0.1
+    iterations: Count = 30
+    tol: NonNegative = 1e-4
+    random_state: RandomState = None
 
     @abstractmethod
     def _weights(self, counts: NDArray[np.intp]) -> Floats:
@@ -88,7 +81,7 @@ class _ReweightedMF(WeightedFactorModel):
         return Cells.of(targets, self.item_weights_[targets.indices], self.unobserved_weight)
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class IPSMF(_ReweightedMF):
     """Matrix factorization with inverse propensity weights: rare items count more.
 
@@ -163,20 +156,15 @@ class IPSMF(_ReweightedMF):
     array([1])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_ReweightedMF._parameter_constraints,
-        "clip": [Interval(Real, 0, 1, closed="right")],
-    }
-
     _: KW_ONLY
-    clip: float = 0.01
+    clip: Annotated[float, Interval(Real, 0, 1, closed="right")] = 0.01
 
     def _weights(self, counts: NDArray[np.intp]) -> Floats:
         propensities = (counts / counts.max()) ** self.exponent
         return 1.0 / np.maximum(propensities, self.clip)
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class PopularityWeightedMF(_ReweightedMF):
     """Matrix factorization of all cells, in which an entry counts less the more popular its item.
 
@@ -238,14 +226,9 @@ class PopularityWeightedMF(_ReweightedMF):
     array([1])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_ReweightedMF._parameter_constraints,
-        "imputed_value": [Interval(Real, None, None, closed="neither")],
-    }
-
     _: KW_ONLY
-    unobserved_weight: float = 0.3
-    imputed_value: float = 0.0
+    unobserved_weight: NonNegative = 0.3
+    imputed_value: Finite = 0.0
 
     def cells(self, user_items: sp.csr_array) -> Cells:
         """The users' values above the imputed one, each with the weight of its item."""

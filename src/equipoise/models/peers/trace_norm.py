@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY
+from numbers import Real
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import SolverWarning
-from equipoise.models.base import COMMON_CONSTRAINTS
 from equipoise.models.estimator import Interval
 from equipoise.models.item_vectors import item_norms
+from equipoise.models.parameters import Count, RandomState, Tolerance, estimator
 from equipoise.models.peers.base import FactorModel
 from equipoise.models.value_transforms import TransformsValues, ValueTransform
 from equipoise.spectral.gram import Gram
@@ -29,7 +29,7 @@ _FIRST_RANK, _USUAL_RANK = 32, 128
 _SMALLEST_TOL = 1e-12
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class TraceNormMF(TransformsValues, FactorModel):
     """The matrix Z that minimizes ½‖X − Z‖²_F + τ‖Z‖_*: the SVD of X, softly thresholded.
 
@@ -109,19 +109,13 @@ class TraceNormMF(TransformsValues, FactorModel):
     [[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMMON_CONSTRAINTS,
-        "penalty": [Interval(Real, 1e-3, 1, closed="left")],
-        "max_components": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    penalty: float = 0.1
+    penalty: Annotated[float, Interval(Real, 1e-3, 1, closed="left")] = 0.1
     _: KW_ONLY
     value_transform: ValueTransform | None = None
-    max_components: int = 512
+    max_components: Count = 512
     solver: Solver = "auto"
-    tol: float = 1e-6
-    random_state: Any = None
+    tol: Tolerance = 1e-6
+    random_state: RandomState = None
 
     def _fit(self, data: Interactions) -> None:
         """Find all singular vectors of users × items above the threshold."""

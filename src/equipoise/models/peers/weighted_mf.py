@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from numbers import Real
-from typing import Any, ClassVar, Literal, Self, get_args
+from dataclasses import KW_ONLY
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,15 +11,13 @@ from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, require_extra
-from equipoise.models.base import COMMON_CONSTRAINTS
-from equipoise.models.estimator import Interval, StrOptions
+from equipoise.models.parameters import Count, Finite, NonNegative, Positive, RandomState, estimator
 from equipoise.models.peers.weighted_als import Cells, WeightedFactorModel
 from equipoise.models.value_transforms import ValueTransform, transform_rows
 from equipoise.parallel import one_blas_thread
 from equipoise.progress import task
 
 Confidence = Literal["one_plus", "proportional"]
-CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)
 
 Source = Literal["code", "text"]
 # α in the paper's code and in its text, in the notation of Hu et al.
@@ -28,7 +25,7 @@ _PUBLISHED_ALPHA: dict[Source, float] = {"code": 1.0, "text": 0.0}
 _PUBLISHED_ITERATIONS = 50
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class WeightedMF(WeightedFactorModel):
     """Matrix factorization in which observed cells count more: Hu, Koren & Volinsky (2008).
 
@@ -89,21 +86,15 @@ class WeightedMF(WeightedFactorModel):
     Datasets", ICDM 2008.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMMON_CONSTRAINTS,
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "confidence": [StrOptions(set(CONFIDENCES))],
-    }
-
-    n_components: int = 64
+    n_components: Count = 64
     _: KW_ONLY
-    alpha: float = 1.0
+    alpha: NonNegative = 1.0
     confidence: Confidence = "one_plus"
-    regularization: float = 0.01
-    iterations: int = 15
+    regularization: Positive = 0.01
+    iterations: Count = 15
     value_transform: ValueTransform | None = None
-    user_scaling: float = 0.0
-    random_state: Any = None
+    user_scaling: Finite = 0.0
+    random_state: RandomState = None
 
     @classmethod
     def published(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY
+from numbers import Real
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import require_extra
-from equipoise.models.base import COMMON_CONSTRAINTS
-from equipoise.models.estimator import Interval, StrOptions, clone
+from equipoise.models.estimator import Interval, clone
+from equipoise.models.parameters import Count, NonNegative, Positive, RandomState, estimator
 from equipoise.models.peers.base import FactorModel
 from equipoise.models.peers.lightgcn.graph import (
     KnownRows,
@@ -34,7 +34,7 @@ from equipoise.models.peers.lightgcn.training import (
 from equipoise.progress import task as reported_task
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class LightGCN(FactorModel):
     """Embeddings of users and items, smoothed over the graph of their interactions.
 
@@ -124,31 +124,18 @@ class LightGCN(FactorModel):
     from Implicit Feedback*, UAI 2009.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMMON_CONSTRAINTS,
-        "n_layers": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "regularization": [Interval(Real, 0, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "max_epochs": [Interval(Integral, 1, None, closed="left")],
-        "patience": [Interval(Integral, 1, None, closed="left")],
-        "validation": [Interval(Real, 0, 1, closed="left")],
-        "refit": ["boolean"],
-        "device": [StrOptions({"auto", "cpu", "cuda"})],
-    }
-
-    n_components: int = 64
+    n_components: Count = 64
     _: KW_ONLY
-    n_layers: int = 3
-    learning_rate: float = 0.01
-    regularization: float = 1e-3
-    batch_size: int | None = None
-    max_epochs: int = 1000
-    patience: int = 30
-    validation: float = 0.1
+    n_layers: Count = 3
+    learning_rate: Positive = 0.01
+    regularization: NonNegative = 1e-3
+    batch_size: Count | None = None
+    max_epochs: Count = 1000
+    patience: Count = 30
+    validation: Annotated[float, Interval(Real, 0, 1, closed="left")] = 0.1
     refit: bool = True
-    device: str = "auto"
-    random_state: Any = None
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    random_state: RandomState = None
 
     def _fit(self, data: Interactions) -> None:
         """Train with early stopping, and again on all interactions if `refit`."""
