@@ -17,7 +17,7 @@ from tests.docs.pages import PAGES, ROOT, offending, prose
 SOURCES = sorted(
     path
     for path in (ROOT / "src").rglob("*")
-    if path.suffix in {".py", ".js", ".html"} and path.is_file()
+    if path.suffix in {".py", ".js", ".html", ".toml"} and path.is_file()
 )
 
 #: word or phrase, as a pattern -> what to write instead

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from equipoise.audit.glossary import MEASURES
 from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError
@@ -47,54 +48,6 @@ _MOST = 100
 # Floors are priced for so many groups, those with the smallest shares, at so many points each. A
 # group takes about as long as six fits, so hundreds of groups would take longer than the audit.
 _PRICED_GROUPS, _PRICED_FLOORS = 20, 4
-
-
-class Measure(NamedTuple):
-    """A column of the table: its title, what it means, and which values are better."""
-
-    title: str
-    meaning: str
-    better: Literal["higher", "lower", "1", ""] = ""
-
-
-MEASURES: Mapping[str, Measure] = {
-    "exposure": Measure(
-        "exposure", "share of the attention in the lists; a place counts 1/log2(rank + 1)"
-    ),
-    "exposure_relative": Measure(
-        "exposure / catalog", "share of the attention over share of the items", "1"
-    ),
-    "exposure_to_relevance": Measure(
-        "exposure / relevance", "share of the attention over share of the held-out items", "1"
-    ),
-    "impact_ratio": Measure(
-        "impact ratio",
-        "exposure per item over that of the best-served group; below 0.8 the four-fifths rule "
-        "calls it adverse",
-        "higher",
-    ),
-    "recall": Measure("recall", "held-out items of the group that are in the lists", "higher"),
-    "coverage": Measure("coverage", "items of the group that are in any list", "higher"),
-    "retained_share": Measure(
-        "retained share",
-        "share of the group's sum of squares that the model reconstructs",
-        "higher",
-    ),
-    "self_reconstruction": Measure(
-        "self-reconstruction", "mean share of an item's score that comes from the item itself"
-    ),
-    "item_auc": Measure(
-        "item AUC", "how well other items predict the users of an item: ½ guessing", "higher"
-    ),
-    "ndcg": Measure("NDCG", "accuracy of the lists of the group's users", "higher"),
-    "ndcg_difference": Measure("difference", "NDCG minus that of all users"),
-    "awrf": Measure(
-        "AWRF", "attention-weighted rank fairness: 1 divides attention like the catalog", "higher"
-    ),
-    "expected_exposure_loss": Measure(
-        "expected exposure loss", "distance from the exposure of the ideal ranking", "lower"
-    ),
-}
 
 
 class Outcome(NamedTuple):

@@ -19,8 +19,8 @@ from equipoise.audit.formatting import (
     setting,
     symbol,
 )
-from equipoise.audit.glossary import TERMS
-from equipoise.audit.group_section import MEASURES, GroupSection
+from equipoise.audit.glossary import MEASURES, TERMS
+from equipoise.audit.group_section import GroupSection
 from equipoise.audit.measure import LIST_METRICS
 from equipoise.audit.verdict import answer
 from equipoise.metrics import find_metric

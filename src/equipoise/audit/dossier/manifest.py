@@ -14,23 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from equipoise.audit.findings import Findings
+from equipoise.audit.glossary import LIMITS
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
 from equipoise.data.split import Split
 from equipoise.exceptions import InvalidDataError
 from equipoise.files import write_whole
-
-LIMITS = (
-    "The audit measures associations in the given interactions. It does not show why users chose "
-    "items, or what they would have chosen from other lists.",
-    "Held-out interactions were themselves shaped by earlier lists: accuracy on them favors the "
-    "system that was in use.",
-    "Numbers hold for the given users, items and period. Groups with few members are not reported.",
-    "Groups are as given. The audit does not check whether their labels are right or complete.",
-    "Intervals contain 95 % of resamples of users or items. They do not contain errors in the "
-    "data and, without repeated halves, the noise of fitting a model again.",
-    "The audit is a measurement, not a legal assessment.",
-)
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "polars")
 
