@@ -6,12 +6,11 @@ import functools
 import re
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from equipoise.cli import console
 from equipoise.cli import options as opt
 from equipoise.cli.dossier import ReviewOptions, recorded_command
-from equipoise.cli.options import flag, option, output
 from equipoise.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -22,13 +21,6 @@ if TYPE_CHECKING:
     from equipoise.data import Interactions, Split
 
 _EXAMPLE = "built-in example data"
-_AUDIT = "equipoise.audit:audit"
-
-Out = Annotated[Path, output("Write the report to this file.", "FILE", "--out", "-o")]
-Seed = Annotated[int, option("Random seed.", "N", min=0, default_of=f"{_AUDIT}.seed")]
-
-
-_model = functools.partial(option, rich_help_panel="Your models")
 
 
 @dataclass(frozen=True)
@@ -38,29 +30,12 @@ class ModelOptions:
     The options of a file hold for all models, or with ``MODEL=`` before the value for one of them.
     """
 
-    model: Annotated[
-        list[str] | None,
-        _model(
-            "A model of yours: factors, embeddings, item × item scores, lists or .eqp; may be "
-            "repeated.",
-            "[NAME=]FILE",
-        ),
-    ] = None
-    tensor: Annotated[
-        list[str] | None, _model("Item vectors in a file of many tensors.", "[MODEL=]NAME")
-    ] = None
-    item_ids: Annotated[
-        list[str] | None,
-        _model("Ids of the item vectors: one per line, JSON, CSV or Parquet.", "[MODEL=]FILE"),
-    ] = None
-    user_tensor: Annotated[
-        list[str] | None, _model("User vectors in the same file.", "[MODEL=]NAME")
-    ] = None
-    user_vectors: Annotated[
-        list[str] | None,
-        _model("User vectors: lists are then by the model's own scores.", "[MODEL=]FILE"),
-    ] = None
-    user_ids: Annotated[list[str] | None, _model("Ids of the user vectors.", "[MODEL=]FILE")] = None
+    model: list[str] | None = None
+    tensor: list[str] | None = None
+    item_ids: list[str] | None = None
+    user_tensor: list[str] | None = None
+    user_vectors: list[str] | None = None
+    user_ids: list[str] | None = None
 
     def paths(self) -> dict[str, str]:
         """Return the files of the models by name; the name is that of the file by default."""
@@ -100,46 +75,22 @@ class ModelOptions:
 def audit(
     reading: opt.DataOptions,
     parts: opt.PartOptions,
-    rank: Annotated[
-        str,
-        option(
-            "Components of PCA, or auto: the best on held-out data.",
-            "N|auto",
-            default_of=f"{_AUDIT}.rank",
-        ),
-    ],
-    groups: Annotated[
-        str,
-        option("Popularity groups: interactions or items.", "RULE", default_of=f"{_AUDIT}.groups"),
-    ],
-    k: opt.Cutoff,
-    seed: Seed,
-    depth: Annotated[
-        str,
-        option(
-            "How much to compute: quick, standard or deep.", "DEPTH", default_of=f"{_AUDIT}.depth"
-        ),
-    ],
+    rank: str,
+    groups: str,
+    k: int,
+    seed: int,
+    depth: str,
     given: ModelOptions,
     grouping: opt.GroupOptions,
     reviewing: ReviewOptions,
-    data: opt.DataOrParts = None,
-    names: opt.Names = None,
-    budget: Annotated[
-        float | None, option("Seconds of the search for better models, by estimate.", "N", min=0)
-    ] = None,
-    cut: Annotated[
-        str | None,
-        option("Test on what came after a date, or the last share, e.g. 0.2.", "DATE|SHARE"),
-    ] = None,
-    out: Out = Path("report.html"),
-    as_json: opt.AsJson = False,
-    as_markdown: Annotated[
-        bool, flag("Print Markdown instead of a table.", "--md", rich_help_panel=opt.OUTPUT)
-    ] = False,
-    open_page: Annotated[
-        bool, flag("Open the report in the browser.", "--open", rich_help_panel=opt.OUTPUT)
-    ] = False,
+    data: str | None = None,
+    names: str | None = None,
+    budget: float | None = None,
+    cut: str | None = None,
+    out: Path = Path("report.html"),
+    as_json: bool = False,
+    as_markdown: bool = False,
+    open_page: bool = False,
 ) -> int:
     """Show which items a model fails, which it memorizes, and which model is better.
 
@@ -190,7 +141,7 @@ def audit(
     return reviewing.exit_code(found)
 
 
-def demo(seed: Seed, out: Out = Path("report/demo.html"), as_json: opt.AsJson = False) -> None:
+def demo(seed: int, out: Path = Path("report/demo.html"), as_json: bool = False) -> None:
     """Audit the built-in example data: how PCA treats popular and niche items, and what helps."""
     from equipoise.audit import audit as run
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from equipoise.cli import console
 from equipoise.cli import options as opt
-from equipoise.cli.options import argument, output
 
 if TYPE_CHECKING:
     from equipoise.data.catalog import Dataset
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 _ANSWERS = {True: "yes", False: "no", None: "–"}
 
 
-def models(as_json: opt.AsJson = False) -> None:
+def models(as_json: bool = False) -> None:
     """List every model: name, paper, convex, hard rank, labels, computation, extra."""
     from equipoise.models.registry import available
 
@@ -52,7 +51,7 @@ def _needs(entry: ModelEntry) -> str:
     return entry.extra if entry.installed else f"{entry.extra} (missing)"
 
 
-def rerankers(as_json: opt.AsJson = False) -> None:
+def rerankers(as_json: bool = False) -> None:
     """List every re-ranker: name, paper, settings with their defaults."""
     from equipoise.reranking import available
 
@@ -79,7 +78,7 @@ def _settings(defaults: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in defaults.items() if value != "")
 
 
-def metrics(as_json: opt.AsJson = False) -> None:
+def metrics(as_json: bool = False) -> None:
     """List every metric: name, formula, which values are better, conventions."""
     from equipoise.metrics import available
 
@@ -106,7 +105,8 @@ datasets = typer.Typer(name="datasets", cls=opt.Group, invoke_without_command=Tr
 
 
 @datasets.callback()
-def listing(context: typer.Context, as_json: opt.AsJson = False) -> None:
+@opt.expand_options
+def listing(context: typer.Context, as_json: bool = False) -> None:
     """List the data sets that can be loaded by name, or download one from its publisher."""
     if context.invoked_subcommand is not None:
         return
@@ -120,9 +120,10 @@ def listing(context: typer.Context, as_json: opt.AsJson = False) -> None:
 
 
 @datasets.command(cls=opt.Command)
+@opt.expand_options
 def get(
-    name: Annotated[str, argument("Name of the data set, e.g. lastfm-2k.", "NAME")],
-    out: Annotated[Path | None, output("Folder to use instead of the cache.", "DIR")] = None,
+    name: str,
+    out: Path | None = None,
 ) -> None:
     """Download a data set, check its hash, unpack it, and print its folder."""
     from equipoise.data.catalog import entry, fetch

@@ -8,13 +8,11 @@ import json
 import shlex
 import tempfile
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from equipoise.cli import console
 from equipoise.cli import options as opt
-from equipoise.cli.options import argument, option, output
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 if TYPE_CHECKING:
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from equipoise.audit.findings import Findings
     from equipoise.data import Interactions, Split
 
-_review = partial(option, rich_help_panel="Review")
 
 # Options of a recorded command that are not part of what was computed, with and without a value.
 _WITH_VALUE = {"--out", "-o", "--fail-if", "--thresholds", "--bound", "--auditor", "--organization"}
@@ -35,23 +32,12 @@ _WITHOUT_VALUE = {"--json", "--md", "--open", "--quiet", "-q", "--debug"}
 class ReviewOptions:
     """Thresholds, repeated halves and the sign-off of an audit."""
 
-    fail_if: Annotated[
-        list[str] | None,
-        _review(
-            "Exit with 1 if this holds, e.g. 'exposure/indie < 0.1'; may be repeated.", "CONDITION"
-        ),
-    ] = None
-    thresholds: Annotated[
-        Path | None, _review("TOML file of such conditions: fail_if and bound.", "FILE")
-    ] = None
-    bound: Annotated[
-        str, _review("What --fail-if compares: estimate, low or high of the interval.", "NAME")
-    ] = "estimate"
-    repeat: Annotated[
-        int, _review("Audit N random halvings of the users, for equipoise compare.", "N", min=0)
-    ] = 0
-    auditor: Annotated[str | None, _review("Who signs the report.", "NAME")] = None
-    organization: Annotated[str | None, _review("For whom the report is signed.", "NAME")] = None
+    fail_if: list[str] | None = None
+    thresholds: Path | None = None
+    bound: str = "estimate"
+    repeat: int = 0
+    auditor: str | None = None
+    organization: str | None = None
 
     def check(self, *, one_table: bool) -> None:
         """Refuse conditions that cannot be read and halves of a split, before the work."""
@@ -120,18 +106,14 @@ def recorded_command(data: str | None) -> str:
 
 
 def compare(
-    before: Annotated[Path, argument("JSON report of an audit, or a model.", "BEFORE")],
-    after: Annotated[Path, argument("The same, later or of another model.", "AFTER")],
+    before: Path,
+    after: Path,
     reading: opt.DataOptions,
-    k: opt.Cutoff,
-    data: Annotated[
-        str | None, argument("For two models: file, folder, glob or database URL.", "DATA")
-    ] = None,
-    names: opt.Names = None,
-    out: Annotated[
-        Path | None, output("Write to this .html, .md or .json file.", "FILE", "--out", "-o")
-    ] = None,
-    as_json: opt.AsJson = False,
+    k: int,
+    data: str | None = None,
+    names: str | None = None,
+    out: Path | None = None,
+    as_json: bool = False,
 ) -> None:
     """Show what changed between two audits, or between two models on one table, beyond noise.
 
@@ -187,15 +169,10 @@ def compare(
 
 
 def verify(
-    report: Annotated[Path, argument("JSON report of an audit.", "REPORT")],
-    data: Annotated[
-        str | None,
-        argument("The audited data; not needed if the audit had --train and --test.", "DATA"),
-    ] = None,
-    tolerance: Annotated[
-        float, option("Relative difference of numbers that is accepted.", "NUMBER", min=0)
-    ] = 0.0,
-    as_json: opt.AsJson = False,
+    report: Path,
+    data: str | None = None,
+    tolerance: float = 0.0,
+    as_json: bool = False,
 ) -> int:
     """Compute an audit again and show whether every number is the same.
 

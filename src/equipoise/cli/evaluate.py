@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from equipoise.cli import console
 from equipoise.cli import options as opt
-from equipoise.cli.options import flag, option, output
 from equipoise.exceptions import InvalidParameterError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -28,24 +27,17 @@ def evaluate(
     reading: opt.DataOptions,
     splitting: opt.SplitOptions,
     results_to: opt.TableOptions,
-    groups: opt.Groups,
+    groups: str,
     grouping: opt.GroupOptions,
-    zero_division: opt.ZeroDivision,
+    zero_division: float,
     trying: opt.GridOptions,
-    data: opt.DataOrParts = None,
-    models: Annotated[
-        str, option("Names from equipoise models, or all.", "NAMES")
-    ] = "pca,normalized,item-weighted",
-    metrics: Annotated[
-        str | None,
-        option(r"Metrics: name\[@k]\[:convention], e.g. ndcg,recall@10,item_auc.", "LIST"),
-    ] = None,
-    k: Annotated[str, option(opt.LENGTH, "LIST", "-k", "-N")] = "20",
-    item_sample: Annotated[
-        int | None, option("Measure item AUC and precision on N items.", "N", min=1)
-    ] = None,
-    rerank: Annotated[list[str] | None, option(opt.RERANK, "SPEC", "--rerank")] = None,
-    costs: Annotated[bool, flag("Show time, memory and size of each fit, too.", "--costs")] = False,
+    data: str | None = None,
+    models: str = "pca,normalized,item-weighted",
+    metrics: str | None = None,
+    k: str = "20",
+    item_sample: int | None = None,
+    rerank: list[str] | None = None,
+    costs: bool = False,
 ) -> int:
     """Score models, by default the three PCAs, at many ranks on held-out interactions."""
     from equipoise import evaluation
@@ -193,10 +185,10 @@ def named_models(names: str) -> dict[str, Model]:
 
 
 def split(
-    data: opt.Data,
+    data: str,
     reading: opt.DataOptions,
     splitting: opt.HoldoutOptions,
-    out: Annotated[Path, output("Write the files into this folder.", "DIR", "--out", "-o")],
+    out: Path,
 ) -> None:
     """Hold out interactions: write train, validation and test as Parquet, with their ids.
 

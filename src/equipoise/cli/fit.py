@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from equipoise.cli import console
 from equipoise.cli import options as opt
-from equipoise.cli.options import flag, option, output
 from equipoise.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -27,45 +26,19 @@ _OPTIONS = {
 
 
 def fit(
-    data: opt.Data,
+    data: str,
     reading: opt.DataOptions,
     grouping: opt.GroupOptions,
-    out: Annotated[
-        Path, output("Write the model to this file, e.g. plays.eqp.", "FILE", "--out", "-o")
-    ],
-    model: Annotated[
-        str, option("Name of the model; see equipoise models.", "NAME")
-    ] = "item-weighted",
-    rank: Annotated[
-        int | None, option("Components (default: the model's own).", "N", min=1)
-    ] = None,
-    gamma: Annotated[float | None, option(opt.GAMMA, "GAMMA")] = None,
-    spectral_filter: Annotated[
-        str | None,
-        option(
-            "Weights of the components: hard (all 1), power:S or ridge:RHO.", "FILTER", "--filter"
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None, option("Any other parameter; may be repeated.", "NAME=VALUE", "--set")
-    ] = None,
-    floors: Annotated[
-        list[str] | None,
-        option(
-            "Least retained share: of every group, or of one as NAME=SHARE; may be repeated.",
-            "SHARE",
-            "--floor",
-        ),
-    ] = None,
-    rerank: opt.Rerank = None,
-    keep_sums: Annotated[
-        bool,
-        flag(
-            "Store the sums XᵀX, 8 bytes per pair of items: update then takes new rows alone.",
-            "--keep-sums",
-        ),
-    ] = False,
-    as_json: opt.AsJson = False,
+    out: Path,
+    model: str = "item-weighted",
+    rank: int | None = None,
+    gamma: float | None = None,
+    spectral_filter: str | None = None,
+    settings: list[str] | None = None,
+    floors: list[str] | None = None,
+    rerank: str | None = None,
+    keep_sums: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Fit a model on all of DATA, print its certificate of optimality, and save it."""
     from equipoise.models.registry import find_model

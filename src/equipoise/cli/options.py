@@ -1,4 +1,4 @@
-"""The options that commands share: each is written once, with its default and its meaning."""
+"""The options that commands share; options.toml has the help of all options."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import inspect
 import itertools
 import os
 import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 from urllib.parse import unquote
 
 import typer
@@ -34,12 +35,7 @@ if TYPE_CHECKING:
     from equipoise.models.registry import ModelEntry
 
 INTERRUPTED = 130
-
-# Panels of --help, the same in all commands.
-PREPARING, OUTPUT = "Preparing the data", "Output"
-_FORMATS = "csv, parquet, lightgcn, movielens, lastfm or sqlite"
-_METHODS = "per_user_random, per_user_last, leave_last_n, temporal or by_user"
-_HOLDOUT = "equipoise.data:holdout"
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 # URLs of files on this machine; other URLs lead to nothing that a command could overwrite
 _LOCAL_URL = re.compile(r"(?:sqlite(?:\+pysqlite)?:///|file://)(?P<path>[^?]+)", re.IGNORECASE)
@@ -83,63 +79,20 @@ def flag(text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=text, metavar="", **more)
 
 
-def argument(text: str, metavar: str) -> Any:
-    """Declare an argument without a name."""
-    return typer.Argument(help=text, metavar=metavar, show_default=False)
-
-
-_reading = functools.partial(option, rich_help_panel="Reading the data")
-_large = functools.partial(option, rich_help_panel="Data larger than memory")
-_preparing = functools.partial(option, rich_help_panel=PREPARING)
-_split = functools.partial(option, rich_help_panel="Split")
-output = functools.partial(option, rich_help_panel=OUTPUT)
-
-GAMMA = "Exponent of the item weights: popularity to this power; 0 is plain PCA."
-LENGTH = "Items per list; metrics such as recall@10 set their own."
-
-Data = Annotated[str, argument("File, folder, glob or database URL.", "DATA")]
-DataOrParts = Annotated[
-    str | None,
-    argument("File, folder, glob or database URL; not needed with --train and --test.", "DATA"),
-]
-ModelFile = Annotated[Path, argument("File written by equipoise fit.", "MODEL")]
-Names = Annotated[
-    str | None,
-    option("Names of the items: a file, a column of DATA, or SELECT id, name …", "FILE|NAME|SQL"),
-]
-RERANK = "Re-rank the lists, e.g. xquad:0.3; see equipoise rerankers."
-Rerank = Annotated[str | None, option(RERANK, "SPEC", "--rerank")]
-ItemGroupsFile = Annotated[
-    str | None, option("Groups of items: a file and its column of labels.", "FILE:COLUMN")
-]
-_length = functools.partial(option, LENGTH, "K", "-k", "-N", min=1)
-Length = Annotated[int, _length(default_of="equipoise.models:Recommender.recommend.k")]
-Cutoff = Annotated[int, _length(default_of="equipoise.evaluation:tune.k")]
-_top = functools.partial(option, "Items of the user that explain a score.", "N", "--top", min=1)
-Top = Annotated[int, _top()]
-Groups = Annotated[
-    str,
-    option(
-        "Popularity groups: interactions, items or head80.",
-        "RULE",
-        default_of="equipoise.evaluation:evaluate.groups",
-    ),
-]
-ZeroDivision = Annotated[
-    float,
-    option(
-        "Value for users without held-out items: nan (left out) or 0 (as in the paper).",
-        "NUMBER",
-        default_of="equipoise.evaluation:evaluate.zero_division",
-    ),
-]
-DropUnknown = Annotated[
-    bool,
-    flag(
-        "Leave out items that the model lacks.", "--drop-unknown-items", rich_help_panel=PREPARING
-    ),
-]
-AsJson = Annotated[bool, flag("Print JSON instead of a table.", "--json", rich_help_panel=OUTPUT)]
+def _declared(parameter: inspect.Parameter, command: str) -> inspect.Parameter:
+    """Return a parameter with its row of options.toml, if it has no declaration of its own."""
+    kind, name = parameter.annotation, parameter.name
+    if get_origin(kind) is Annotated or kind is typer.Context:
+        return parameter
+    row = dict(_TABLE.get(command, {}).get(name) or _TABLE["shared"][name])
+    text, names, metavar = (row.pop(key, None) for key in ("help", "names", "metavar"))
+    if row.pop("argument", False):
+        found = typer.Argument(help=text, metavar=metavar, show_default=False)
+    elif kind is bool:
+        found = flag(text, *(names or [f"--{name.replace('_', '-')}"]), **row)
+    else:
+        found = option(text, metavar, *(names or ()), **row)
+    return parameter.replace(annotation=Annotated[kind, found])
 
 
 class Interrupted(Exception):  # noqa: N818 (an order, not an error)
@@ -168,7 +121,7 @@ class Group(_WithoutTypes, TyperGroup):
 
 
 def expand_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn each parameter that is a dataclass of options into those options.
+    """Give each parameter its row of options.toml; a dataclass of options becomes those options.
 
     Typer sees one parameter per field; the command receives the filled dataclass.
     """
@@ -176,7 +129,7 @@ def expand_options(command: Callable[..., Any]) -> Callable[..., Any]:
     groups: dict[str, Any]
     groups = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
     parameters = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        _declared(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY), command.__name__)
         for each in own
         for parameter in (_parameters_of(groups[each.name]) if each.name in groups else [each])
     ]
@@ -207,45 +160,21 @@ def _parameters_of(group: Any) -> list[inspect.Parameter]:
 class DataOptions:
     """How DATA is read and prepared."""
 
-    user: Annotated[str | None, _reading("Column of the users.", "NAME")] = None
-    item: Annotated[str | None, _reading("Column of the items.", "NAME")] = None
-    value: Annotated[str | None, _reading("Column of the values; '' for none.", "NAME")] = None
-    timestamp: Annotated[str | None, _reading("Column of the times; '' for none.", "NAME")] = None
-    delimiter: Annotated[str | None, _reading("Field delimiter (default: detected).", "TEXT")] = (
-        None
-    )
-    format: Annotated[str | None, _reading(f"{_FORMATS} (default: detected).", "NAME")] = None
-    query: Annotated[str | None, _reading("Query that returns the interactions.", "SQL")] = None
-    decimal: Annotated[
-        str | None, _reading("Decimal sign of values in text: , or . (default: .).", "SIGN")
-    ] = None
-    date_format: Annotated[
-        str | None, _reading("Format of dates in text, e.g. %d.%m.%Y (default: ISO).", "FORMAT")
-    ] = None
-    memory: Annotated[
-        str | None, _large("Keep DATA in blocks on disk, using about this much memory.", "4GB")
-    ] = None
-    scheduler: Annotated[
-        str | None,
-        _large(
-            "Run on this Dask cluster; its workers must be able to read DATA.", "TCP://HOST:PORT"
-        ),
-    ] = None
-    min_items_per_user: Annotated[
-        int, _preparing("Keep users with at least N items.", "N", min=0)
-    ] = 0
-    min_users_per_item: Annotated[
-        int, _preparing("Then keep items with at least N users.", "N", min=0)
-    ] = 0
-    binarize: Annotated[
-        bool, flag("Count every interaction as 1.", "--binarize", rich_help_panel=PREPARING)
-    ] = False
-    normalize_rows: Annotated[
-        bool,
-        flag(
-            "Divide each user's values by their sum.", "--normalize-rows", rich_help_panel=PREPARING
-        ),
-    ] = False
+    user: str | None = None
+    item: str | None = None
+    value: str | None = None
+    timestamp: str | None = None
+    delimiter: str | None = None
+    format: str | None = None
+    query: str | None = None
+    decimal: str | None = None
+    date_format: str | None = None
+    memory: str | None = None
+    scheduler: str | None = None
+    min_items_per_user: int = 0
+    min_users_per_item: int = 0
+    binarize: bool = False
+    normalize_rows: bool = False
 
     def like(self, model: Recommender) -> DataOptions:
         """Return options that name the columns of the fit where the command line names none."""
@@ -337,12 +266,10 @@ class DataOptions:
 class PartOptions:
     """Files of a split, instead of DATA."""
 
-    train: Annotated[str | None, _split("File to fit on, instead of DATA.", "FILE")] = None
-    validation: Annotated[str | None, _split("With --train: file to tune on.", "FILE")] = None
-    test: Annotated[str | None, _split("With --train: file to report on.", "FILE")] = None
-    history: Annotated[
-        str | None, _split("With --train: what is known of held-out users.", "FILE")
-    ] = None
+    train: str | None = None
+    validation: str | None = None
+    test: str | None = None
+    history: str | None = None
 
     @property
     def sources(self) -> list[str | None]:
@@ -386,18 +313,11 @@ class PartOptions:
 class HoldoutOptions:
     """Which interactions are held out."""
 
-    validation: Annotated[
-        str | None, _split("Share for choosing settings (default: 0.1).", "SHARE")
-    ] = None
-    test: Annotated[str | None, _split("Share for the final scores (default: 0.2).", "SHARE")] = (
-        None
-    )
-    method: Annotated[str, _split(f"{_METHODS}.", "NAME", default_of=f"{_HOLDOUT}.method")]
-    n: Annotated[
-        int,
-        _split("With leave_last_n: how many.", "N", "--last", min=1, default_of=f"{_HOLDOUT}.n"),
-    ]
-    seed: Annotated[int, _split("Random seed.", "N", min=0, default_of=f"{_HOLDOUT}.seed")]
+    validation: str | None = None
+    test: str | None = None
+    method: str
+    n: int
+    seed: int
 
     def hold_out(self, interactions: Interactions) -> Split:
         """Hold out; errors name the options, not only Python's arguments."""
@@ -418,15 +338,6 @@ class HoldoutOptions:
 class SplitOptions(PartOptions, HoldoutOptions):
     """Files of a split, or which interactions of DATA are held out."""
 
-    validation: Annotated[
-        str | None,
-        _split("Share for choosing settings (default: 0.1); with --train a file.", "SHARE|FILE"),
-    ] = None
-    test: Annotated[
-        str | None,
-        _split("Share for the final scores (default: 0.2); with --train a file.", "SHARE|FILE"),
-    ] = None
-
     def read(self, data: str | None, reading: DataOptions) -> Split:
         """Read the parts; or DATA, and hold out."""
         self.check(data, reading)
@@ -446,13 +357,9 @@ def _share(name: str, text: str) -> float:
 class GroupOptions:
     """Groups of items and of users from files."""
 
-    item_groups: ItemGroupsFile = None
-    user_groups: Annotated[
-        str | None, option("Groups of users: a file and its column, or activity.", "FILE:COLUMN")
-    ] = None
-    group_separator: Annotated[
-        str | None, option("Text between several labels in one cell, e.g. |.", "TEXT")
-    ] = None
+    item_groups: str | None = None
+    user_groups: str | None = None
+    group_separator: str | None = None
 
     def read(self, interactions: Interactions) -> dict[str, Any]:
         """Read the groups, and report how they match the data."""
@@ -507,13 +414,9 @@ def rerank_groups(source: str | None) -> dict[str, Any]:
 class GridOptions:
     """Values of parameters to try, in every combination."""
 
-    grid: Annotated[
-        list[str] | None, option("Values of any parameter; may be repeated.", "NAME=VALUE,VALUE")
-    ] = None
-    ranks: Annotated[str | None, option("Components, e.g. 8,16,32.", "LIST")] = None
-    gammas: Annotated[
-        str | None, option("Exponents of the item weights, e.g. -1,-0.5.", "LIST")
-    ] = None
+    grid: list[str] | None = None
+    ranks: str | None = None
+    gammas: str | None = None
 
     def axes(self) -> dict[str, list[Any]]:
         """Return the values by parameter."""
@@ -532,10 +435,10 @@ class GridOptions:
 class TableOptions:
     """Where `evaluate` and `tune` keep and write their results."""
 
-    cache: Annotated[Path | None, option("Folder of finished work, to resume.", "DIR")] = None
-    as_json: AsJson = False
-    csv: Annotated[Path | None, output("Write the whole table here.", "FILE")] = None
-    plot: Annotated[Path | None, output("Draw a chart: .png, .svg or .pdf.", "FILE")] = None
+    cache: Path | None = None
+    as_json: bool = False
+    csv: Path | None = None
+    plot: Path | None = None
 
     def write(self, results: Any, draw: str | None) -> None:
         """Write the table, and the chart with a function of `equipoise.evaluation.plot`."""

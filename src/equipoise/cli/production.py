@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from equipoise.cli import console
 from equipoise.cli import options as opt
-from equipoise.cli.options import flag, option, output
+from equipoise.cli.options import flag, option
 from equipoise.exceptions import InvalidParameterError
 from equipoise.files import require_writable
 
 
-def inspect(model: opt.ModelFile, as_json: opt.AsJson = False) -> None:
+def inspect(model: Path, as_json: bool = False) -> None:
     """Show what a model file contains: class, parameters, sizes, preparation, certificate."""
     from equipoise.models.persistence import read_model
 
@@ -43,12 +43,10 @@ def inspect(model: opt.ModelFile, as_json: opt.AsJson = False) -> None:
 
 
 def update(
-    model: opt.ModelFile,
-    data: opt.Data,
+    model: Path,
+    data: str,
     reading: opt.DataOptions,
-    out: Annotated[
-        Path | None, output("Write here (default: replace MODEL).", "FILE", "--out", "-o")
-    ] = None,
+    out: Path | None = None,
     refit_above: Annotated[
         float | None,
         option("With --all: refit if the certified loss exceeds it, e.g. 0.001.", "SHARE", min=0),
@@ -61,7 +59,7 @@ def update(
         str | None,
         option("Former rows of users whose rows changed and are in DATA in full.", "DATA"),
     ] = None,
-    as_json: opt.AsJson = False,
+    as_json: bool = False,
 ) -> None:
     """Add DATA, the rows of new users, to a model; the model must be of fit --keep-sums.
 
@@ -113,7 +111,7 @@ def update(
 
 
 def serve(
-    model: opt.ModelFile,
+    model: Path,
     host: Annotated[str, option("Address; only this machine by default.", "HOST")] = "127.0.0.1",
     port: Annotated[int, option("Port; 0 takes a free one.", "N", min=0, max=65535)] = 8000,
     reload_seconds: Annotated[
@@ -139,8 +137,8 @@ def serve(
 
 
 def export(
-    model: opt.ModelFile,
-    out: Annotated[Path, output("File to write: .safetensors or .parquet.", "FILE", "--out", "-o")],
+    model: Path,
+    out: Path,
 ) -> None:
     """Write the item vectors of a model with their ids, for programs without equipoise."""
     from equipoise.serving import export_vectors

@@ -9,11 +9,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from equipoise.cli import console
 from equipoise.cli import options as opt
-from equipoise.cli.options import argument, flag, option, output
 from equipoise.exceptions import InvalidParameterError, OutputError, explained
 from equipoise.files import scratch_folder, write_whole
 from equipoise.progress import NoProgress, Progress, task
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 _ROWS_AT_A_TIME = 1 << 16
 SINKS = {".parquet": "sink_parquet", ".csv": "sink_csv", ".jsonl": "sink_ndjson"}
 
-Ids = str | None
-
 
 @dataclass(frozen=True)
 class Request:
@@ -47,29 +44,23 @@ class Request:
 
 
 def recommend(
-    model: opt.ModelFile,
-    data: opt.Data,
+    model: Path,
+    data: str,
     reading: opt.DataOptions,
-    n: opt.Length,
-    users: Annotated[Ids, option("Only these users, e.g. 17,42.", "IDS")] = None,
-    users_file: Annotated[
-        Path | None, option("Only the users in this file, one id per line.", "FILE")
-    ] = None,
-    out: Annotated[
-        Path | None, output("Write to this .parquet, .csv or .jsonl file.", "FILE", "--out", "-o")
-    ] = None,
-    explain: Annotated[bool, flag("Add the user's items behind each item.", "--explain")] = False,
-    top: opt.Top = 3,
-    include_seen: Annotated[
-        bool, flag("List items that the user already has, too.", "--include-seen")
-    ] = False,
-    only_items: Annotated[Ids, option("Recommend only these items.", "IDS")] = None,
-    exclude_items: Annotated[Ids, option("Never recommend these items.", "IDS")] = None,
-    names: opt.Names = None,
-    as_json: opt.AsJson = False,
-    drop_unknown_items: opt.DropUnknown = False,
-    rerank: opt.Rerank = None,
-    item_groups: opt.ItemGroupsFile = None,
+    n: int,
+    users: str | None = None,
+    users_file: Path | None = None,
+    out: Path | None = None,
+    explain: bool = False,
+    top: int = 3,
+    include_seen: bool = False,
+    only_items: str | None = None,
+    exclude_items: str | None = None,
+    names: str | None = None,
+    as_json: bool = False,
+    drop_unknown_items: bool = False,
+    rerank: str | None = None,
+    item_groups: str | None = None,
 ) -> None:
     """Recommend items to all users of DATA, or to some; they need not be in the training data.
 
@@ -271,22 +262,15 @@ def _reason(reason: Mapping[str, Any]) -> str:
     return str(name) if reason["share"] is None else f"{name} {reason['share']:.0%}"
 
 
-ListFile = Annotated[
-    Path, argument("CSV or Parquet file with the columns user, item, and score or rank.", "LISTS")
-]
-
-
 def rerank(
-    lists: ListFile,
-    data: opt.Data,
+    lists: Path,
+    data: str,
     reading: opt.DataOptions,
-    n: opt.Length,
-    rerank: opt.Rerank = "xquad:0.3",
-    item_groups: opt.ItemGroupsFile = None,
-    out: Annotated[
-        Path | None, output("Write to this .parquet, .csv or .jsonl file.", "FILE", "--out", "-o")
-    ] = None,
-    as_json: opt.AsJson = False,
+    n: int,
+    rerank: str | None = "xquad:0.3",
+    item_groups: str | None = None,
+    out: Path | None = None,
+    as_json: bool = False,
 ) -> None:
     """Re-rank the lists of another system; DATA contains what the users already have.
 
@@ -310,16 +294,12 @@ def rerank(
     console.say(f"Lists of {found.table['user'].n_unique():,} users: {out.resolve()}")
 
 
-User = Annotated[str, argument("Id of the user.", "USER")]
-Item = Annotated[str, argument("Id of the item.", "ITEM")]
-
-
 def similar(
-    model: opt.ModelFile,
-    item: Item,
-    n: opt.Length,
-    names: opt.Names = None,
-    as_json: opt.AsJson = False,
+    model: Path,
+    item: str,
+    n: int,
+    names: str | None = None,
+    as_json: bool = False,
 ) -> None:
     """List the items most similar to one, according to the model."""
     from equipoise.cli import ids
@@ -344,15 +324,15 @@ def similar(
 
 
 def explain(
-    model: opt.ModelFile,
-    data: opt.Data,
-    user_id: User,
-    item_id: Item,
+    model: Path,
+    data: str,
+    user_id: str,
+    item_id: str,
     reading: opt.DataOptions,
-    top: opt.Top = 10,
-    names: opt.Names = None,
-    as_json: opt.AsJson = False,
-    drop_unknown_items: opt.DropUnknown = False,
+    top: int = 10,
+    names: str | None = None,
+    as_json: bool = False,
+    drop_unknown_items: bool = False,
 ) -> None:
     """Split a user's score for an item into the contributions of the user's own items."""
     from equipoise.cli import ids

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from equipoise.cli import console
-from equipoise.cli import options as opt
-from equipoise.cli.options import argument, flag, option
 from equipoise.files import require_folder
 
 if TYPE_CHECKING:
@@ -28,16 +26,10 @@ _VERDICTS = {
 
 
 def reproduce(
-    targets: Annotated[
-        list[str] | None, argument("Parts: all, fig1 … fig8, tables, theory, claims.", "[WHAT]...")
-    ] = None,
-    out: Annotated[
-        Path, option("Folder for the report, figures, tables and cache.", "DIR")
-    ] = _FOLDER,
-    quick: Annotated[
-        bool, flag("Use fewer ranks and smaller experiments; same claims.", "--quick")
-    ] = False,
-    as_json: opt.AsJson = False,
+    targets: list[str] | None = None,
+    out: Path = _FOLDER,
+    quick: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Reproduce the paper: measure and judge every claim, draw all figures, test all theorems."""
     from equipoise.paper.reproduction import run

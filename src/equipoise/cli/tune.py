@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from equipoise.cli import console
 from equipoise.cli import options as opt
-from equipoise.cli.options import option, output
 from equipoise.exceptions import InvalidDataError
 
 if TYPE_CHECKING:
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from equipoise.evaluation import Tuning
     from equipoise.models import Recommender
 
-_TUNE = "equipoise.evaluation:tune"
 _BEYOND = "Better values may be beyond it: try --ranks, --gammas or --grid."
 
 
@@ -23,37 +21,18 @@ def tune(
     reading: opt.DataOptions,
     splitting: opt.SplitOptions,
     results_to: opt.TableOptions,
-    k: opt.Cutoff,
-    groups: opt.Groups,
+    k: int,
+    groups: str,
     grouping: opt.GroupOptions,
-    zero_division: opt.ZeroDivision,
+    zero_division: float,
     trying: opt.GridOptions,
-    model: Annotated[
-        str, option("Name from equipoise models.", "NAME", default_of=f"{_TUNE}.model")
-    ],
-    maximize: Annotated[
-        str,
-        option(
-            "A metric, e.g. recall@10 or item_auc/niche; a leading - minimizes.",
-            "METRIC",
-            default_of=f"{_TUNE}.maximize",
-        ),
-    ],
-    data: opt.DataOrParts = None,
-    subject_to: Annotated[
-        list[str] | None, option("A limit, e.g. 'aplt>=0.3'; may be repeated.", "METRIC>=NUMBER")
-    ] = None,
-    rerank: opt.Rerank = None,
-    trade_off: Annotated[str, option("Metrics that the frontier compares.", "METRICS")] = "aplt",
-    out: Annotated[
-        Path | None,
-        output(
-            "Fit the choice on all of DATA (or --train) and write it to this file.",
-            "FILE",
-            "--out",
-            "-o",
-        ),
-    ] = None,
+    model: str,
+    maximize: str,
+    data: str | None = None,
+    subject_to: list[str] | None = None,
+    rerank: str | None = None,
+    trade_off: str = "aplt",
+    out: Path | None = None,
 ) -> int:
     """Choose the parameters of a model, by default Item-Weighted PCA, on validation data.
 
