@@ -30,7 +30,7 @@ def check_whole_number(name: str, value: Any, least: int = 0, most: int | None =
         raise InvalidParameterError(f"{name}={value!r} must be a whole number, {allowed}.")
 
 
-def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
+def check_choice(name: str, value: Any, choices: Iterable[Any]) -> None:
     """Refuse a name that is not one of the choices, and list them."""
     known = list(choices)
     if value not in known:

@@ -302,7 +302,7 @@ def test_a_bad_value_is_named_with_its_place(client, tmp_path):
         (lambda c: Interactions.from_dask([1], client=c), InvalidParameterError,
          "takes a Dask DataFrame, got list"),
         (lambda c: Interactions.read("x", client=c, duplicates="mean"),
-         InvalidParameterError, "is not a policy"),
+         InvalidParameterError, "duplicates must be one of"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused(client, call, error, text):

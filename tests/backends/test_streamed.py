@@ -297,9 +297,9 @@ def test_less_memory_means_smaller_blocks(table_folder):
     [
         (lambda d: ItemWeightedPCA(900).fit(d), InvalidParameterError, "at most the number of"),
         (lambda d: d.matrix, InvalidDataError, r"collect\(\) loads them: 1.21 MB"),
-        (lambda d: d.popularity("mean"), InvalidParameterError, "kind='mean'"),
+        (lambda d: d.popularity("mean"), InvalidParameterError, "kind must be one of"),
         (lambda d: d.filter(10**6), InvalidDataError, "no interaction survives"),
-        (lambda d: d.holdout(method="newest"), InvalidParameterError, "is not known; use one of"),
+        (lambda d: d.holdout(method="newest"), InvalidParameterError, "method must be one of"),
         (lambda d: d.holdout(method="temporal", test=2), InvalidParameterError, "must be shares"),
         (lambda d: d.holdout(test=0.0001), InvalidDataError, "leaves no interaction for test"),
         (lambda d: item_error(d, np.eye(3)), InvalidDataError, "item_factors has 3 rows"),

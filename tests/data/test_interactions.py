@@ -98,7 +98,7 @@ class TestBuilding:
             )
 
     def test_an_unknown_policy_is_refused(self):
-        with pytest.raises(InvalidParameterError, match="duplicates='mean' is not a policy"):
+        with pytest.raises(InvalidParameterError, match="duplicates must be one of"):
             Interactions.from_pairs([1], [1], duplicates="mean")
 
     def test_a_row_of_value_zero_counts_as_if_it_were_not_there(self):
@@ -362,7 +362,7 @@ class TestSelecting:
                 match=rf"min_users_per_item={wrong!r} must be a whole number, 0 or more",
             ):
                 plays().filter(min_users_per_item=wrong)
-        with pytest.raises(InvalidParameterError, match="order='both' is not known"):
+        with pytest.raises(InvalidParameterError, match="order must be one of"):
             plays().filter(order="both")
 
     def test_binarize_and_normalize_rows(self):
@@ -440,7 +440,7 @@ class TestSelecting:
             match=r"2 item id.* 30, 40.*align_items",
         ):
             plays().align_items([10, 20])
-        with pytest.raises(InvalidParameterError, match="unknown='ignore'"):
+        with pytest.raises(InvalidParameterError, match="unknown must be one of"):
             plays().align_items([10, 20], unknown="ignore")
 
     @DETERMINISTIC
@@ -515,7 +515,7 @@ class TestReading:
         assert data.popularity("norm").tolist() == [5.0, np.sqrt(5.0), 5.0, 1.0]
         assert data.popularity().tolist() == data.popularity("count").tolist() == [2, 2, 1, 1]
         assert data.popularity("sum").tolist() == [7, 3, 5, 1]
-        with pytest.raises(InvalidParameterError, match="kind='likes'"):
+        with pytest.raises(InvalidParameterError, match="kind must be one of"):
             data.popularity("likes")
 
     @pytest.mark.parametrize("exponent", [-1060, -660, 0, 660, 1020])

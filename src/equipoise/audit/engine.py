@@ -50,7 +50,7 @@ from equipoise.audit.plan import (
 from equipoise.audit.sampling import as_positions, columns_of, items_of, pick_items, view_users
 from equipoise.audit.search import NORMALIZED, PCA, WEIGHTED, Best, Search
 from equipoise.audit.verdict import judge
-from equipoise.checks import check_whole_number
+from equipoise.checks import check_choice, check_whole_number
 from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
 from equipoise.data.split import Split
@@ -266,12 +266,10 @@ def _check(data: Any, rank: Any, groups: Any, k: Any, seed: Any, depth: Any, bud
         )
     if rank != "auto":
         check_whole_number("rank", rank, least=1)
-    if groups not in ("interactions", "items"):
-        raise InvalidParameterError(f"groups must be 'interactions' or 'items', got {groups!r}.")
+    check_choice("groups", groups, ("interactions", "items"))
     check_whole_number("k", k, least=1)
     check_whole_number("seed", seed)
-    if depth not in DEPTHS:
-        raise InvalidParameterError(f"depth must be one of {', '.join(DEPTHS)}, got {depth!r}.")
+    check_choice("depth", depth, DEPTHS)
     if budget is not None and not (isinstance(budget, int | float) and budget >= 0):
         raise InvalidParameterError(f"budget must be a number of seconds, got {budget!r}.")
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from equipoise.data.identifiers import show
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.exceptions import InvalidDataError
 
 Duplicates = Literal["sum", "last", "max", "error"]
 
@@ -32,16 +32,6 @@ class Assembled(NamedTuple):
 
     matrix: sparse.csr_array
     timestamps: NDArray[Any] | None
-
-
-def check_duplicates_policy(duplicates: str) -> None:
-    """Refuse a policy that is not one of the four."""
-    if duplicates not in get_args(Duplicates):
-        raise InvalidParameterError(
-            f"duplicates={duplicates!r} is not a policy; use one of "
-            + ", ".join(map(repr, get_args(Duplicates)))
-            + "."
-        )
 
 
 def invalid_at(values: NDArray[np.floating[Any]]) -> int | None:

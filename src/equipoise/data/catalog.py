@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
+from equipoise.checks import check_choice
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import (
     EquipoiseError,
@@ -229,8 +230,7 @@ def load_dataset(
     which they first appear.
     """
     dataset = entry(name)
-    if preprocessing not in (None, "paper"):
-        raise InvalidParameterError(f"preprocessing={preprocessing!r}; use None or 'paper'.")
+    check_choice("preprocessing", preprocessing, (None, "paper"))
     if preprocessing and dataset.name not in _PAPER:
         raise InvalidParameterError(
             f"preprocessing='paper' is for {' and '.join(_PAPER)}, the paper's data; "

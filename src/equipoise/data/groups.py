@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -66,8 +66,7 @@ class Groups(ItemGroups):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.of not in ("items", "users"):
-            raise InvalidParameterError(f"of must be 'items' or 'users', got {self.of!r}.")
+        check_choice("of", self.of, get_args(Of))
         if self.ids is None:
             return
         if len(self.ids) != len(self):

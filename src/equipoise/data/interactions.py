@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from itertools import pairwise
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from equipoise.checks import check_unused, check_whole_number
+from equipoise.checks import check_choice, check_unused, check_whole_number
 from equipoise.data import block_ops, selection, validation
-from equipoise.data.assembly import CodedPairs, Duplicates, assemble, check_duplicates_policy
+from equipoise.data.assembly import CodedPairs, Duplicates, assemble
 from equipoise.data.backends.memory import MemoryRows
 from equipoise.data.description import Description, describe
 from equipoise.data.identifiers import Lookup, as_id_array, name_a_few
@@ -202,9 +202,8 @@ class Interactions(Displayed):
         """
         from equipoise.data import readers
 
-        check_duplicates_policy(duplicates)
-        if decimal not in (None, ",", "."):
-            raise InvalidParameterError(f"decimal must be ',' or '.', got {decimal!r} (--decimal).")
+        check_choice("duplicates", duplicates, get_args(Duplicates))
+        check_choice("decimal (--decimal)", decimal, (None, ",", "."))
         columns = readers.Columns(user, item, value, timestamp)
         options = readers.Options(
             columns, delimiter, duplicates, format, query, decimal, date_format
@@ -272,7 +271,7 @@ class Interactions(Displayed):
         ``"last"`` — the latest by timestamp where there is one, else the last row) or refused
         (``"error"``); a merged entry keeps the latest timestamp.
         """
-        check_duplicates_policy(duplicates)
+        check_choice("duplicates", duplicates, get_args(Duplicates))
         pairs = validation.coded_columns(users, items, values, timestamps)
         return cls.from_codes(pairs, duplicates)
 
@@ -299,7 +298,7 @@ class Interactions(Displayed):
         Rows and columns without entries are kept. Entries stored more than once (COO may hold
         them) are merged or refused like rows in `from_pairs`. `X` is copied, never changed.
         """
-        check_duplicates_policy(duplicates)
+        check_choice("duplicates", duplicates, get_args(Duplicates))
         n, m = validation.sparse_shape(X)
         users = as_id_array(np.arange(n) if user_ids is None else user_ids, "user")
         items = as_id_array(np.arange(m) if item_ids is None else item_ids, "item")
@@ -329,7 +328,7 @@ class Interactions(Displayed):
         from equipoise.data import readers
         from equipoise.data.backends import dask_shuffle
 
-        check_duplicates_policy(duplicates)
+        check_choice("duplicates", duplicates, get_args(Duplicates))
         if n_blocks is not None:
             check_whole_number("n_blocks", n_blocks, 1)
         options = readers.Options(readers.Columns(**columns), None, duplicates)
@@ -634,8 +633,7 @@ class Interactions(Displayed):
         ``"count"`` is the number of its users, ``"sum"`` the total of its values, ``"norm"`` the
         paper's p_j = ‖X_·j‖₂. On 0/1 data count = sum = norm².
         """
-        if kind not in _POWERS:
-            raise InvalidParameterError(f"kind={kind!r}; use 'count', 'sum' or 'norm'.")
+        check_choice("kind", kind, _POWERS)
         if kind != "norm":
             totals: Floats = self.rows.total(block_ops.column_powers, _POWERS[kind])
             return totals
@@ -801,8 +799,7 @@ class Interactions(Displayed):
         vocabulary lacks are refused, or left out with ``unknown="drop"``. All users stay. A
         `Lookup` of the vocabulary saves the time to build one.
         """
-        if unknown not in ("error", "drop"):
-            raise InvalidParameterError(f"unknown={unknown!r}; use 'error' or 'drop'.")
+        check_choice("unknown", unknown, ("error", "drop"))
         given = item_ids if isinstance(item_ids, Lookup) else None
         vocabulary = as_id_array(item_ids, "item") if given is None else given.ids
         if vocabulary.dtype == self.item_ids.dtype and np.array_equal(vocabulary, self.item_ids):

@@ -7,10 +7,9 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.checks import check_whole_number
+from equipoise.checks import check_choice, check_whole_number
 from equipoise.data.block_ops import Mask, items_kept_per_user, users_kept_per_item
 from equipoise.data.rows import Rows
-from equipoise.exceptions import InvalidParameterError
 
 FilterOrder = Literal["users_first", "items_first"]
 
@@ -61,12 +60,6 @@ def keep_active(
 
 def check_thresholds(min_items_per_user: int, min_users_per_item: int, order: str) -> None:
     """Refuse thresholds that are not whole numbers, and an unknown order."""
-    for name, value in {
-        "min_items_per_user": min_items_per_user,
-        "min_users_per_item": min_users_per_item,
-    }.items():
-        check_whole_number(name, value)
-    if order not in get_args(FilterOrder):
-        raise InvalidParameterError(
-            f"order={order!r} is not known; use 'users_first' (the paper's) or 'items_first'."
-        )
+    check_whole_number("min_items_per_user", min_items_per_user)
+    check_whole_number("min_users_per_item", min_users_per_item)
+    check_choice("order", order, get_args(FilterOrder))

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.checks import check_whole_number
+from equipoise.checks import check_choice, check_whole_number
 from equipoise.data import block_ops
 from equipoise.data.identifiers import Lookup, as_column, as_id_array, name_a_few, show
 from equipoise.data.interactions import Interactions
@@ -518,10 +518,7 @@ def required_times(times: NDArray[Any] | None, method: str) -> NDArray[Any]:
 
 def check_plan(test: float, validation: float, n: int, seed: int, method: str) -> None:
     """Refuse shares, counts and methods that make no sense."""
-    if method not in get_args(Method):
-        raise InvalidParameterError(
-            f"method={method!r} is not known; use one of {', '.join(get_args(Method))}."
-        )
+    check_choice("method", method, get_args(Method))
     shares = isinstance(test, _NUMBER) and isinstance(validation, _NUMBER)
     if not (shares and 0 < test < 1 and 0 <= validation < 1 and test + validation < 1):
         raise InvalidParameterError(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.checks import check_whole_number
+from equipoise.checks import check_choice, check_whole_number
 from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
@@ -58,8 +58,7 @@ class Task:
         user_groups: Groups | None = None,
     ) -> Self:
         """Return one part of a split as a task."""
-        if part not in ("test", "validation"):
-            raise InvalidParameterError(f"part must be 'test' or 'validation', got {part!r}.")
+        check_choice("part", part, get_args(Part))
         testing = part == "test"
         fitted = split.train_validation if testing else split.train
         seen = split.seen_before_test if testing else split.seen_before_validation

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
 
-from equipoise.checks import is_whole_number
+from equipoise.checks import check_choice, check_user_items, check_whole_number
 from equipoise.exceptions import (
     InvalidDataError,
     InvalidParameterError,
@@ -172,36 +171,22 @@ def solve_sdp(
 
 def _gram(X: Any) -> NDArray[np.float64]:
     """Return C = XᵀX, dense, of a matrix that is finite, non-negative and not all zero."""
-    if not issparse(X):
-        X = np.asarray(X, dtype=np.float64)
-    if X.ndim != 2 or 0 in X.shape:
-        message = f"X must be a matrix of users by items, got shape {X.shape}. Pass a 2-D X."
-        raise InvalidDataError(message)
-    values = np.asarray(X.data if issparse(X) else X, dtype=np.float64)
-    if not np.isfinite(values).all() or (values < 0).any() or not values.any():
-        message = (
-            "X must be finite, non-negative and not all zero, got "
-            f"{np.sum(~np.isfinite(values))} entries that are not finite and "
-            f"{np.sum(values < 0)} that are negative, of {values.size}. Clean X first."
-        )
-        raise InvalidDataError(message)
-    X = X.astype(np.float64)
-    C = X.T @ X
-    return np.asarray(C.toarray() if issparse(C) else C)
+    rows = check_user_items(X).astype(np.float64)
+    if not rows.nnz:
+        raise InvalidDataError("X must not be all zero: it has nothing to reconstruct.")
+    return np.asarray((rows.T @ rows).toarray())
 
 
 def _check_parameters(
     m: int, r: object, gamma: float, error_budget: float | None, solver: str, tol: float | None
 ) -> None:
+    check_whole_number("r", r, 1, m)
+    check_choice("solver", solver, _TOLERANCES)
     rules = {
-        f"r must be an integer from 1 to {m}, the number of items, got {r!r}": (
-            is_whole_number(r) and 1 <= r <= m
-        ),
         f"gamma must be finite, got {gamma!r}": bool(np.isfinite(gamma)),
         f"error_budget must be None or finite and at least 0, got {error_budget!r}": (
             error_budget is None or 0 <= error_budget < np.inf
         ),
-        f"solver must be CLARABEL or SCS, got {solver!r}": solver in _TOLERANCES,
         f"tol must be positive, got {tol!r}": tol is None or tol > 0,
     }
     for rule, kept in rules.items():

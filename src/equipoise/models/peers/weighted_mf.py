@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from equipoise.checks import check_choice
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, require_extra
 from equipoise.models.parameters import Count, Finite, NonNegative, Positive, RandomState, estimator
@@ -119,10 +120,7 @@ class WeightedMF(WeightedFactorModel):
         >>> WeightedMF.published(32, source="text")
         WeightedMF(alpha=0.0, iterations=50, n_components=32)
         """
-        if source not in _PUBLISHED_ALPHA:
-            raise InvalidParameterError(
-                f"source must be one of {list(_PUBLISHED_ALPHA)}, got {source!r}."
-            )
+        check_choice("source", source, _PUBLISHED_ALPHA)
         return cls(
             n_components,
             alpha=_PUBLISHED_ALPHA[source],
