@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
+from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -42,6 +44,13 @@ class Shown(NamedTuple):
             lines += [_row(self.columns), _row(["---"] * len(self.columns))]
             lines += [_row(map(_cell, row)) for row in self.rows] + [""]
         return "\n".join([*lines, *(f"{_inline(note)}\n" for note in self.notes)])
+
+
+def page(title: str, sections: Iterable[str]) -> str:
+    """Return sections of HTML as one page without scripts or requests."""
+    template = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+    body = "".join(f"<section>{section}</section>" for section in sections)
+    return Template(template).substitute(title=escape(title), body=body)
 
 
 class Displayed:

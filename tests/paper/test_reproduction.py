@@ -67,7 +67,7 @@ def test_a_missing_data_set_is_one_line_and_the_rest_is_made(tmp_path, no_data):
     assert [line.partition(":")[0] for line in found.missing] == ["fig2", "tables"]
     assert all("Run: equipoise datasets get" in line for line in found.missing)
     assert [table.name for table in found.tables] == ["table1", "table2", "table3"]
-    assert (tmp_path / "tables" / "table2.md").read_text().startswith("### Table 2")
+    assert (tmp_path / "tables" / "table2.md").read_text().startswith("## Table 2")
     assert "Run: equipoise datasets get" in (tmp_path / "index.html").read_text()
 
 
@@ -130,7 +130,7 @@ def test_the_page_shows_lost_claims():
     assert "1 are reproduced" in found.headline()
     assert "1 LOST" in found.headline()
     page = render_html(found)
-    assert "LOST: it used to be" in page
+    assert "(LOST)" in page
     assert "5 &lt; 6" in page
 
 

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import base64
 import platform
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
-from string import Template
 from typing import Any, NamedTuple
 
 from equipoise import __version__
 from equipoise.data.split import PAPER_SEED
+from equipoise.display import Shown, page
 from equipoise.paper.figures import Figure
 from equipoise.paper.protocol import DATASETS, GAMMAS, USER_METRICS, item_ranks, user_ranks
 from equipoise.paper.tables import PaperTable
 from equipoise.paper.verdicts import Finding, Verdict, show, show_measured
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib", "cvxpy", "implicit")
-_CLAIM_COLUMNS = ("claim", "where", "published", "measured", "verdict")
+_CLAIM_COLUMNS = ("claim", "where", "published", "measured", "verdict", "judged by")
 
 
 class SavedFigure(NamedTuple):
@@ -98,19 +96,36 @@ class Reproduction:
             "data": self.data,
         }
 
-    def claims_markdown(self) -> str:
-        """The claims as a Markdown table."""
-        rows = (
+    def claims(self) -> Shown:
+        """The claims as a table."""
+        rows = [
             (
                 finding.claim.what,
                 finding.claim.where,
                 show(finding.claim.published),
                 show_measured(finding),
                 f"{finding.verdict}{' (LOST)' if finding.lost else ''}",
+                finding.claim.how,
             )
             for finding in self.findings
-        )
-        return markdown_table(_CLAIM_COLUMNS, rows)
+        ]
+        return Shown(self.headline(), _CLAIM_COLUMNS, rows)
+
+    def sections(self) -> list[Shown]:
+        """The tables of the page."""
+        pairs = {
+            "Settings": _settings(quick=self.quick),
+            "Versions": _versions(),
+            "Data (SHA-256 of matrix and ids)": self.data,
+        }
+        found = [
+            self.claims(),
+            Shown("Know before you quote the paper", (), (), self.headlines),
+            Shown("Left out", (), (), self.missing),
+            *(Shown(one.title, one.table.columns, one.table.rows()) for one in self.tables),
+            *(Shown(title, ("", ""), list(facts.items())) for title, facts in pairs.items()),
+        ]
+        return [section for section in found if section.rows or section.notes]
 
 
 def _settings(*, quick: bool) -> dict[str, Any]:
@@ -142,90 +157,16 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    r"""Format rows as a Markdown table.
-
-    Examples
-    --------
-    >>> print(markdown_table(["a", "b"], [(1000, "x|y")]))
-    | a | b |
-    | --- | --- |
-    | 1,000 | x\|y |
-    """
-    lines = [columns, ["---"] * len(columns), *rows]
-    cells = ([_cell(cell).replace("|", "\\|") for cell in line] for line in lines)
-    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, dict):
-        return "; ".join(f"{name}: {_cell(part)}" for name, part in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(_cell, value))
-    if isinstance(value, bool):
-        return show(value)
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-_MARKS = {
-    Verdict.REPRODUCED: ("yes", "✓ reproduced"),
-    Verdict.BY_CODE_ONLY: ("code", "≈ by the published code only"),
-    Verdict.NOT_REPRODUCED: ("no", "✗ not reproduced"),
-}
-
-
 def render_html(reproduction: Reproduction) -> str:
     """Return one self-contained page without scripts or requests; everything is escaped."""
-    claims = [_claim_cells(finding) for finding in reproduction.findings]
-    sections = {
-        "Know before you quote the paper": _list(reproduction.headlines),
-        "Left out": _list(reproduction.missing),
-        "Claims": _html_table(_CLAIM_COLUMNS, claims) if claims else "",
-        "Figures": "".join(map(_figure, reproduction.figures)),
-        "Tables": "".join(map(_paper_table, reproduction.tables)),
-        "Settings": _pairs(_settings(quick=reproduction.quick)),
-        "Versions": _pairs(_versions()),
-        "Data (SHA-256 of matrix and ids)": _pairs(reproduction.data),
-    }
-    page = (resources.files("equipoise.paper") / "report.html").read_text(encoding="utf-8")
-    return Template(page).substitute(
-        headline=escape(reproduction.headline()),
-        sections="\n".join(f"<h2>{title}</h2>\n{text}" for title, text in sections.items() if text),
-    )
-
-
-def _list(lines: Iterable[str]) -> str:
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return f"<ul>{items}</ul>" if items else ""
-
-
-def _pairs(pairs: dict[str, Any]) -> str:
-    items = (f"<dt>{escape(k)}</dt><dd>{escape(_cell(v))}</dd>" for k, v in pairs.items())
-    return f"<dl>{''.join(items)}</dl>" if pairs else ""
-
-
-def _html_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table whose cells are HTML already."""
-    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
-    body = "\n".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n{body}</table></div>\n'
-
-
-def _claim_cells(finding: Finding) -> tuple[str, ...]:
-    claim, (style, mark) = finding.claim, _MARKS[finding.verdict]
-    lost = " · LOST: it used to be" if finding.lost else ""
-    note = f"<small>{escape(finding.note)}</small>" if finding.note else ""
-    return (
-        f"{escape(claim.what)}<small>{escape(claim.id)}: {escape(claim.how)}</small>",
-        escape(claim.where),
-        escape(show(claim.published)),
-        f"{escape(show(finding.measured))}{note}",
-        f'<span class="{style}">{escape(mark + lost)}</span>',
+    sections = [section.html(None) for section in reproduction.sections()]
+    return page(
+        "equipoise: the paper, reproduced", [*sections, *map(_figure, reproduction.figures)]
     )
 
 
 def _figure(saved: SavedFigure) -> str:
-    figure, picture = saved.figure, '<p class="soft">Not drawn: matplotlib is not installed.</p>'
+    figure, picture = saved.figure, "<p>Not drawn: matplotlib is not installed.</p>"
     if saved.svg:
         content = base64.b64encode(saved.svg).decode("ascii")
         picture = f'<img alt="{escape(figure.caption)}" src="data:image/svg+xml;base64,{content}">'
@@ -234,8 +175,3 @@ def _figure(saved: SavedFigure) -> str:
         f'<figure id="{escape(figure.name)}"><h3>{escape(figure.title)}</h3>\n{picture}\n'
         f"<figcaption>{caption}</figcaption></figure>\n"
     )
-
-
-def _paper_table(table: PaperTable) -> str:
-    rows = ([escape(_cell(cell)) for cell in row] for row in table.table.rows())
-    return f"<h3>{escape(table.title)}</h3>\n{_html_table(table.table.columns, rows)}"

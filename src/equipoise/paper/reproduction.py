@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from equipoise.data.catalog import DatasetNotFoundError
+from equipoise.display import Shown
 from equipoise.exceptions import InvalidParameterError, require_extra
 from equipoise.files import write_whole
 from equipoise.paper import claims, figures, tables
 from equipoise.paper.figures import Figure, Format
 from equipoise.paper.measurements import ExperimentRunner, Load, load_paper_matrix
 from equipoise.paper.protocol import DATASETS
-from equipoise.paper.report import Reproduction, SavedFigure, markdown_table, render_html
+from equipoise.paper.report import Reproduction, SavedFigure, render_html
 from equipoise.paper.theory import EXPERIMENTS, Experiment, figure_5, run_theory
 from equipoise.paper.verdicts import CLAIMS
 from equipoise.progress import Progress, task
@@ -69,7 +70,7 @@ def run(
         )
     text = json.dumps(made.as_dict(), indent=1, ensure_ascii=False)
     _write(out / "claims.json", text)
-    _write(out / "claims.md", f"{made.claims_markdown()}\n")
+    _write(out / "claims.md", made.claims().markdown())
     _write(out / "index.html", render_html(made))
     return made
 
@@ -164,7 +165,7 @@ class _Run:
             self.made.tables.append(tables.data_table(data))
         finally:
             for name, title, table in self.made.tables:
-                text = f"### {title}\n\n{markdown_table(table.columns, table.rows())}\n"
+                text = Shown(title, table.columns, table.rows()).markdown()
                 _write(self.out / "tables" / f"{name}.md", text)
                 _write(self.out / "tables" / f"{name}.csv", table.write_csv())
 

@@ -16,7 +16,7 @@ from scipy.special import ndtri, stdtr
 
 from equipoise.audit.findings import Findings
 from equipoise.audit.to_json import as_json, to_json
-from equipoise.display import Shown
+from equipoise.display import Shown, page
 from equipoise.exceptions import InvalidDataError
 
 Report = Mapping[str, Any]
@@ -186,8 +186,7 @@ class Changes:
 
     def to_html(self) -> str:
         """Return the tables as one page without scripts."""
-        body = "".join(f"<section>{section.html(None)}</section>" for section in self.sections())
-        return _PAGE.format(title="equipoise: what changed", body=body)
+        return page("equipoise: what changed", [section.html(None) for section in self.sections()])
 
     def _repr_html_(self) -> str:
         return "".join(section.html() for section in self.sections())
@@ -482,19 +481,3 @@ def _number(value: float | None, low: float | None, high: float | None) -> Numbe
 
 def _text(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; }}
-body {{ padding: 0 1rem; }}
-section {{ margin: 0 0 2rem; overflow-x: auto; }}
-table {{ border-collapse: collapse; margin-top: .5rem; }}
-th, td {{ text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid #8884; }}
-</style>
-<body>{body}</body></html>
-"""
