@@ -180,14 +180,14 @@ def test_one_item_is_its_own_projection() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"r": 0}, r"r must be an integer from 1 to 3, the number of items, got 0"),
-        ({"r": 4}, r"r must be an integer from 1 to 3.* got 4"),
-        ({"r": 1.0}, r"r must be an integer from 1 to 3.* got 1.0"),
-        ({"r": True}, r"r must be an integer from 1 to 3.* got True"),
+        ({"r": 0}, r"r=0 must be a whole number, from 1 to 3"),
+        ({"r": 4}, r"r=4 must be a whole number"),
+        ({"r": 1.0}, r"r=1.0 must be a whole number"),
+        ({"r": True}, r"r=True must be a whole number"),
         ({"gamma": np.nan}, r"gamma must be finite, got nan"),
         ({"error_budget": -0.1}, r"error_budget must be None or finite and at least 0, got -0.1"),
         ({"error_budget": np.nan}, r"error_budget must be None or finite"),
-        ({"solver": "MOSEK"}, r"solver must be CLARABEL or SCS, got 'MOSEK'"),
+        ({"solver": "MOSEK"}, r"solver must be one of"),
         ({"tol": 0.0}, r"tol must be positive, got 0.0"),
         ({"item_weights": [1.0, 2.0]}, r"item_weights must be 3 finite numbers .* shape \(2,\)"),
         ({"item_weights": [1.0, 2.0, -1.0]}, r"item_weights must be 3 finite numbers"),
@@ -201,14 +201,14 @@ def test_a_parameter_out_of_range_is_refused(options: dict[str, Any], message: s
 @pytest.mark.parametrize("wrap", [np.asarray, csr_array])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
 def test_preferences_that_are_not_finite_or_negative_are_refused(bad: float, wrap: Any) -> None:
-    with pytest.raises(InvalidDataError, match=r"non-negative and not all zero"):
+    with pytest.raises(InvalidDataError, match=r"X (has NaN or infinite|must not be negative)"):
         solve_sdp(wrap(np.array([[1.0, bad]])), 1)
 
 
 def test_matrices_without_content_are_refused() -> None:
     with pytest.raises(InvalidDataError, match=r"not all zero"):
         solve_sdp(np.zeros((2, 2)), 1)
-    with pytest.raises(InvalidDataError, match=r"matrix of users by items"):
+    with pytest.raises(InvalidDataError, match=r"users × items matrix"):
         solve_sdp(np.ones(3), 1)
 
 
