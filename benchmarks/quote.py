@@ -403,7 +403,7 @@ def soak() -> str:
 
 def glossary() -> str:
     """Return the terms that the report explains."""
-    from equipoise.audit.glossary import TERMS
+    from equipoise.audit.formatting import TERMS
 
     return markdown(("term", "meaning"), iter(TERMS.items()))
 

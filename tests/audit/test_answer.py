@@ -12,7 +12,7 @@ import pytest
 from equipoise.audit import to_markdown
 from equipoise.audit.advice import rerank_command
 from equipoise.audit.findings import Evidence, Findings, Mitigation
-from equipoise.audit.glossary import TERMS, mark_terms
+from equipoise.audit.formatting import TERMS, mark_terms
 from equipoise.audit.report import render
 from equipoise.audit.report.payload import payload
 from equipoise.audit.verdict import answer, failing, name_of

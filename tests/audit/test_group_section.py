@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from equipoise import Groups, Interactions
 from equipoise import metrics as m
 from equipoise.audit import audit, to_json, to_markdown
-from equipoise.audit.glossary import MEASURES
+from equipoise.audit.formatting import MEASURES
 from equipoise.audit.group_section import Outcome, measure
 from equipoise.audit.models.audited import ItemNumbers
 from equipoise.data.synthetic import listening

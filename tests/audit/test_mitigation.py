@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from equipoise import audit, evaluate, holdout
-from equipoise.audit import mitigation, to_json, to_markdown
-from equipoise.audit.mitigation import SPECS
+from equipoise.audit import advice, to_json, to_markdown
+from equipoise.audit.advice import SPECS
 from equipoise.audit.report import render
 from equipoise.data.synthetic import listening
 from equipoise.models import VanillaPCA
@@ -74,8 +74,8 @@ def test_the_reason_is_given_if_users_are_few_or_every_re_ranking_costs_too_much
     few = holdout(listening(n_users=80, n_items=60), seed=0)
     given = audit(few, models={"mine": VanillaPCA(4).fit(few.train)}, budget=0)
     assert "fewer than 100 users have held-out items" in given.mitigation
-    monkeypatch.setattr(mitigation, "_FEWEST_USERS", 10)
-    monkeypatch.setattr(mitigation, "_BUDGET", -9.0)  # only ten times the NDCG is enough
+    monkeypatch.setattr(advice, "_FEWEST_USERS", 10)
+    monkeypatch.setattr(advice, "_BUDGET", -9.0)  # only ten times the NDCG is enough
     given = audit(few, models={"mine": VanillaPCA(4).fit(few.train)}, budget=0)
     assert "none of 14 that were tried shows more long-tail items" in given.mitigation
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equipoise.audit.resampling import specialization_interval, vector_intervals
+from equipoise.audit.measure import specialization_interval, vector_intervals
 from equipoise.metrics import anisotropy, effective_rank, popularity_direction, specialization
 
 

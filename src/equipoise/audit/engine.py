@@ -11,7 +11,7 @@ import numpy as np
 
 from equipoise import __version__
 from equipoise.audit import group_section
-from equipoise.audit.advice import UNNAMED, advise
+from equipoise.audit.advice import NOT_OFFERED, UNNAMED, advise, best_mitigation
 from equipoise.audit.dossier.manifest import manifest
 from equipoise.audit.evidence import better, structure, weigh
 from equipoise.audit.findings import (
@@ -32,7 +32,6 @@ from equipoise.audit.measure import (
     measure,
     to_variant,
 )
-from equipoise.audit.mitigation import NOT_OFFERED, best_mitigation
 from equipoise.audit.models.audited import AuditedModel, Projection
 from equipoise.audit.models.given import audited, notes_on, read_models, with_preparation
 from equipoise.audit.plan import (

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.audit.glossary import MEASURES
+from equipoise.audit.formatting import MEASURES
 from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError

@@ -12,6 +12,8 @@ from equipoise.audit.advice import check_command, command, python_call, rerank_c
 from equipoise.audit.dossier.manifest import lines
 from equipoise.audit.findings import QUESTIONS, Entry, Findings, UserView, Variant
 from equipoise.audit.formatting import (
+    MEASURES,
+    TERMS,
     between,
     geometry,
     half_error_cell,
@@ -19,7 +21,6 @@ from equipoise.audit.formatting import (
     setting,
     symbol,
 )
-from equipoise.audit.glossary import MEASURES, TERMS
 from equipoise.audit.group_section import GroupSection
 from equipoise.audit.measure import LIST_METRICS
 from equipoise.audit.verdict import answer

@@ -233,8 +233,7 @@ def print_findings(found: Findings) -> None:
 
 def _group_table(section: GroupSection, models: list[Variant]) -> Table:
     """One row per group, the main measure of each model."""
-    from equipoise.audit.formatting import between
-    from equipoise.audit.glossary import MEASURES
+    from equipoise.audit.formatting import MEASURES, between
 
     measure, labels = section.main, [variant.label for variant in models]
     title = f"{MEASURES[measure].title} of {section.of} by {section.rule}, with 95 % intervals"

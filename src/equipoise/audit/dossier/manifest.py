@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from equipoise.audit.findings import Findings
-from equipoise.audit.glossary import LIMITS
+from equipoise.audit.formatting import LIMITS
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
 from equipoise.data.split import Split

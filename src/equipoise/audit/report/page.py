@@ -14,8 +14,7 @@ from string import Template
 from equipoise.audit.advice import command, python_call, rerank_command
 from equipoise.audit.dossier.manifest import lines
 from equipoise.audit.findings import QUESTIONS, DataSummary, Findings
-from equipoise.audit.formatting import plain, setting, symbol
-from equipoise.audit.glossary import TERMS, mark_terms
+from equipoise.audit.formatting import TERMS, mark_terms, plain, setting, symbol
 from equipoise.audit.report.encoding import zipped
 from equipoise.audit.report.payload import payload
 from equipoise.audit.verdict import Answer, answer, failing, memorizing, name_of
