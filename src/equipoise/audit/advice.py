@@ -196,6 +196,8 @@ def _data_argument(source: str) -> str:
 
 
 # Candidates per user, the share of NDCG that a mitigation may cost, the most users to choose on.
+# Re-ranking needs no retraining and no scores: longer lists of the model are enough. A setting is
+# chosen on half of the tested users, at most 500, and measured on the others.
 _POOL, _BUDGET, _CHOOSING = 100, 0.05, 500
 # Fewer users on each half give intervals that are too wide to state anything.
 _FEWEST_USERS = 50

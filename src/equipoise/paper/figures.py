@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
 from typing import Any, Literal, NamedTuple
@@ -99,6 +100,17 @@ class Figure:
         return content.getvalue()
 
 
+def _titled(
+    name: str,
+    table: pl.DataFrame,
+    draw: Callable[[Any, pl.DataFrame], None],
+    size: tuple[float, float],
+) -> Figure:
+    """Return a figure with its title and its caption in figures.toml."""
+    text = (resources.files("equipoise.paper") / "figures.toml").read_text(encoding="utf-8")
+    return Figure(name, **tomllib.loads(text)[name], table=table, draw=draw, size=size)
+
+
 def figure_1(runner: ExperimentRunner) -> Figure:
     """PCA on LastFM: error by artist, components to half error, diagonal by popularity."""
     pca = runner.pca
@@ -111,14 +123,8 @@ def figure_1(runner: ExperimentRunner) -> Figure:
         for group, values in pca.diagonal[rule].items():
             every_fifth = range(0, len(values), 5)
             rows += [("C", f"{group}, by {rule}", rank, values[rank]) for rank in every_fifth]
-    return Figure(
+    return _titled(
         "fig1",
-        "Figure 1: unfairness of PCA on LastFM",
-        "A: normalized error of eight artists falls sharply, each at its own rank, while the "
-        "overall error (dotted) shows diminishing returns. B: the less popular an artist, the "
-        "more components it takes to halve its error. C: the mean diagonal entry of the "
-        "projection rises at once for popular artists and slowly for the others. Solid lines: "
-        "groups cut by the sum of values (published code). Dotted lines: tenths of the artists.",
         _table(rows, panel=str, curve=str, x=float, y=float),
         _draw_1,
         (12.0, 4.2),
@@ -184,12 +190,8 @@ def figure_2(runner: ExperimentRunner) -> Figure:
         ]
         for e in evaluations
     ]
-    return Figure(
+    return _titled(
         "fig2",
-        "Figure 2: Item-Weighted PCA reduces specialization",
-        "Specialization (left) and mean diagonal entry of P for popular, medium and niche items, "
-        "over the rank. Item-Weighted PCA lies between PCA and Normalized PCA, most visibly for "
-        "popular items. Groups are cut by the sum of values.",
         _grid_table(evaluations, cells),
         partial(_draw_grid, cells=cells),
         _LARGE,
@@ -209,12 +211,8 @@ def figure_3(runner: ExperimentRunner) -> Figure:
         ]
         for metric, label in metrics.items()
     ]
-    return Figure(
+    return _titled(
         "fig3",
-        "Figure 3: Item-Weighted PCA increases collaboration",
-        "In-sample item AUC-ROC (top) and item Precision@20 (bottom) with the diagonal of P set "
-        "to zero, over all items and over niche items. Item-Weighted PCA lies between the "
-        "baselines at low rank, except for AUC on MovieLens. All curves fall at high rank.",
         _grid_table(evaluations, cells),
         partial(_draw_grid, cells=cells),
         _LARGE,
@@ -225,9 +223,6 @@ def figure_4(runner: ExperimentRunner) -> Figure:
     """Recall and NDCG on held-out interactions."""
     return _user_figure(
         "fig4",
-        "Figure 4: recommendations for users",
-        "Recall@20 and NDCG@20 on held-out interactions over the rank. Item-Weighted PCA has the "
-        "highest peak, except for Recall@20 on LastFM, where Normalized PCA is higher by 0.0004.",
         runner.evaluations,
         ("recall@20", "ndcg@20"),
     )
@@ -237,9 +232,6 @@ def figure_6(runner: ExperimentRunner) -> Figure:
     """All four user metrics."""
     return _user_figure(
         "fig6",
-        "Figure 6: all user metrics",
-        "Recall, Precision, NDCG and MRR at 20 on held-out interactions over the rank, for LastFM "
-        "(top) and MovieLens (bottom).",
         runner.evaluations,
         tuple(USER_METRICS),
     )
@@ -247,7 +239,7 @@ def figure_6(runner: ExperimentRunner) -> Figure:
 
 def figure_7(runner: ExperimentRunner) -> Figure:
     """Item-Weighted PCA compared with Weighted MF and LightGCN."""
-    ours = _user_figure("fig7", "", "", runner.evaluations, tuple(USER_METRICS))
+    ours = _user_figure("fig7", runner.evaluations, tuple(USER_METRICS))
     weighted_mf, lightgcn = runner.weighted_mf, recorded_lightgcn()
     others = [(WEIGHTED_MF, *one) for one in weighted_mf.items()] + [(LIGHTGCN, *lightgcn)]
     rows = [
@@ -257,15 +249,12 @@ def figure_7(runner: ExperimentRunner) -> Figure:
         for rank, value in curve.items()
     ]
     extra = _table(rows, **_GRID_COLUMNS)
-    caption = (
-        "Recall, Precision, NDCG and MRR at 20 on held-out interactions over the rank. Weighted MF "
-        "is implicit's alternating least squares on R + (R > 0) with 50 iterations"
-        f"{'' if weighted_mf else ' (left out: implicit is not installed)'}. LightGCN requires 0/1 "
-        f"data; its curves on {DATASETS[lightgcn[0]].title} are from a recorded training run."
+    caption = ours.caption.format(
+        left_out="" if weighted_mf else " (left out: implicit is not installed)",
+        dataset=DATASETS[lightgcn[0]].title,
     )
-    title = "Figure 7: Item-Weighted PCA and broader baselines"
     table = pl.concat([ours.table.filter(model=ITEM_WEIGHTED), extra])
-    return Figure("fig7", title, caption, table, ours.draw, ours.size)
+    return replace(ours, caption=caption, table=table)
 
 
 def figure_8(runner: ExperimentRunner) -> Figure:
@@ -275,11 +264,8 @@ def figure_8(runner: ExperimentRunner) -> Figure:
         (gamma, ITEM_WEIGHTED, value) for gamma, value in sorted(runner.sweep["recall@20"].items())
     ]
     rows += [(None, m, movielens.value("recall@20", m, USER_RANK)) for m in (PCA, NORMALIZED)]
-    return Figure(
+    return _titled(
         "fig8",
-        "Figure 8: sensitivity to γ",
-        "Recall@20 of Item-Weighted PCA on MovieLens at r = 32 for γ from -2 to 0: highest at "
-        "γ = -1, equal to PCA at γ = 0, different from Normalized PCA at γ = -2.",
         _table(rows, gamma=float, model=str, **{"recall@20": float}),
         _draw_8,
         (5.4, 3.5),
@@ -300,9 +286,7 @@ def _draw_8(canvas: Any, table: pl.DataFrame) -> None:
     axes.legend(loc="center right", bbox_to_anchor=(1.0, 0.37))
 
 
-def _user_figure(
-    name: str, title: str, caption: str, evaluations: Sequence[Evaluation], metrics: Sequence[str]
-) -> Figure:
+def _user_figure(name: str, evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> Figure:
     """A row per data set, a column per metric."""
     cells = [
         [_Cell(e.dataset, m, "all", f"{e.title}: {USER_METRICS[m]}") for m in metrics]
@@ -310,7 +294,7 @@ def _user_figure(
     ]
     size = (7.2, 5.4) if len(metrics) == 2 else _LARGE
     draw = partial(_draw_grid, cells=cells, bottom=0)
-    return Figure(name, title, caption, _grid_table(evaluations, cells), draw, size)
+    return _titled(name, _grid_table(evaluations, cells), draw, size)
 
 
 def _grid_table(
