@@ -16,7 +16,7 @@ from equipoise.data.rows import RowBlock
 from equipoise.data.split import Split
 from equipoise.evaluation.task import Task, group_items
 from equipoise.metrics import ItemGroups, gini
-from equipoise.models.value_transforms import has_different_values
+from equipoise.models.parameters import has_different_values
 from equipoise.spectral.solve import estimate_seconds
 
 Depth = Literal["quick", "standard", "deep"]

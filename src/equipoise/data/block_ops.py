@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.data.assembly import CodedPairs, assemble
 from equipoise.data.rows import BlockSize, RowBlock
+from equipoise.data.validation import CodedPairs, assemble
 from equipoise.spectral.gram import GramProduct, gram_matrix, multiply_rows
 from equipoise.spectral.norms import column_norms, squared_column_norms
 

@@ -16,12 +16,12 @@ from scipy import sparse
 
 from equipoise.checks import check_choice, check_unused, check_whole_number
 from equipoise.data import block_ops, selection, validation
-from equipoise.data.assembly import CodedPairs, Duplicates, assemble
 from equipoise.data.backends.memory import MemoryRows
 from equipoise.data.description import Description, describe
 from equipoise.data.identifiers import Lookup, as_id_array, name_a_few
 from equipoise.data.preparation import Step
 from equipoise.data.rows import Each, Prepare, RowBlock, Rows
+from equipoise.data.validation import CodedPairs, Duplicates, assemble
 from equipoise.display import Displayed, Shown
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
 from equipoise.memory import format_bytes, require

@@ -40,6 +40,10 @@ from equipoise.models.explanations import (
     largest_contributions,
 )
 from equipoise.models.item_vectors import Factors, ItemItem, LowRank, itself_first
+from equipoise.models.parameters import (
+    VALUE_TRANSFORMS,
+    has_different_values,
+)
 from equipoise.models.persistence import (
     SavedModel,
     class_name,
@@ -50,10 +54,6 @@ from equipoise.models.persistence import (
 from equipoise.models.ranking import FallbackRanking, Ranking, Scored, rank_items, top_items
 from equipoise.models.registry import RANKS, entry_of
 from equipoise.models.user_rows import RowReader, UserItems, prepare_matrix
-from equipoise.models.value_transforms import (
-    VALUE_TRANSFORMS,
-    has_different_values,
-)
 from equipoise.progress import NoProgress, Progress, task
 
 _LEARNED_NAME = re.compile(r"[a-zA-Z]\w*_")

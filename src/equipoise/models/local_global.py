@@ -22,17 +22,15 @@ from equipoise.models.estimator import check_is_fitted, clone
 from equipoise.models.item_vectors import Floats, item_norms
 from equipoise.models.item_weighted_pca import item_weights_of
 from equipoise.models.parameters import (
+    VALUE_TRANSFORMS,
     Count,
     Finite,
     ItemWeights,
     NonNegative,
     RandomState,
     Tolerance,
-    estimator,
-)
-from equipoise.models.value_transforms import (
-    VALUE_TRANSFORMS,
     ValueTransform,
+    estimator,
     has_different_values,
     invert,
     transform_rows,

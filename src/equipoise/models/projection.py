@@ -36,11 +36,12 @@ from equipoise.models.parameters import (
     NonNegative,
     RandomState,
     Tolerance,
+    ValueTransform,
     estimator,
+    transform_rows,
 )
 from equipoise.models.persistence import SavedModel
 from equipoise.models.ranking import Scored
-from equipoise.models.value_transforms import ValueTransform, transform_rows
 from equipoise.progress import Progress
 from equipoise.spectral.certificate import Certificate, certify, suboptimality
 from equipoise.spectral.gram import DenseGram, Gram

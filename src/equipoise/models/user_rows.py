@@ -23,7 +23,7 @@ from equipoise.data.rows import RowBlock
 from equipoise.data.validation import refuse_broken_structure
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
 from equipoise.models.estimator import Estimator, check_is_fitted
-from equipoise.models.value_transforms import row_sums
+from equipoise.models.parameters import row_sums
 
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 

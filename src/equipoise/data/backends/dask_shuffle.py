@@ -11,7 +11,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from equipoise.checks import check_unused
-from equipoise.data.assembly import Duplicates
 from equipoise.data.backends import sources
 from equipoise.data.backends.dask import DaskRows, connect
 from equipoise.data.backends.placement import spread
@@ -22,6 +21,7 @@ from equipoise.data.readers.encoder import Batch, CodedColumns, Encoder, joined
 from equipoise.data.readers.ids import ColumnVocabulary, id_array
 from equipoise.data.readers.sql import without_credentials
 from equipoise.data.rows import RowBlock
+from equipoise.data.validation import Duplicates
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, require_extra
 from equipoise.progress import Progress, task
 

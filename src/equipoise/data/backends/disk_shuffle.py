@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.data.assembly import Duplicates
 from equipoise.data.backends import sources
 from equipoise.data.backends.disk import DiskRows, Scratch, block_folder, write_block
 from equipoise.data.backends.shuffle import assemble_block, divide
@@ -20,6 +19,7 @@ from equipoise.data.readers.encoder import POLARS_ERRORS, CodedColumns, Encoder,
 from equipoise.data.readers.ids import ColumnVocabulary
 from equipoise.data.readers.sql import without_credentials
 from equipoise.data.rows import BlockSize
+from equipoise.data.validation import Duplicates
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, OutputError, first_line
 from equipoise.memory import parse_bytes, require
 from equipoise.progress import Progress, task

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.data.assembly import Duplicates, assemble
 from equipoise.data.readers.encoder import CodedColumns, coded_pairs
 from equipoise.data.rows import RowBlock
+from equipoise.data.validation import Duplicates, assemble
 
 
 def divide(columns: CodedColumns, n_blocks: int) -> list[CodedColumns]:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from scipy import sparse
 
 from equipoise.checks import check_unused
-from equipoise.data.assembly import Duplicates
 from equipoise.data.interactions import Interactions
 from equipoise.data.readers import delimited, files, lightgcn, parquet, sql, tables
 from equipoise.data.readers.columns import Columns, recorded
@@ -29,6 +28,7 @@ from equipoise.data.readers.ids import (
     TextVocabulary,
     Vocabulary,
 )
+from equipoise.data.validation import Duplicates
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, explained
 from equipoise.parallel import require_polars_threads
 from equipoise.progress import Progress, task

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from equipoise.data.assembly import CodedPairs, invalid_at, value_rule
 from equipoise.data.readers.ids import Vocabulary
+from equipoise.data.validation import CodedPairs, invalid_at, value_rule
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, first_line
 from equipoise.parallel import in_threads
 

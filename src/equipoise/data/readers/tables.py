@@ -9,10 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from equipoise.data.assembly import Duplicates
 from equipoise.data.interactions import Interactions
 from equipoise.data.readers.columns import Columns, recorded, refuse_unused_numbers, resolve
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch, row_place, times_of
+from equipoise.data.validation import Duplicates
 from equipoise.exceptions import EquipoiseError, InvalidDataError, first_line
 
 _ONE_COLUMN = "it is one column"

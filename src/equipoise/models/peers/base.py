@@ -13,7 +13,7 @@ from equipoise.models.base import Recommender
 from equipoise.models.estimator import check_is_fitted
 from equipoise.models.explanations import PaddedRows
 from equipoise.models.item_vectors import Factors, ItemItem, cosines_to
-from equipoise.models.value_transforms import TransformsValues
+from equipoise.models.parameters import TransformsValues
 
 
 class FactorModel(Recommender):

@@ -10,9 +10,8 @@ import numpy as np
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError
 from equipoise.models.item_vectors import Floats, item_norms
-from equipoise.models.parameters import Finite, Positive, estimator
+from equipoise.models.parameters import Finite, Positive, ValueTransform, estimator, transform_rows
 from equipoise.models.peers.base import ItemItemModel
-from equipoise.models.value_transforms import ValueTransform, transform_rows
 from equipoise.spectral.gram import DenseGram
 
 

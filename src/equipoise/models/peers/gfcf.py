@@ -18,10 +18,14 @@ from equipoise.exceptions import SolverWarning
 from equipoise.models.base import Recommender
 from equipoise.models.estimator import check_is_fitted
 from equipoise.models.item_vectors import item_norms
-from equipoise.models.parameters import Count, NonNegative, RandomState, Tolerance, estimator
-from equipoise.models.value_transforms import (
+from equipoise.models.parameters import (
+    Count,
+    NonNegative,
+    RandomState,
+    Tolerance,
     TransformsValues,
     ValueTransform,
+    estimator,
     invert,
     normalize_degrees,
 )

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
 from equipoise.models.item_vectors import Floats, item_norms
-from equipoise.models.parameters import Count, NonNegative, estimator
+from equipoise.models.parameters import Count, NonNegative, ValueTransform, estimator
 from equipoise.models.peers.base import ItemItemModel
 from equipoise.models.ranking import Ranking, rank_items
-from equipoise.models.value_transforms import ValueTransform
 
 
 @estimator

@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError, SolverWarning
 from equipoise.models.estimator import Interval
-from equipoise.models.parameters import Count, Finite, NonNegative, Positive, RandomState, estimator
+from equipoise.models.parameters import (
+    Count,
+    Finite,
+    NonNegative,
+    Positive,
+    RandomState,
+    ValueTransform,
+    estimator,
+    transform_rows,
+)
 from equipoise.models.peers.weighted_als import (
     Cells,
     Floats,
@@ -23,7 +32,6 @@ from equipoise.models.peers.weighted_als import (
     factorize,
     weighted_squares,
 )
-from equipoise.models.value_transforms import ValueTransform, transform_rows
 
 # Below this share of the weighted squares a fit ranks items by rounding and leftovers of the start.
 _LEAST_EXPLAINED = 1e-3

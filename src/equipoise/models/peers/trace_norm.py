@@ -15,9 +15,15 @@ from equipoise.data.interactions import Interactions
 from equipoise.exceptions import SolverWarning
 from equipoise.models.estimator import Interval
 from equipoise.models.item_vectors import item_norms
-from equipoise.models.parameters import Count, RandomState, Tolerance, estimator
+from equipoise.models.parameters import (
+    Count,
+    RandomState,
+    Tolerance,
+    TransformsValues,
+    ValueTransform,
+    estimator,
+)
 from equipoise.models.peers.base import FactorModel
-from equipoise.models.value_transforms import TransformsValues, ValueTransform
 from equipoise.spectral.gram import Gram
 from equipoise.spectral.solve import Components, Solver, build_gram, choose_solver, solve
 

@@ -12,9 +12,17 @@ from numpy.typing import NDArray
 from equipoise.checks import check_choice
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, require_extra
-from equipoise.models.parameters import Count, Finite, NonNegative, Positive, RandomState, estimator
+from equipoise.models.parameters import (
+    Count,
+    Finite,
+    NonNegative,
+    Positive,
+    RandomState,
+    ValueTransform,
+    estimator,
+    transform_rows,
+)
 from equipoise.models.peers.weighted_als import Cells, WeightedFactorModel
-from equipoise.models.value_transforms import ValueTransform, transform_rows
 from equipoise.parallel import one_blas_thread
 from equipoise.progress import task
 
