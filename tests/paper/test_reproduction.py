@@ -14,6 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from equipoise.cli import reproduce as command
+from equipoise.cli.options import expand_options
 from equipoise.data.catalog import DatasetNotFoundError
 from equipoise.exceptions import InvalidParameterError
 from equipoise.paper import claims, reproduction
@@ -39,7 +40,7 @@ def no_data():
 @pytest.fixture
 def invoke():
     app = typer.Typer()
-    app.command()(command.reproduce)
+    app.command()(expand_options(command.reproduce))
     return lambda *arguments: CliRunner().invoke(app, list(map(str, arguments)))
 
 
