@@ -137,7 +137,11 @@ class Pair:
 def test_a_dataclass_of_options_becomes_options_and_comes_back_filled():
     received = []
 
-    def command(name: str, pair: Pair, last: int = 3) -> None:
+    def command(
+        name: Annotated[str, typer.Argument()],
+        pair: Pair,
+        last: Annotated[int, typer.Option()] = 3,
+    ) -> None:
         received.append((name, pair, last))
 
     tiny = typer.Typer()

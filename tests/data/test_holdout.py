@@ -189,7 +189,7 @@ def test_shares_methods_and_n_are_checked():
     ):
         with pytest.raises(InvalidParameterError, match="must be shares"):
             data.holdout(**wrong)
-    with pytest.raises(InvalidParameterError, match=r"method='luck'.*per_user"):
+    with pytest.raises(InvalidParameterError, match=r"method must be one of.*per_user"):
         data.holdout(method="luck")
     with pytest.raises(InvalidParameterError, match=r"n=0 must be.* 1"):
         data.holdout(method="leave_last_n", n=0)

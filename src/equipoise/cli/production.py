@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from equipoise.cli import console
 from equipoise.cli import options as opt
-from equipoise.cli.options import flag, option
 from equipoise.exceptions import InvalidParameterError
 from equipoise.files import require_writable
 
@@ -47,18 +46,10 @@ def update(
     data: str,
     reading: opt.DataOptions,
     out: Path | None = None,
-    refit_above: Annotated[
-        float | None,
-        option("With --all: refit if the certified loss exceeds it, e.g. 0.001.", "SHARE", min=0),
-    ] = None,
-    passes: Annotated[int, option("Passes over DATA with --all.", "N", min=1)] = 2,
-    all_data: Annotated[
-        bool, flag("DATA are all data, old and new; not only the rows of new users.", "--all")
-    ] = False,
-    replaced: Annotated[
-        str | None,
-        option("Former rows of users whose rows changed and are in DATA in full.", "DATA"),
-    ] = None,
+    refit_above: float | None = None,
+    passes: int = 2,
+    all_data: bool = False,
+    replaced: str | None = None,
     as_json: bool = False,
 ) -> None:
     """Add DATA, the rows of new users, to a model; the model must be of fit --keep-sums.
@@ -112,16 +103,12 @@ def update(
 
 def serve(
     model: Path,
-    host: Annotated[str, option("Address; only this machine by default.", "HOST")] = "127.0.0.1",
-    port: Annotated[int, option("Port; 0 takes a free one.", "N", min=0, max=65535)] = 8000,
-    reload_seconds: Annotated[
-        float, option("Seconds between looks for a new model file.", "SECONDS", min=0.01)
-    ] = 1.0,
-    max_users: Annotated[int, option("Largest batch of users.", "N", min=1)] = 256,
-    max_k: Annotated[int, option("Longest list.", "N", min=1)] = 1000,
-    mmap: Annotated[
-        bool, flag("Keep arrays in the file's pages, which processes share.", "--mmap")
-    ] = False,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    reload_seconds: float = 1.0,
+    max_users: int = 256,
+    max_k: int = 1000,
+    mmap: bool = False,
 ) -> None:
     """Serve a model over HTTP: /recommend, /similar, /explain, /health, /metrics, /openapi.json.
 
