@@ -458,8 +458,10 @@ def test_update_replaces_the_model_and_reports_the_certified_loss(world, data, t
     assert facts["passes over the data"] == 2
     updated = equipoise.load(out)
     assert updated.n_features_in_ == data.n_items == first.n_features_in_ + facts["new items"]
-    assert run([*command, "--refit-above", "0", "--passes", "1"]) == 0
-    assert json.loads(capsys.readouterr().out)["refitted"]
+    assert run([*command, "--refit-above", "1e-12", "--passes", "1"]) == 0
+    strict = json.loads(capsys.readouterr().out)
+    assert strict["passes over the data"] > 1
+    assert strict["certified loss"] <= 1e-12
     assert run(["fit", str(table), "--model", "ease", "--out", str(out)]) == 0
     assert run(command) == 2
 
@@ -472,7 +474,10 @@ def test_sums_that_the_fit_keeps_let_new_rows_be_added_alone(world, data, tmp_pa
     command = ["fit", str(tmp_path / "old.csv"), "--rank", "3", "--out", str(out)]
     assert run([*command, "--keep-sums"]) == 0
     update = ["update", str(out), str(tmp_path / "new.csv")]
+    assert run(["inspect", str(out)]) == 0
+    assert "sums for update" in capsys.readouterr().out
     assert run(update) == 0
+    assert "refitted" in capsys.readouterr().out
     fitted = ItemWeightedPCA(3).fit(data)
     updated = equipoise.load(out)
     assert updated.certificate_.objective == pytest.approx(fitted.certificate_.objective)

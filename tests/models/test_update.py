@@ -76,6 +76,25 @@ def test_a_large_bound_leads_to_a_refit(plays, before):
     assert not old.update(plays, all_data=True, passes=1, refit_above=1e9).refitted
 
 
+def test_passes_end_where_they_can_add_nothing(plays):
+    few = plays.select_items(plays.item_ids[:5]).with_preparation(())
+    found = ItemWeightedPCA(3).fit(few).update(few, all_data=True, passes=9)
+    assert found.passes < 9
+    expected = ItemWeightedPCA(3, solver="dense").fit(few).certificate_.objective
+    assert found.model.certificate_.objective == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("most", [0.02, 0.001, 1e-5])
+def test_passes_are_added_until_the_bound_is_met(plays, before, most):
+    found = ItemWeightedPCA(8).fit(before).update(plays, all_data=True, passes=1, refit_above=most)
+    best = objective(ItemWeightedPCA(8, solver="dense").fit(plays), plays)
+    true_loss = (best - objective(found.model, plays)) / best
+    assert -1e-9 <= true_loss <= found.loss <= most
+    assert found.refitted == (found.passes > 6)
+    fewer = ItemWeightedPCA(8).fit(before).update(plays, all_data=True, passes=found.passes - 1)
+    assert found.refitted or fewer.loss > most
+
+
 @pytest.mark.parametrize(
     "prepare",
     [

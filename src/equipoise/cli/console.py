@@ -195,7 +195,9 @@ def print_facts(facts: Mapping[str, Any], title: str) -> None:
     """Print names and values, one per line."""
     table = new_table("", title, right=[title])
     for name, value in facts.items():
-        table.add_row(name, f"{value:,}" if isinstance(value, int) else escape_markup(_cell(value)))
+        shown = ("yes" if value else "no") if isinstance(value, bool) else value
+        shown = f"{shown:,}" if isinstance(shown, int) else escape_markup(_cell(shown))
+        table.add_row(name, shown)
     out.print(table)
 
 

@@ -27,6 +27,8 @@ def inspect(model: Path, as_json: bool = False) -> None:
         "written by": f"equipoise {saved.version}",
         "bytes": model.stat().st_size,
     }
+    if "gram_" in saved.arrays:
+        facts["sums for update"] = "kept"
     facts |= {name: value for name, value in saved.parameters.items() if value is not None}
     facts |= {f"certificate: {name}": value for name, value in certificate.items()}
     if as_json:

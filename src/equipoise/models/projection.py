@@ -287,8 +287,8 @@ class ProjectionModel(Transformer, Recommender):
         passes : int
             Passes over all data.
         refit_above : float, optional
-            With `all_data`: refit from the start if the bound, relative to the objective, exceeds
-            this.
+            With `all_data`: as long as the bound, relative to the objective, exceeds this, take
+            another pass; after the sixth, refit from the start.
         progress : Progress, optional
             Receives the progress of a refit.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import scipy.linalg as sl
 
@@ -22,8 +24,8 @@ def refine(
     extra: int,
     passes: int,
     rng: np.random.Generator,
-) -> Eigenpairs:
-    """Return the best eigenpairs in the span of given vectors, random ones and their residuals.
+) -> Iterator[Eigenpairs]:
+    """Yield the best eigenpairs in the span of given vectors, random ones and their residuals.
 
     Pass 1 multiplies the given vectors and `extra` random ones, every further pass the residuals of
     the Ritz vectors so far. Rayleigh–Ritz on the whole basis follows. The given vectors improve,
@@ -41,7 +43,7 @@ def refine(
     extra : int
         Random vectors; they find directions that `start` lacks.
     passes : int
-        Passes over the data.
+        Passes over the data before the first result; each further result takes one more.
     rng : numpy.random.Generator
         Draws the random vectors.
     """
@@ -50,30 +52,33 @@ def refine(
     block = np.hstack([start.astype(np.float64), fresh])[:, :size]
     width = block.shape[1]
     basis = images = np.empty((size, 0))
-    for number in range(passes):
-        if number:
-            values, Z = _ritz(basis, images)
-            Z, values = Z[:, :width], values[:width]
-            block = matmul.times(images, Z) - matmul.times(basis, Z) * values
-        block = _new_directions(block, basis)
-        if not block.shape[1]:
-            break
+    block = _new_directions(block, basis)
+    while block.shape[1]:
         basis = np.hstack([basis, block])
         product = operator(np.ascontiguousarray(block, dtype=operator.working_dtype))
         images = np.hstack([images, product.astype(np.float64)])
-    values, Z = _ritz(basis, images)
+        values, Z = _ritz(basis, images)
+        taken = operator.passes - first
+        if taken >= passes:
+            yield _leading(basis, images, values, Z, rank, taken)
+        top = Z[:, :width]
+        block = matmul.times(images, top) - matmul.times(basis, top) * values[:width]
+        block = _new_directions(block, basis)
+    if taken < passes:  # the basis contains all that the data span
+        yield _leading(basis, images, values, Z, rank, taken)
+
+
+def _leading(
+    basis: Floats, images: Floats, values: Floats, Z: Floats, rank: int, passes: int
+) -> Eigenpairs:
+    """Return the first Ritz pairs, and an estimate of what they leave out."""
     vectors = matmul.times(basis, Z)
     residuals = np.linalg.norm(matmul.times(images, Z) - vectors * values, axis=0)
-    left_out = slice(max(rank - 1, 0), None) if basis.shape[1] < size else slice(rank, None)
+    left_out = slice(max(rank - 1, 0), None) if basis.shape[1] < len(basis) else slice(rank, None)
     beyond = (values + residuals)[left_out]
     next_value = float(beyond.max()) if len(beyond) else -np.inf
     found = Eigenpairs(
-        values[:rank],
-        vectors[:, :rank],
-        residuals[:rank],
-        next_value,
-        operator.passes - first,
-        "lanczos",
+        values[:rank], vectors[:, :rank], residuals[:rank], next_value, passes, "lanczos"
     )
     return keep_positive(found, LANCZOS_ZERO)
 
