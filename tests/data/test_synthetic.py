@@ -197,14 +197,6 @@ class TestTheorems:
         with pytest.raises(InvalidParameterError, match="users_per_rare_item=9 must be from 1 to"):
             synthetic.popular_and_rare(8, 2, 2, users_per_rare_item=9)
 
-    def test_bernoulli_smallest_squared_singular_value_grows_linearly(self):
-        chance = np.random.default_rng(7).uniform(0.1, 1.0, 20)
-        per_user = np.outer(chance, chance) + np.diag(chance * (1 - chance))
-        for n in (30_000, 100_000):
-            X = synthetic.bernoulli(n, 20, seed=7).matrix.toarray()
-            smallest = np.linalg.eigvalsh(X.T @ X)[0]
-            assert smallest == pytest.approx(n * np.linalg.eigvalsh(per_user)[0], rel=0.15)
-
 
 class TestScale:
     def test_counts_are_exact_and_seeded(self):
@@ -247,7 +239,6 @@ class TestScale:
 def test_every_world_is_interactions():
     for world in (
         synthetic.listening(20, 60),
-        synthetic.bernoulli(10),
         synthetic.item_regular_blocks([3], [2], [1]),
         synthetic.scale(50, 40, 100),
     ):

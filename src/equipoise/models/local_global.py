@@ -29,6 +29,7 @@ from equipoise.models.parameters import (
     NonNegative,
     RandomState,
     Tolerance,
+    TransformsValues,
     ValueTransform,
     estimator,
     has_different_values,
@@ -77,7 +78,7 @@ class Evidence(NamedTuple):
 
 
 @estimator
-class LocalGlobal(Recommender):
+class LocalGlobal(TransformsValues, Recommender):
     """Item-weighted linear model for sparse catalogs: low rank plus sparse, without training.
 
     With `C = XᵀR²X` of the rows scaled by R, item weights W = diag(p^γ) and
@@ -265,13 +266,8 @@ class LocalGlobal(Recommender):
     def _value_transform(self) -> Callable[[sp.csr_array], sp.csr_array]:
         return partial(transform_rows, value_transform=self.value_transform)
 
-    def _row_scaling(self) -> Callable[[sp.csr_array], sp.csr_array]:
-        return partial(
-            transform_rows, value_transform=self.value_transform, user_scaling=self.user_scaling
-        )
-
     def _solve(self, data: Interactions) -> Components:
-        scaled = data.prepared(self._row_scaling())
+        scaled = data.prepared(self._row_transform())
         scaled = scaled.prepared(partial(scale_columns, scale=np.sqrt(self.item_weights_)))
         rank = self.n_components
         if self.solver in ("gram", "dense"):
@@ -298,7 +294,7 @@ class LocalGlobal(Recommender):
         """Return C, cut; from several blocks, with one pass over them per range of items."""
         from equipoise.spectral import co_occurrence
 
-        rows, n_items = data.prepared(self._row_scaling()).rows, data.n_items
+        rows, n_items = data.prepared(self._row_transform()).rows, data.n_items
         k = self._neighbors(data)
         if len(rows) == 1:  # its sums are complete: they can be cut where they are formed
             found: sp.csr_array = rows.map(_largest_co_occurrences, k)[0]

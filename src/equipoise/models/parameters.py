@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import (
@@ -24,7 +25,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.data.interactions import Interactions
-from equipoise.data.rows import RowBlock
+from equipoise.data.rows import Prepare, RowBlock
 from equipoise.models.estimator import Interval, StrOptions
 
 Count = Annotated[int, Interval(Integral, 1, None, closed="left")]
@@ -114,8 +115,17 @@ class TransformsValues:
     user_scaling: float = 0.0
 
     def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
-        """Return the matrix that the model computes with."""
-        return transform_rows(user_items, self.value_transform, self.user_scaling)
+        """Return the rows that the model computes with: values transformed, rows scaled."""
+        transform = self._row_transform()
+        return user_items if transform is None else transform(user_items)
+
+    def _row_transform(self) -> Prepare | None:
+        """Return a function of rows that can be sent to other processes; None for no change."""
+        if self.value_transform is None and self.user_scaling == 0:
+            return None
+        return partial(
+            transform_rows, value_transform=self.value_transform, user_scaling=self.user_scaling
+        )
 
 
 def transform_rows(

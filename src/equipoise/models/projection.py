@@ -6,7 +6,6 @@ import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 from equipoise.checks import check_whole_number
 from equipoise.data.identifiers import as_id_array
 from equipoise.data.interactions import Interactions
-from equipoise.data.rows import Prepare
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
 from equipoise.metrics.ties import row_norms, user_limits
 from equipoise.models.base import Recommender
@@ -36,9 +34,9 @@ from equipoise.models.parameters import (
     NonNegative,
     RandomState,
     Tolerance,
+    TransformsValues,
     ValueTransform,
     estimator,
-    transform_rows,
 )
 from equipoise.models.persistence import SavedModel
 from equipoise.models.ranking import Scored
@@ -116,7 +114,7 @@ class NewItems(NamedTuple):
 
 
 @estimator
-class ProjectionModel(Transformer, Recommender):
+class ProjectionModel(Transformer, TransformsValues, Recommender):
     """Base of the models that project users onto leading components.
 
     A subclass may differ from PCA in the transform of rows (`_row_transform`), in the components
@@ -164,11 +162,6 @@ class ProjectionModel(Transformer, Recommender):
             block=self._block(gram),
             progress=self._progress,
         )
-
-    def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
-        """Return the rows that are projected: values transformed, rows or columns scaled."""
-        transform = self._row_transform()
-        return user_items if transform is None else transform(user_items)
 
     def filter_factors(self) -> NDArray[Any]:
         """Return f(λ_i), the weight of component i in a score; 1 in the paper's projector."""
@@ -402,14 +395,6 @@ class ProjectionModel(Transformer, Recommender):
         signal = data.prepared(self._row_transform())
         self.item_norms_ = item_norms(signal)
         return signal
-
-    def _row_transform(self) -> Prepare | None:
-        """Return a function of rows that can be sent to other processes; None for no change."""
-        if self.value_transform is None and self.user_scaling == 0:
-            return None
-        return partial(
-            transform_rows, value_transform=self.value_transform, user_scaling=self.user_scaling
-        )
 
     def _block(self, gram: Gram) -> int | None:
         """Vectors per pass: many where reading the data dominates the cost."""

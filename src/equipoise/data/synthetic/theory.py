@@ -149,15 +149,3 @@ def popular_and_rare(
     items = np.repeat(np.arange(n_rare), users_per_rare_item)
     rare = sparse.csr_array((np.ones(len(users)), (users, items)), shape=(n_users, n_rare))
     return Interactions.from_sparse(sparse.hstack([popular, rare], format="csr"))
-
-
-def bernoulli(n_users: int, n_items: int = 20, seed: int = 0) -> Interactions:
-    """Return X_ij ~ Bernoulli(p_j) with p_j ~ U[0.1, 1]: its σ_min² grows linearly in n_users.
-
-    The p_j depend on the seed and `n_items` alone, so more users are users of the same kind.
-    """
-    rng = np.random.default_rng(seed)
-    chance = rng.uniform(0.1, 1.0, n_items)
-    return Interactions.from_sparse(
-        sparse.csr_array((rng.random((n_users, n_items)) < chance).astype(np.float64))
-    )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from functools import partial
 
 import numpy as np
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError
 from equipoise.models.item_vectors import Floats, item_norms
-from equipoise.models.parameters import Finite, Positive, ValueTransform, estimator, transform_rows
+from equipoise.models.parameters import Finite, Positive, ValueTransform, estimator
 from equipoise.models.peers.base import ItemItemModel
 from equipoise.spectral.gram import DenseGram
 
@@ -76,15 +75,7 @@ class EASE(ItemItemModel):
         """Solve the regressions of all items by one factorization."""
         advice = "Filter rare items, or use a model without such a matrix, for example ItemKNN."
         DenseGram.require_memory(data.n_items, "EASE", advice)
-        signal = data
-        if self.value_transform is not None or self.user_scaling != 0:
-            signal = data.prepared(
-                partial(
-                    transform_rows,
-                    value_transform=self.value_transform,
-                    user_scaling=self.user_scaling,
-                )
-            )
+        signal = data.prepared(self._row_transform())
         item_norms(signal)  # refuses squares beyond floating point
         gram = signal.dense_gram()
         weights = self._weights(gram.C, self.regularization / gram.scale)
