@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -21,6 +22,9 @@ from equipoise.reranking.base import (
     check_strength,
     greedy,
 )
+
+Bonus = Callable[[int], Floats]
+Chosen = Callable[[NDArray[np.intp], NDArray[np.bool_]], None]
 
 
 @dataclass(frozen=True)
@@ -41,13 +45,43 @@ class GreedyReranker(Reranker):
     def _numbers_per_candidate(self, context: ItemContext) -> int:
         return len(context.groups.names)
 
-    @abstractmethod
     def _build(self, part: Candidates, k: int, context: ItemContext) -> Positions:
         """Build the lists of some users."""
+        relevance = part.relevance()
+        bonus, chosen = self._terms(part, context)
+
+        def gain(step: int) -> Floats:
+            return np.asarray((1 - self.strength) * relevance + self.strength * bonus(step))
+
+        return greedy(part.known, k, gain, chosen)
+
+    @abstractmethod
+    def _terms(self, part: Candidates, context: ItemContext) -> tuple[Bonus, Chosen]:
+        """Return the bonus of every candidate in a step, and what a chosen one changes."""
 
 
 @dataclass(frozen=True)
-class XQuAD(GreedyReranker):
+class GroupReranker(GreedyReranker):
+    """Base class: the groups of the list are compared with those of the user's own items."""
+
+    needs: ClassVar[frozenset[Need]] = frozenset({"profiles"})
+
+    def _terms(self, part: Candidates, context: ItemContext) -> tuple[Bonus, Chosen]:
+        inside, own = _membership(part, context), _profile(part, context)
+        counts = np.zeros_like(own)
+
+        def chosen(best: NDArray[np.intp], some: NDArray[np.bool_]) -> None:
+            counts[some] += inside[some, best[some]]
+
+        return lambda step: self._bonus(inside, own, counts, step), chosen
+
+    @abstractmethod
+    def _bonus(self, inside: Floats, own: Floats, counts: Floats, step: int) -> Floats:
+        """Return the bonus from the groups of candidates, of the user, and of the list so far."""
+
+
+@dataclass(frozen=True)
+class XQuAD(GroupReranker):
     """Cover the groups of items that the user likes, popular and niche ones by default.
 
     Each step adds the candidate v that maximizes
@@ -97,7 +131,6 @@ class XQuAD(GreedyReranker):
     [[0, 2]]
     """
 
-    needs: ClassVar[frozenset[Need]] = frozenset({"profiles"})
     title: ClassVar[str] = "xQuAD"
     paper: ClassVar[str] = "Abdollahpouri et al. 2019"
     search: ClassVar[tuple[str, ...]] = tuple(
@@ -112,30 +145,13 @@ class XQuAD(GreedyReranker):
         super().__post_init__()
         check_choice("form", self.form, ("binary", "smooth"))
 
-    def _build(self, part: Candidates, k: int, context: ItemContext) -> Positions:
-        relevance = part.relevance()
-        inside = _membership(part, context)
-        own = _profile(part, context)
-        counts = np.zeros_like(own)
-        length = np.zeros((len(own), 1))
-
-        def gain(_: int) -> Floats:
-            if self.form == "binary":
-                missing = np.asarray(counts == 0, dtype=np.float64)
-            else:
-                missing = 1 - counts / np.maximum(length, 1)
-            bonus = np.einsum("nmg,ng->nm", inside, own * missing)
-            return np.asarray((1 - self.strength) * relevance + self.strength * bonus)
-
-        def chosen(best: NDArray[np.intp], some: NDArray[np.bool_]) -> None:
-            counts[some] += inside[some, best[some]]
-            length[some] += 1
-
-        return greedy(part.known, k, gain, chosen)
+    def _bonus(self, inside: Floats, own: Floats, counts: Floats, step: int) -> Floats:
+        missing = counts == 0 if self.form == "binary" else 1 - counts / max(step, 1)
+        return np.asarray(np.einsum("nmg,ng->nm", inside, own * missing))
 
 
 @dataclass(frozen=True)
-class Calibrated(GreedyReranker):
+class Calibrated(GroupReranker):
     """Bring the groups of the list close to the groups of the user's own items.
 
     Each step adds the candidate that maximizes, for the list S with it,
@@ -172,7 +188,6 @@ class Calibrated(GreedyReranker):
     [[0, 2]]
     """
 
-    needs: ClassVar[frozenset[Need]] = frozenset({"profiles"})
     title: ClassVar[str] = "Calibrated"
     paper: ClassVar[str] = "Steck 2018"
     search: ClassVar[tuple[str, ...]] = tuple(
@@ -183,26 +198,14 @@ class Calibrated(GreedyReranker):
 
     strength: float = 0.5
 
-    def _build(self, part: Candidates, k: int, context: ItemContext) -> Positions:
-        relevance = part.relevance()
-        inside = _membership(part, context)
-        own = _profile(part, context)
-        counts = np.zeros_like(own)
+    def _bonus(self, inside: Floats, own: Floats, counts: Floats, step: int) -> Floats:  # noqa: ARG002
         a = self.smoothing
-
-        def gain(_: int) -> Floats:
-            with_it = counts[:, None, :] + inside
-            total = with_it.sum(axis=2, keepdims=True)
-            q = np.divide(with_it, total, out=np.zeros_like(with_it), where=total > 0)
-            mixed = (1 - a) * q + a * own[:, None, :]
-            ratio = np.divide(own[:, None, :], mixed, out=np.ones_like(mixed), where=mixed > 0)
-            divergence = np.einsum("ng,nmg->nm", own, np.log(np.maximum(ratio, 1e-300)))
-            return np.asarray((1 - self.strength) * relevance - self.strength * divergence)
-
-        def chosen(best: NDArray[np.intp], some: NDArray[np.bool_]) -> None:
-            counts[some] += inside[some, best[some]]
-
-        return greedy(part.known, k, gain, chosen)
+        with_it = counts[:, None, :] + inside
+        total = with_it.sum(axis=2, keepdims=True)
+        q = np.divide(with_it, total, out=np.zeros_like(with_it), where=total > 0)
+        mixed = (1 - a) * q + a * own[:, None, :]
+        ratio = np.divide(own[:, None, :], mixed, out=np.ones_like(mixed), where=mixed > 0)
+        return np.asarray(-np.einsum("ng,nmg->nm", own, np.log(np.maximum(ratio, 1e-300))))
 
 
 @dataclass(frozen=True)
@@ -260,21 +263,19 @@ class MarginalRelevance(GreedyReranker):
     def _numbers_per_candidate(self, context: ItemContext) -> int:
         return _vectors(context).shape[1]
 
-    def _build(self, part: Candidates, k: int, context: ItemContext) -> Positions:
-        relevance = part.relevance()
+    def _terms(self, part: Candidates, context: ItemContext) -> tuple[Bonus, Chosen]:
         vectors = _vectors(context)[part.items]
         users = np.arange(len(vectors))
-        nearest = np.full(relevance.shape, -np.inf)
+        nearest = np.full(part.items.shape, -np.inf)
 
-        def gain(step: int) -> Floats:
-            similarity = np.zeros_like(nearest) if step == 0 else nearest
-            return np.asarray((1 - self.strength) * relevance - self.strength * similarity)
+        def bonus(step: int) -> Floats:
+            return np.zeros_like(nearest) if step == 0 else -nearest
 
         def chosen(best: NDArray[np.intp], _: NDArray[np.bool_]) -> None:
             similarity = np.einsum("nmd,nd->nm", vectors, vectors[users, best])
             np.maximum(nearest, similarity, out=nearest)
 
-        return greedy(part.known, k, gain, chosen)
+        return bonus, chosen
 
 
 def _vectors(context: ItemContext) -> Floats:
