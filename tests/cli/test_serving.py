@@ -506,3 +506,35 @@ def test_rows_that_changed_replace_the_former_ones(world, data, tmp_path):
     assert run([*update, "--replaced", str(tmp_path / "former.csv")]) == 0
     expected = ItemWeightedPCA(3).fit(data).certificate_.objective
     assert equipoise.load(out).certificate_.objective == pytest.approx(expected)
+
+
+def test_new_items_get_vectors_without_a_fit(world, data, tmp_path, capsys):
+    table, out = pl.read_csv(world / "plays.csv"), tmp_path / "model.eqp"
+    new = data.item_ids[-2:].tolist()
+    table.filter(~pl.col("item").is_in(new)).write_csv(tmp_path / "old.csv")
+    fit = ["fit", str(tmp_path / "old.csv"), "--rank", "3", "--keep-sums", "--out", str(out)]
+    assert run(fit) == 0
+    first = equipoise.load(out)
+    capsys.readouterr()
+    update = ["update", str(out), str(world / "plays.csv"), "--items-only", "--json"]
+    assert run([*update, "--all"]) == 2
+    assert run(update) == 0
+    facts = json.loads(capsys.readouterr().out)
+    expected = first.add_items(Interactions.read(str(world / "plays.csv")))
+    assert facts["new items"] == 2
+    assert facts["largest error"] == pytest.approx(expected.projection_errors_.max())
+    served = equipoise.load(out)
+    np.testing.assert_allclose(served.components_, expected.components_)
+    assert (
+        served.recommend([new[0]], k=2).ids.tolist() == expected.recommend([new[0]], 2).ids.tolist()
+    )
+    # the sums are those of the fit: the rows of a new user can still be added
+    table.with_columns(user=pl.lit("you")).unique("item").write_csv(tmp_path / "you.csv")
+    assert run(["update", str(out), str(tmp_path / "you.csv")]) == 0
+    rows = pl.concat(
+        [pl.read_csv(tmp_path / f"{name}.csv", infer_schema=False) for name in ("old", "you")]
+    )
+    rows.write_csv(tmp_path / "both.csv")
+    both = Interactions.read(str(tmp_path / "both.csv"))
+    best = ItemWeightedPCA(3).fit(both).certificate_.objective
+    assert equipoise.load(out).certificate_.objective == pytest.approx(best)

@@ -52,12 +52,14 @@ def update(
     passes: int = 2,
     all_data: bool = False,
     replaced: str | None = None,
+    items_only: bool = False,
     as_json: bool = False,
 ) -> None:
     """Add DATA, the rows of new users, to a model; the model must be of fit --keep-sums.
 
     With --all, DATA are all data, old and new, and any PCA is updated in a few passes; the output
-    certifies what a refit would gain. DATA are read and prepared as for the fit.
+    certifies what a refit would gain. With --items-only, only items that the model lacks get
+    vectors, by projection. DATA are read and prepared as for the fit.
     """
     from equipoise.models.projection import ProjectionModel
 
@@ -68,7 +70,9 @@ def update(
         raise InvalidParameterError(
             f"{type(fitted).__name__} cannot be updated. Fit it again: equipoise fit."
         )
-    if not all_data and not hasattr(fitted, "gram_"):
+    if items_only and (all_data or replaced is not None or refit_above is not None):
+        raise InvalidParameterError("--items-only has no other option of an update.")
+    if not (all_data or items_only or hasattr(fitted, "gram_")):
         raise InvalidParameterError(
             f"{model} keeps no sums of its training data, so new rows alone cannot be added. Pass "
             "all data, old and new, and --all; or fit it again with --keep-sums."
@@ -82,6 +86,17 @@ def update(
     interactions = reading.like(fitted).read(data)
     former = None if replaced is None else reading.like(fitted).read(replaced)
     started = time.perf_counter()
+    if items_only:
+        larger = fitted.add_items(interactions)
+        facts: dict[str, Any] = {
+            "items": larger.n_features_in_,
+            "new items": larger.n_features_in_ - fitted.n_features_in_,
+            "largest error": float(larger.projection_errors_.max()),
+            "seconds": round(time.perf_counter() - started, 3),
+        }
+        saved = larger.save(target).resolve()
+        console.print_model(facts, f"New items in {model}", saved, as_json=as_json)
+        return
     found = fitted.update(
         interactions,
         all_data=all_data,

@@ -221,7 +221,7 @@ class ProjectionModel(Transformer, TransformsValues, Recommender):
         """Return the model with the items of these rows that it lacks, by `project_items`.
 
         All else, and the certificate, stay those of the fit: this is for the time until the next
-        `update` or fit.
+        `update` or fit. The model has `projection_errors_`, the errors of `project_items`.
 
         Parameters
         ----------
@@ -246,6 +246,7 @@ class ProjectionModel(Transformer, TransformsValues, Recommender):
             larger.item_counts_ = np.append(self.item_counts_, np.diff(new.tocsc().indptr))
         if hasattr(self, "item_weights_"):
             larger.item_weights_ = self._weights_of(larger.item_norms_)
+        larger.projection_errors_ = found.errors
         return larger
 
     def update(

@@ -144,9 +144,10 @@ def update_from_gram(
     new = _with_new_items(model, added, keep=state_of(model.preparation_).selected).model
     size = new.n_features_in_
     C = np.zeros((size, size))
-    C[: len(model.gram_), : len(model.gram_)] = model.gram_
+    summed = len(model.gram_)  # items of add_items are not in the sums
+    C[:summed, :summed] = model.gram_
     counts = np.zeros(size, dtype=np.int32)
-    counts[: len(model.gram_)] = model.item_counts_
+    counts[:summed] = model.item_counts_[:summed]
     for data, sign in ((added, 1), (replaced, -1)):
         if data is not None:
             rows = new.prepare(data)
@@ -189,8 +190,8 @@ def _with_new_items(model: ProjectionModel, data: Interactions, *, keep: bool) -
     fresh = data.item_ids[unknown & (not keep)]
     ids = as_id_array([*model.item_ids_.tolist(), *fresh.tolist()], "item")
     new = copy.copy(model)
-    new.__dict__.pop("_item_lookup", None)
-    new.__dict__.pop("gram_", None)
+    for name in ("_item_lookup", "gram_", "projection_errors_"):
+        new.__dict__.pop(name, None)
     new.item_ids_, new.n_features_in_ = ids, len(ids)
     start = np.zeros((len(ids), len(model.components_)))
     start[: model.n_features_in_] = model.components_.T
