@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from equipoise.spectral.gram import DenseGram, SparseGram, gram_matrix
-from equipoise.spectral.kernels import user_ranges
+from equipoise.spectral.kernels import gram_product, user_ranges
 from equipoise.spectral.weighted import WeightedGram
 
 
@@ -69,6 +69,52 @@ def test_operator_counts_passes_and_columns(X, V, w):
     operator(V)
     operator(V[:, :2])
     assert (operator.passes, operator.columns) == (2, 7)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 7, 8, 16, 31, 32, 67])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_the_parallel_loop_is_exact_on_whole_numbers_for_any_width(width, weighted, index):
+    """Sums of small whole numbers are exact in float32, in any order."""
+    rng = np.random.default_rng(width)
+    dense = rng.integers(0, 4, (40, 12)) * (rng.random((40, 12)) < 0.4)
+    X = sp.csr_array(dense.astype(np.float64))
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    V, w = rng.integers(-3, 4, (12, width)), rng.integers(0, 3, 12) * 2
+    C = dense.T @ dense
+    want = (w[:, None] * (C @ V) + C @ (w[:, None] * V)) / 2 if weighted else C @ V
+    for dtype in (np.float32, np.float64):
+        weights = w.astype(dtype) if weighted else None
+        for threads in (1, 3):
+            got = gram_product(X, V.astype(dtype), weights, threads=threads)
+            assert got.dtype == dtype
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_row_weights_of_the_parallel_loop_may_be_negative(X, V, dtype):
+    d = np.random.default_rng(6).standard_normal(60)
+    want = X.T @ (d[:, None] * (X @ V))
+    got = gram_product(X, V.astype(dtype), row_weights=d)
+    np.testing.assert_allclose(got, want, rtol=0, atol=(1e-3 if dtype == np.float32 else 1e-12))
+
+
+@pytest.mark.parametrize("value", [1.0, 0.3, 1e-100, 3e100])
+def test_equal_values_are_not_read_and_give_the_same_products(X, V, w, value):
+    X.data[:] = value
+    equal, other = SparseGram(X, parallel=True), SparseGram(X, parallel=False)
+    other.X = sp.csr_array((np.ones_like(X.data), X.indices, X.indptr), shape=X.shape)
+    other._unit = float(np.bincount(X.indices).max())  # the same products, of X / value
+    assert equal._equal_values
+    for dtype, tolerance in ((np.float32, 1e-5), (np.float64, 1e-13)):
+        got = equal.weighted_product(w)(V.astype(dtype))
+        np.testing.assert_allclose(got, other.weighted_product(w)(V), atol=tolerance)
+
+
+def test_arrays_in_another_order_of_bytes_or_memory_are_read_alike(X, V):
+    swapped = sp.csr_array((X.data.astype(">f8"), X.indices, X.indptr), shape=X.shape)
+    strided = np.asfortranarray(V)
+    np.testing.assert_array_equal(gram_product(swapped, strided), gram_product(X, V))
 
 
 @pytest.mark.parametrize("method", ["blas", "scipy", "parallel", None])

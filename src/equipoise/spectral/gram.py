@@ -23,9 +23,12 @@ from equipoise.spectral.norms import squared_column_norms
 Product = Callable[[Block], Block]
 GramMethod = Literal["blas", "scipy", "parallel"]
 
-# Interactions from which the parallel loops (numba) are used. Below, SciPy's products finish a
-# whole fit in less time than it takes to load numba (most of a second), so small data keep them.
-PARALLEL_FROM = 300_000
+# Interactions from which products use the parallel loop, in float32. Below, SciPy's products finish
+# a whole fit in less time than it takes to translate the loop (less than a tenth of a second).
+PARALLEL_FROM = 20_000
+
+# Interactions from which XᵀX is formed by a loop that numba compiles, which takes about a second.
+_GRAM_LOOP_FROM = 300_000
 
 # Rows are made dense in pieces of at most this many bytes when BLAS adds up the Gram matrix: large
 # enough for BLAS to be efficient, small compared with the memory of any machine.
@@ -97,7 +100,7 @@ class SparseGram(Gram):
         self.scale = self._unit = float(self.squared_norms.max())
         self.parallel = X.nnz >= PARALLEL_FROM if parallel is None else parallel
         self.working_dtype = np.dtype(np.float32 if self.parallel else np.float64)
-        self._single: sp.csr_array | None = None
+        self._equal_values = self.parallel and bool(X.data.min() == X.data.max())
 
     def product(self, V: Block) -> Block:
         """Return XᵀXV / scale in V's dtype."""
@@ -112,29 +115,16 @@ class SparseGram(Gram):
 
         The squared norms stay those of X: Xᵀ diag(d) X may have a negative diagonal.
         """
-        self._matrix(self.working_dtype)  # a copy in float32 is shared, not made for every d
         weighted = copy.copy(self)
         largest = max(float(np.abs(d).max()), np.finfo(np.float64).tiny)
         weighted.row_weights, weighted.scale = d / largest, self._unit * largest
         return weighted
 
     def _multiply(self, V: Block, weights: Block | None) -> Block:
-        X, unit = self._matrix(V.dtype)
-        d = None if self.row_weights is None else self.row_weights.astype(V.dtype)
-        return _multiply(X, V, weights, unit, row_weights=d, parallel=self.parallel)
-
-    def _matrix(self, dtype: np.dtype[Any]) -> tuple[sp.csr_array, float]:
-        """Return the matrix to multiply with, and the divisor of its Gram products.
-
-        Float64 uses X itself, without a copy; float32 a copy that is in units already.
-        """
-        if dtype == np.float64:
-            return self.X, self._unit
-        if self._single is None:
-            unit = np.sqrt(self._unit)
-            values = np.divide(self.X.data, unit, dtype=np.float64).astype(np.float32)
-            self._single = sp.csr_array((values, self.X.indices, self.X.indptr), shape=self.X.shape)
-        return self._single, 1.0
+        if not self.parallel:
+            return _multiply_by_scipy(self.X, V, weights, self._unit, self.row_weights)
+        equal = self._equal_values
+        return _multiply(self.X, V, weights, self._unit, self.row_weights, equal_values=equal)
 
 
 class DenseGram(Gram):
@@ -266,11 +256,12 @@ def multiply_rows(X: sp.csr_array, wanted: GramProduct, row_weights: Floats | No
 
     With row weights d, of any sign, XᵀX is Xᵀ diag(d) X.
     """
-    V = _read_only(np.ascontiguousarray(wanted.V))
-    X = _in_units(X, V.dtype, wanted.scale)
-    parallel, threads = wanted.parallel, wanted.threads
-    d = None if row_weights is None else _read_only(row_weights.astype(V.dtype))
-    return _multiply(X, V, wanted.weights, 1.0, row_weights=d, parallel=parallel, threads=threads)
+    if wanted.parallel:
+        args = (X, wanted.V, wanted.weights, wanted.scale, row_weights)
+        return _multiply(*args, threads=wanted.threads)
+    values = X.data / np.sqrt(wanted.scale)  # in units: squares do not overflow
+    X = sp.csr_array((values, X.indices, X.indptr), shape=X.shape, copy=False)
+    return _multiply_by_scipy(X, wanted.V, wanted.weights, 1.0, row_weights)
 
 
 def _multiply(
@@ -278,54 +269,45 @@ def _multiply(
     V: Block,
     weights: Block | None,
     unit: float,
-    *,
     row_weights: Block | None = None,
-    parallel: bool,
-    threads: int | None = None,
+    **options: Any,
 ) -> Block:
     """Return XᵀXV / unit, or ½(w∘XᵀXV + XᵀX(w∘V)) / unit with weights, in V's dtype.
 
-    With row weights d, XᵀX is Xᵀ diag(d) X.
+    With row weights d, XᵀX is Xᵀ diag(d) X. Options are those of `kernels.gram_product`.
     """
-    # the parallel loops take item weights or row weights; both together need twice the columns
-    fused = parallel and row_weights is None
-    if weights is not None and not fused:
-        w, width = weights[:, None], V.shape[1]
-        columns = np.hstack([V, w * V])
-        both = _multiply(
-            X, columns, None, unit, row_weights=row_weights, parallel=parallel, threads=threads
-        )
-        weighted: Block = (w * both[:, :width] + both[:, width:]) / 2
-        return weighted
-    product: Block
-    if parallel:
-        from equipoise.spectral import kernels
+    from equipoise.spectral import kernels
 
-        V = np.ascontiguousarray(V)
-        product = kernels.gram_product(X, V, weights, row_weights=row_weights, threads=threads)
-    else:
-        scores = X @ V
-        product = X.T @ (scores if row_weights is None else row_weights[:, None] * scores)
-    product /= unit
-    return product
+    def product(columns: Block, w: Block | None = None) -> Block:
+        options_of_all = {"row_weights": row_weights, "unit": unit, **options}
+        return kernels.gram_product(X, columns, w, **options_of_all)
+
+    # the loop takes item weights or row weights; both together need twice the columns
+    if weights is not None and row_weights is not None:
+        return _weighted_twice(product, V, weights)
+    return product(V, weights)
 
 
-def _in_units(X: sp.csr_array, dtype: np.dtype[Any], scale: float) -> sp.csr_array:
-    """Return X / √scale for one product; the copy is not kept."""
-    values = (X.data / np.sqrt(scale)).astype(dtype)
-    parts = (_read_only(values), _read_only(X.indices), _read_only(X.indptr))
-    return sp.csr_array(parts, shape=X.shape, copy=False)
+def _multiply_by_scipy(
+    X: sp.csr_array, V: Block, weights: Block | None, unit: float, row_weights: Block | None
+) -> Block:
+    """Return the same as `_multiply`, by SciPy's products."""
+
+    def product(columns: Block) -> Block:
+        scores = X @ columns
+        total = X.T @ (scores if row_weights is None else row_weights[:, None] * scores)
+        total /= unit
+        return total.astype(V.dtype, copy=False)
+
+    return product(V) if weights is None else _weighted_twice(product, V, weights)
 
 
-def _read_only(array: Any) -> Any:
-    """Return a read-only view.
-
-    Arrays from the network are read-only, which is another type for numba. One kind of array for
-    all blocks avoids compiling the loops twice.
-    """
-    view = array.view()
-    view.flags.writeable = False
-    return view
+def _weighted_twice(product: Product, V: Block, weights: Block) -> Block:
+    """Return ½(w∘XᵀXV + XᵀX(w∘V)) from one product with twice the columns."""
+    w, width = weights[:, None], V.shape[1]
+    both = product(np.hstack([V, w * V]))
+    weighted: Block = (w * both[:, :width] + both[:, width:]) / 2
+    return weighted
 
 
 def gram_matrix(X: sp.csr_array, method: GramMethod | None = None) -> Floats:
@@ -360,7 +342,7 @@ def _gram_seconds(X: sp.csr_array) -> dict[GramMethod, float]:
         "blas": X.shape[0] * float(X.shape[1]) ** 2,
         "scipy": pairs,
     }
-    if X.nnz >= PARALLEL_FROM:
+    if X.nnz >= _GRAM_LOOP_FROM:
         work["parallel"] = pairs
     return {method: operations / _RATES[method] for method, operations in work.items()}
 

@@ -1,4 +1,4 @@
-"""Parallel loops over a sparse matrix, compiled by numba on first use.
+"""Parallel loops over a sparse matrix, compiled on first use.
 
 Each call reads a CSR matrix once, row by row, in all threads. A thread gets a range of users with
 about the same number of interactions and adds into its own array. The arrays are then added in one
@@ -18,74 +18,8 @@ from numpy.typing import NDArray
 
 from equipoise.parallel import compile_loop, in_threads, thread_count
 
-
-def _add_gram(
-    indptr: Any, indices: Any, data: Any, V: Any, start: int, stop: int, out: Any
-) -> None:
-    """Add X_tᵀ(X_t V) to out, where X_t are the rows of users start to stop."""
-    width = V.shape[1]
-    y = np.empty(width, V.dtype)
-    for user in range(start, stop):
-        y[:] = 0
-        for p in range(indptr[user], indptr[user + 1]):
-            x = data[p]
-            v = V[indices[p]]
-            for k in range(width):
-                y[k] += x * v[k]
-        for p in range(indptr[user], indptr[user + 1]):
-            x = data[p]
-            o = out[indices[p]]
-            for k in range(width):
-                o[k] += x * y[k]
-
-
-def _add_row_weighted_gram(
-    indptr: Any, indices: Any, data: Any, d: Any, V: Any, start: int, stop: int, out: Any
-) -> None:
-    """Add X_tᵀ(d_t∘(X_t V)) to out; X_t: rows start to stop."""
-    width = V.shape[1]
-    y = np.empty(width, V.dtype)
-    for user in range(start, stop):
-        if d[user] == 0:
-            continue
-        y[:] = 0
-        for p in range(indptr[user], indptr[user + 1]):
-            x = data[p]
-            v = V[indices[p]]
-            for k in range(width):
-                y[k] += x * v[k]
-        for p in range(indptr[user], indptr[user + 1]):
-            x = data[p] * d[user]
-            o = out[indices[p]]
-            for k in range(width):
-                o[k] += x * y[k]
-
-
-def _add_weighted_gram(
-    indptr: Any, indices: Any, data: Any, half_w: Any, V: Any, start: int, stop: int, out: Any
-) -> None:
-    """Add ½(w∘X_tᵀ(X_t V) + X_tᵀ(X_t (w∘V))) to out; X_t: rows start to stop."""
-    width = V.shape[1]
-    y = np.empty(width, V.dtype)
-    y_weighted = np.empty(width, V.dtype)
-    for user in range(start, stop):
-        y[:] = 0
-        y_weighted[:] = 0
-        for p in range(indptr[user], indptr[user + 1]):
-            j = indices[p]
-            x = data[p]
-            xw = x * half_w[j]
-            v = V[j]
-            for k in range(width):
-                y[k] += x * v[k]
-                y_weighted[k] += xw * v[k]
-        for p in range(indptr[user], indptr[user + 1]):
-            j = indices[p]
-            x = data[p]
-            xw = x * half_w[j]
-            o = out[j]
-            for k in range(width):
-                o[k] += xw * y[k] + x * y_weighted[k]
+# Entries times columns from which threads pay off: a pass of about a millisecond on one core.
+_THREADS_FROM = 4e6
 
 
 def _add_gram_rows(
@@ -103,8 +37,8 @@ def _add_gram_rows(
 
 
 @cache
-def _compiled(loop: Callable[..., None], *, fastmath: bool = True) -> Callable[..., None]:
-    return compile_loop(loop, fastmath=fastmath)
+def _compiled_gram_rows() -> Callable[..., None]:
+    return compile_loop(_add_gram_rows)
 
 
 def user_ranges(indptr: NDArray[Any], parts: int) -> list[tuple[int, int]]:
@@ -122,38 +56,46 @@ def gram_product(
     *,
     row_weights: NDArray[Any] | None = None,
     threads: int | None = None,
+    unit: float = 1.0,
+    equal_values: bool = False,
 ) -> NDArray[Any]:
-    """Return XᵀXV, ½(w∘XᵀXV + XᵀX(w∘V)) with weights, or Xᵀ(d∘XV) with row weights, in one pass.
+    """Return XᵀXV / unit, or with weights ½(w∘XᵀXV + XᵀX(w∘V)) / unit, in one pass.
 
     Parameters
     ----------
     X : csr_array of shape (n_users, n_items)
         The data.
     V : ndarray of shape (n_items, width)
-        In C order; its dtype is that of the arithmetic.
+        Its dtype is that of the arithmetic.
     weights : ndarray of shape (n_items,), optional
-        w, in V's dtype; not together with row weights.
+        w; not together with row weights.
     row_weights : ndarray of shape (n_users,), optional
-        d, of any sign, in V's dtype.
+        d, of any sign: Xᵀ(d∘XV) / unit.
     threads : int, optional
-        All cores by default. The last bits of the result depend on it.
+        By default all cores where that pays off. The last bits of the result depend on it.
+    unit : float
+        Values are divided by its root before they are rounded to the dtype of V.
+    equal_values : bool
+        All values of X are equal, such as 1: they are not read.
     """
-    if row_weights is not None:
-        loop, operands = _compiled(_add_row_weighted_gram), [row_weights, V]
-    elif weights is not None:
-        loop, operands = _compiled(_add_weighted_gram), [weights * V.dtype.type(0.5), V]
-    else:
-        loop, operands = _compiled(_add_gram), [V]
-    ranges = user_ranges(X.indptr, threads or thread_count())
+    from equipoise.spectral.vector_loop import add_gram
+
+    half = None if weights is None else weights * 0.5
+    factor, values = 1 / np.sqrt(unit), None if equal_values else X.data
+    add = add_gram(X.indptr, X.indices, values, factor, half, row_weights, V)
+    pays_off = X.nnz * V.shape[1] >= _THREADS_FROM
+    ranges = user_ranges(X.indptr, threads or (thread_count() if pays_off else 1))
 
     def run(part: int) -> NDArray[Any]:
         out = np.zeros(V.shape, V.dtype)
-        loop(X.indptr, X.indices, X.data, *operands, *ranges[part], out)
+        add(*ranges[part], out)
         return out
 
     total, *others = in_threads(run, len(ranges))
     for other in others:
         total += other
+    if equal_values:
+        total *= V.dtype.type((X.data[0] * factor) ** 2)
     return total
 
 
@@ -164,7 +106,7 @@ def gram_matrix(X: sp.csr_array) -> NDArray[np.float64]:
     # every thread gets items of all sizes, popular ones first, to balance the work
     order = np.argsort(-np.diff(by_item.indptr), kind="stable")
     C = np.zeros((n_items, n_items))
-    loop = _compiled(_add_gram_rows, fastmath=False)
+    loop = _compiled_gram_rows()
 
     def run(part: int) -> None:
         columns = (by_item.indptr, by_item.indices, by_item.data)

@@ -40,7 +40,7 @@ _LAPACK_THREADS_FROM = 4_000
 
 # Multiply-adds per second of a pass over the data, on two cores of 2023: of the parallel loops by
 # block width, and of SciPy. Only their ratios matter.
-_PARALLEL_RATES = {8: 4e9, 16: 6e9, 32: 8e9}
+_PARALLEL_RATES = {8: 1.5e10, 16: 2e10, 32: 3e10}
 _SCIPY_RATE = 1e9
 
 
