@@ -35,6 +35,15 @@ KNOWN = {
     "exceptions.py": {"importlib.import_module"},
     "models/persistence.py": {"importlib.import_module"},  # of a table in models/registry.py
     "models/registry.py": {"importlib.import_module"},
+    # calls the loop that this file itself writes: arguments choose among fixed types, nothing else
+    "spectral/vector_loop.py": {
+        "ctypes",
+        "ctypes.CFUNCTYPE",
+        "ctypes.CFUNCTYPE(None, *arguments)",
+        "ctypes.c_double",
+        "ctypes.c_int64",
+        "ctypes.c_void_p",
+    },
 }
 
 
