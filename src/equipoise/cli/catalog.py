@@ -14,68 +14,41 @@ from equipoise.cli import options as opt
 
 if TYPE_CHECKING:
     from equipoise.data.catalog import Dataset
-    from equipoise.models.registry import ModelEntry
 
-_ANSWERS = {True: "yes", False: "no", None: "–"}
+_ANSWERS = {True: "yes", False: "no", None: "–", "": "–"}
 
 
 def models(as_json: bool = False) -> None:
     """List every model: name, paper, convex, hard rank, labels, computation, extra."""
     from equipoise.models.registry import available
 
-    entries = list(available().values())
-    if as_json:
-        console.write_json([entry.facts() for entry in entries], indent=1)
-        return
-    rows = [
-        {
-            "model": entry.key,
-            "paper": entry.paper or "–",
-            "convex": _ANSWERS[entry.convex],
-            "hard rank": _ANSWERS[entry.hard_rank],
-            "labels": _ANSWERS[entry.needs_labels],
-            "computed": entry.computation or "–",
-            "needs": _needs(entry),
-        }
-        for entry in entries
-    ]
-    console.print_rows(rows, "Models of fit, evaluate and tune")
-    for entry in entries:
-        if not entry.installed:
-            console.say(f"{entry.title} is not installed: {entry.install_command}")
-
-
-def _needs(entry: ModelEntry) -> str:
-    if entry.extra is None:
-        return "–"
-    return entry.extra if entry.installed else f"{entry.extra} (missing)"
+    columns = {
+        "model": "key",
+        "paper": "paper",
+        "convex": "convex",
+        "hard rank": "hard_rank",
+        "labels": "needs_labels",
+        "computed": "computation",
+        "needs": "extra",
+    }
+    found = [entry.facts() for entry in available().values()]
+    _show(found, columns, "Models of fit, evaluate and tune", as_json)
+    for one in found:
+        if not (one["installed"] or as_json):
+            console.say(f"{one['title']} is not installed: {one['install']}")
 
 
 def rerankers(as_json: bool = False) -> None:
     """List every re-ranker: name, paper, settings with their defaults."""
     from equipoise.reranking import available
 
-    found: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "method": one.title or one.__name__,
-            "paper": one.paper,
-            "settings": dict(one.defaults()),
-        }
+    found = [
+        {"name": name, "method": one.title or one.__name__, "paper": one.paper}
+        | {"settings": dict(one.defaults())}
         for name, one in available().items()
     ]
-    if as_json:
-        console.write_json(found, indent=1)
-        return
-    rows = [
-        {**one, "paper": one["paper"] or "–", "settings": _settings(one["settings"])}
-        for one in found
-    ]
-    console.print_rows(rows, "Re-rankers: NAME, NAME:VALUE or NAME:SETTING=VALUE,…")
-
-
-def _settings(defaults: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in defaults.items() if value != "")
+    columns = {name: name for name in ("name", "method", "paper", "settings")}
+    _show(found, columns, "Re-rankers: NAME, NAME:VALUE or NAME:SETTING=VALUE,…", as_json)
 
 
 def metrics(as_json: bool = False) -> None:
@@ -83,22 +56,31 @@ def metrics(as_json: bool = False) -> None:
     from equipoise.metrics import available
 
     fields = ("name", "title", "formula", "needs", "conventions", "direction", "has_k")
-    found = available().values()
+    found = [{name: getattr(one, name) for name in fields} for one in available().values()]
+    columns = {"metric": "name", "formula": "formula", "better": "direction"}
+    columns |= {"conventions": "conventions"}
+    _show(found, columns, "Metrics of evaluate and tune", as_json)
+
+
+def _show(
+    found: list[dict[str, Any]], columns: Mapping[str, str], title: str, as_json: bool
+) -> None:
+    """Print everything as JSON, or some of the fields as a table."""
     if as_json:
-        console.write_json(
-            [{name: getattr(one, name) for name in fields} for one in found], indent=1
-        )
+        console.write_json(found, indent=1)
         return
-    rows = [
-        {
-            "metric": one.name,
-            "formula": one.formula,
-            "better": one.direction or "–",
-            "conventions": ", ".join(one.conventions),
-        }
-        for one in found
-    ]
-    console.print_rows(rows, "Metrics of evaluate and tune")
+    rows = [{name: _text(one, key) for name, key in columns.items()} for one in found]
+    console.print_rows(rows, title)
+
+
+def _text(facts: Mapping[str, Any], field: str) -> str:
+    value = facts[field]
+    if field == "settings":
+        return ", ".join(f"{name}={default}" for name, default in value.items() if default != "")
+    if field == "conventions":
+        return ", ".join(value)
+    missing = " (missing)" if field == "extra" and not facts["installed"] else ""
+    return f"{_ANSWERS.get(value, value)}{missing}"
 
 
 datasets = typer.Typer(name="datasets", cls=opt.Group, invoke_without_command=True)
