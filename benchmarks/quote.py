@@ -368,6 +368,53 @@ def memory_losses() -> str:
 # ---------------------------------------------------------------------------------- reliability
 
 
+def audited() -> dict[str, Mapping[str, Any]]:
+    """Return the newest measurement of the audit of each data set, with the machine of its run."""
+    files = [RESULTS / f"{name}.json" for name in ("bench_audit-quick", "bench_audit")]
+    runs = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
+    runs.sort(key=lambda run: run["machine"]["date"])
+    return {
+        cell["set"]: cell | {"machine": run["machine"]}
+        for run in runs
+        for cell in run["cells"]["sets"]
+    }
+
+
+def audit_times() -> str:
+    """Return what an audit of each data set took; runs of early versions have no estimate."""
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for name, cell in audited().items():
+            shape = f"{cell['users']:,} × {cell['items']:,}, {cell['interactions']:,} interactions"
+            yield (
+                f"{name} ({shape})",
+                f"{cell['seconds']:.1f}",
+                f"{cell['cpu_s']:.1f}",
+                f"{cell['estimate_s']:.0f}" if "estimate_s" in cell else "–",
+                f"{cell['peak_mb'] / 1000:.2f} GB",
+                f"{cell['machine']['load_1min_at_start']:g}, {cell['machine']['threads']}",
+            )
+
+    heads = ("data", "seconds", "CPU seconds", "estimate", "memory", "load before, threads")
+    return markdown(heads, rows())
+
+
+def audit_steps() -> str:
+    """Return the share of each step in the CPU time of an audit, by data set."""
+    cells = {name: cell for name, cell in audited().items() if "steps_cpu_s" in cell}
+    if not cells:
+        return "\nNot measured yet: `python benchmarks/bench_audit.py` writes here.\n"
+    steps = dict.fromkeys(step for cell in cells.values() for step in cell["steps_cpu_s"])
+    rows = (
+        (
+            step,
+            *(f"{cell['steps_cpu_s'].get(step, 0) / cell['cpu_s']:.0%}" for cell in cells.values()),
+        )
+        for step in steps
+    )
+    return markdown(("step", *cells), rows)
+
+
 def fuzzing() -> str:
     """Return the table of the last runs of each fuzz target."""
     runs = json.loads((ROOT / "fuzz" / "results.json").read_text(encoding="utf-8"))
@@ -429,6 +476,8 @@ QUOTES: Mapping[str, Callable[..., str]] = {
         speed,
         five_results,
         memory_losses,
+        audit_times,
+        audit_steps,
         fuzzing,
         fuzzed,
         soak,

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,6 +35,24 @@ def compile_loop(loop: Callable[..., Any], *, fastmath: bool = False) -> Callabl
         return numba.njit(cache=True, nogil=True, fastmath=fastmath)(loop)
     except RuntimeError:  # numba finds no folder to write its cache to
         return numba.njit(nogil=True, fastmath=fastmath)(loop)
+
+
+class Tally:
+    """Decides whether so much work is worth a compiled loop; no result may depend on it.
+
+    Work is counted over all calls, because many small calls are worth the import of numba too. If
+    numba is loaded, far less is worth a compiled loop.
+    """
+
+    def __init__(self) -> None:
+        self._so_far = 0
+
+    def is_large(self, work: int, *, at_first: int, when_loaded: int) -> bool:
+        """Return whether to use the compiled loop for so much more work."""
+        if "numba" in sys.modules:
+            return work >= when_loaded
+        self._so_far += work
+        return self._so_far >= at_first
 
 
 def thread_count() -> int:
@@ -113,6 +131,17 @@ one_blas_thread = _BlasLimit().held
 The limit holds for the whole process. If two threads each saved and restored it on their own, the
 second could save the limit of the first and leave it in place forever.
 """
+
+
+# Items from which LAPACK may use BLAS threads. Its tridiagonal reduction gains little from them,
+# and if another process needs the cores, threads that wait for each other make it, and Cholesky
+# factorizations, twenty times slower. Only large matrices are worth the risk.
+_LAPACK_THREADS_FROM = 4_000
+
+
+def lapack_threads(size: int) -> AbstractContextManager[None]:
+    """Return a context that limits BLAS to one thread, except for large dense problems."""
+    return nullcontext() if size >= _LAPACK_THREADS_FROM else one_blas_thread()
 
 
 # Forked processes: polars' threads do not exist in them, and polars waits for them forever.

@@ -13,6 +13,7 @@ from equipoise import VanillaPCA
 from equipoise.data import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics import collaboration, item_auc, item_collaboration, item_precision
+from equipoise.parallel import Tally
 
 
 @pytest.fixture(params=["plain", "compiled"])
@@ -306,9 +307,10 @@ def test_nan_similarities_and_negative_entries_are_refused(X, U):
 
 def test_counting_without_numba_adds_up_until_numba_pays(monkeypatch):
     monkeypatch.delitem(sys.modules, "numba", raising=False)
-    tally = collaboration._Tally()
-    half = collaboration._COMPILED_FROM // 2
-    assert [tally.is_large(half) for _ in range(2)] == [False, True]
+    tally = Tally()
+    assert [tally.is_large(5, at_first=10, when_loaded=0) for _ in range(2)] == [False, True]
+    monkeypatch.setitem(sys.modules, "numba", sys)
+    assert [tally.is_large(n, at_first=10, when_loaded=3) for n in (2, 3)] == [False, True]
 
 
 @pytest.mark.parametrize("scale", [1e-305, 1e-3, 1.0, 1e150, 1e307])

@@ -277,7 +277,7 @@ def _search(study: Study, k: int, effort: Effort, progress: Progress) -> Search 
     """Try all models on the validation part; None without one."""
     if study.validation is None:
         return None
-    search = Search(study.validation, k, effort.search_seconds, progress)
+    search = Search(study.validation, k, effort.search_seconds, effort.every_model, progress)
     search.run()
     return search
 
@@ -527,7 +527,7 @@ def _tested(
     rows = test.fitted
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SolverWarning)
-        model = _ready(find_model(best.model).make(**best.settings), rows).fit(rows)
+        model = find_model(best.model).make(**best.settings).fit(rows)  # as users would fit it
     fresh = audited(best.model, best.model, "", {}, model)
     return accuracy(fresh, test, fresh.depth, k)
 

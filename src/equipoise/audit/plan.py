@@ -43,6 +43,8 @@ class Effort(NamedTuple):
         Numbers of components that are measured, in addition to the audited ones.
     exponents : tuple of float
         Exponents of the item weights that are measured, in addition to the best one.
+    every_model : bool
+        Whether the search tries every model with all preparations; see `Search`.
     """
 
     components: int
@@ -54,6 +56,7 @@ class Effort(NamedTuple):
     auc_scores: int
     sizes: tuple[int, ...]
     exponents: tuple[float, ...]
+    every_model: bool = False
 
     def users_among(self, n_items: int) -> int:
         """Return how many users get lists in the test, at most."""
@@ -63,9 +66,9 @@ class Effort(NamedTuple):
 EFFORTS: Mapping[Depth, Effort] = {
     "quick": Effort(64, 0.5, 3.0, 1_000, 500, 10_000_000, 10_000_000, (8, 32), (-1.0,)),
     "standard": Effort(
-        components=256,
+        components=128,
         seconds_per_fit=1.3,
-        search_seconds=10.0,
+        search_seconds=8.0,
         users=4_000,
         search_users=1_000,
         list_scores=40_000_000,
@@ -83,6 +86,7 @@ EFFORTS: Mapping[Depth, Effort] = {
         auc_scores=400_000_000,
         sizes=tuple(2**i for i in range(11)),
         exponents=(-0.5, -1.0, -1.5, -2.0),
+        every_model=True,
     ),
 }
 
@@ -100,6 +104,10 @@ ALS_RANK, ALS_ITERATIONS = 64, 15
 
 # Neighbors are those among the listed items; see `sampling`.
 _MOST_NEIGHBORS = 20_000
+
+# CPU seconds of an audit of the smallest data: loading code, and the page. And how much faster two
+# idle cores are than one: many steps have one thread.
+_START, _SPEEDUP = 3.5, 1.35
 
 # More points of the popularity curve would not be visible.
 _POINTS = 201
@@ -448,28 +456,43 @@ def depth_for(data: Interactions, *, at_least: int, effort: Effort) -> int:
 def estimate_audit(data: Interactions | Split, depth: Depth, budget: float | None, n: int) -> float:
     """Estimate the seconds of an audit with n given models, on two idle cores.
 
-    The constants were measured on the data sets of the guide, in CPU time divided by 1.5.
+    The constants were measured on the data sets of the guide, in CPU seconds of one thread.
     """
     effort = EFFORTS[depth]
     rows = data.train if isinstance(data, Split) else data
     n_users, n_items = rows.n_users, rows.n_items
     users, sizes = min(n_users, effort.users_among(n_items)), len(effort.sizes) + 2
-    components = depth_for(rows, at_least=1, effort=effort)
-    full, small = fit_seconds(rows, [components, 32])
+    full, small = fit_seconds(rows, [depth_for(rows, at_least=1, effort=effort), 32])
     models = len(effort.exponents) + 3 + n
     scored = max(
         _FEWEST_AUC_ITEMS * n_users * sizes, min(effort.auc_scores, n_users * n_items * sizes)
     )
     listed = min(n_items, _MOST_NEIGHBORS)
     per_model = (
-        0.7e-8 * scored + 2e-8 * users * n_items + 1.5e-9 * listed**2 + 3e-5 * (n_items + users)
+        1e-8 * scored + 3e-8 * users * n_items + 2.5e-9 * listed**2 + 4e-5 * (n_items + users)
     )
-    fits = models * full * (2 if n and not isinstance(data, Split) else 1)
-    one = small + 2e-8 * min(n_users, effort.search_users) * n_items
-    search = 35 * one + 8 * (ease_seconds(rows) + als_seconds(rows))
+    # fits to measure are twice as accurate in digits as those of the search, in double precision
+    fits = 2 * models * full * (2 if n and not isinstance(data, Split) else 1)
     seconds = effort.search_seconds if budget is None else budget
-    search = min(search, max(seconds, 3 * one))  # values as given are always tried
-    return 2.0 + fits + models * per_model + 10 * small + search
+    search = _search_seconds(rows, effort, seconds)
+    work = _START + fits + models * per_model + 3 * full + 3 * small + search
+    return work / _SPEEDUP
+
+
+def _search_seconds(rows: Interactions, effort: Effort, budget: float) -> float:
+    """Estimate what the search spends of its budget: PCAs first, then EASE and ALS."""
+    small, large = fit_seconds(rows, [32, 128])
+    lists = 6e-9 * min(rows.n_users, effort.search_users) * rows.n_items
+    first = 3 * (small + lists)  # values as given are always tried
+    different = preparations(rows)
+    tried = [one for one in different if effort.every_model or not one.user_scaling]
+    n = len(tried) + (len(tried) < len(different))
+    spent = (n + 1) * first + 4 * (large + 3 * lists)
+    for each in (ease_seconds(rows), als_seconds(rows)):
+        several = 5 * (each + lists)
+        if spent + several <= budget:
+            spent += several
+    return max(first, min(spent, budget))
 
 
 def ease_seconds(data: Interactions) -> float:

@@ -18,11 +18,11 @@ from equipoise.audit.plan import (
     preparations,
 )
 from equipoise.evaluation.goal import Goal
-from equipoise.evaluation.plan import KeptFits
+from equipoise.evaluation.plan import Fit, KeptFits, expand, plan
 from equipoise.evaluation.task import Task
 from equipoise.evaluation.tuning import Trial, search
 from equipoise.exceptions import SolverWarning
-from equipoise.models.base import possible_sizes
+from equipoise.models.base import Recommender, possible_sizes
 from equipoise.models.registry import find_model
 from equipoise.progress import Progress
 
@@ -34,7 +34,9 @@ _TITLES = {FILTERED: "PCA with power filter", ALS: "ALS"}
 # Preparations are compared at the first ranks; the best of each model is then tried at all, and at
 # the last ones if the best is at the edge.
 _FIRST_RANKS, _RANKS, _BEYOND = (8, 32), (4, 16, 64, 128), (256, 512)
-_FIRST_EXPONENT, _EXPONENTS, _BEYOND_EXPONENTS = -1.0, (-0.5, -1.5, -2.0), (-2.5, -3.0)
+_FIRST_EXPONENT, _EXPONENTS, _BEYOND_EXPONENTS = -1.0, (-0.5, -1.5), (-2.0, -2.5, -3.0)
+# A model below this share of the best NDCG is not tried at larger ranks, except PCA, the reference.
+_REACH = 0.9
 _FILTERS = {"spectral_filter": ("power",), "filter_strength": (0.5, 1.0)}
 
 # λ of EASE relative to the mean squared norm of an item; then a step further while that is better.
@@ -42,9 +44,8 @@ _RIDGES, _MORE_RIDGES = (0.3, 1.0, 3.0), {0.3: (0.1, 0.03), 3.0: (10.0, 30.0)}
 # Of ALS, from those that the registry's search has.
 _ALPHAS, _PENALTIES = (1.0, 8.0), (3.0, 30.0)
 
-# Seconds per multiplication of scores, and per score to rank: two cores, measured on the data sets
-# of the guide.
-_PER_PRODUCT, _PER_SCORE = 1.5e-10, 3e-9
+# Seconds per multiplication of scores, and per score to rank: one core, measured on CiteULike.
+_PER_PRODUCT, _PER_SCORE = 5e-11, 2e-9
 
 
 class Best(NamedTuple):
@@ -95,6 +96,10 @@ class Search:
         Length of the lists.
     seconds : float
         The budget, by estimate; what was tried is subtracted.
+    every_model : bool
+        Try every model with all preparations and at the largest ranks. Otherwise user scaling is
+        tried with the best transform of the values, EASE and ALS with the two best preparations,
+        and large ranks for models that are not far behind the best one.
     progress : Progress or None
         Receives the progress.
     tried : list of (str, Trial)
@@ -108,29 +113,34 @@ class Search:
     task: Task
     k: int
     seconds: float
+    every_model: bool = True
     progress: Progress | None = None
     tried: list[tuple[str, Trial]] = field(default_factory=list)
     left_out: dict[str, list[str]] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     _kept: KeptFits = field(default_factory=KeptFits)
+    _fit_estimates: dict[int, float] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Search: preparations first, then ranks, filters and exponents at the best of them."""
-        self._try("popularity", [{}], 0.0)
+        """Search: preparations first, then exponents, ranks and filters at the best of them."""
+        self._try("popularity", {})
         self._compare_preparations()
         ranks = {"n_components": possible_sizes(self.task.n_items, _RANKS)}
-        if self.best(PCA) != self.as_given():
-            self._widen(self.as_given(), ranks)
-        for family in (PCA, NORMALIZED, WEIGHTED):
-            self._widen(self.best(family), ranks)
-        self._widen(self.best(WEIGHTED), {"gamma": _EXPONENTS}, fits=len(_EXPONENTS))
-        if "gamma" in self.best(WEIGHTED).edge:
-            self._widen(self.best(WEIGHTED), {"gamma": _BEYOND_EXPONENTS}, fits=2)
+        if self.every_model:
+            self._widen_ranks(ranks)
+            self._widen(self.best(WEIGHTED), {"gamma": (*_EXPONENTS, _BEYOND_EXPONENTS[0])})
+        else:  # a fit at the largest rank serves ranks and filters: at the best exponent only
+            self._widen(self.best(WEIGHTED), {"gamma": _EXPONENTS})
+        for exponent in _BEYOND_EXPONENTS:
+            if "gamma" in self.best(WEIGHTED).edge:
+                self._widen(self.best(WEIGHTED), {"gamma": (exponent,)})
+        if not self.every_model:
+            self._widen_ranks(ranks)
         # the same filter for equal and for unequal weights, each at its own best setting
         for family in (PCA, WEIGHTED):
             self._widen(self.best(family), {**ranks, **_FILTERS})
         for size in _BEYOND:
-            for best in self.best_of_all():
+            for best in filter(self._within_reach, self.best_of_all()):
                 at_edge = "n_components" in best.edge and best.family != ALS
                 if at_edge and size <= self.task.n_items:
                     self._widen(best, {"n_components": (size,)})
@@ -175,6 +185,12 @@ class Search:
             f"{len(self.tried)} settings were tried on the validation part. Preparations are "
             "compared at ranks up to 32, then the best one of each model at larger ranks."
         ]
+        if not self.every_model:
+            found.append(
+                "User scaling is tried with the best transform of the values, EASE and ALS with "
+                "the two preparations that suit PCAs best, and larger ranks where a model is "
+                "within 10 % of the best one. --depth deep tries all of them."
+            )
         if self.left_out:
             parts = [f"{what}: {', '.join(models)}" for what, models in self.left_out.items()]
             found.append(f"The time budget (--budget, --depth) left out {'; '.join(parts)}.")
@@ -191,22 +207,55 @@ class Search:
         return trial.scores[f"ndcg@{self.k}"]
 
     def _compare_preparations(self) -> None:
-        first = possible_sizes(self.task.n_items, _FIRST_RANKS)
         different = preparations(self.task.fitted)
-        cost = self._seconds(first)
-        for number, each in enumerate(different):
-            if number and 3 * cost > self.seconds:
-                self.left_out["these preparations"] = [str(one) for one in different[number:]]
-                break
-            grid = {**_fixed(each._asdict()), "n_components": first}
-            self._try(WEIGHTED, {**grid, "gamma": (0.0, _FIRST_EXPONENT)}, 2 * cost)
-            self._try(NORMALIZED, grid, cost)
+        if self.every_model:
+            self._compare(different)
+            return
+        self._compare([each for each in different if not each.user_scaling])
+        values = self.best(WEIGHTED).preparation.value_transform
+        same = None if values == "shares" else values  # shares are scaling by 1
+        self._compare(
+            [one for one in different if one.user_scaling and one.value_transform == same]
+        )
 
-    def _widen(self, best: Best, grid: Mapping[str, Sequence[Any]], fits: int = 1) -> None:
+    def _compare(self, different: Sequence[Preparation]) -> None:
+        """Try the PCAs with these preparations of the values, until the budget is spent."""
+        sizes = possible_sizes(self.task.n_items, _FIRST_RANKS)
+        for number, each in enumerate(different):
+            grid = {**_fixed(each._asdict()), "n_components": sizes}
+            grids = {WEIGHTED: {**grid, "gamma": (0.0, _FIRST_EXPONENT)}, NORMALIZED: grid}
+            cost = sum(self._cost(model, one) for model, one in grids.items())
+            if self.tried[1:] and cost > self.seconds:
+                for left in different[number:]:
+                    self._leave_out("these preparations", str(left))
+                break
+            for model, one in grids.items():
+                self._try(model, one)
+
+    def _widen_ranks(self, ranks: Mapping[str, Sequence[Any]]) -> None:
+        if self.best(PCA) != self.as_given():
+            self._widen(self.as_given(), ranks)
+        families = [PCA, NORMALIZED, WEIGHTED]
+        if not self.every_model:  # the best first: the budget may end between them
+            families.sort(key=lambda family: -self.best(family).score)
+        for family in families:
+            if family == PCA or self._within_reach(self.best(family)):
+                self._widen(self.best(family), ranks)
+
+    def _within_reach(self, best: Best) -> bool:
+        """Whether larger ranks could make a model the best one."""
+        return self.every_model or best.score >= _REACH * self.best_of_all()[0].score
+
+    def _widen(self, best: Best, grid: Mapping[str, Sequence[Any]]) -> None:
         """Try more values around the best setting of a model."""
-        around = dict(best.settings)
-        cost = fits * self._seconds(grid.get("n_components", (around["n_components"],)))
-        if cost > self.seconds:
+        around, model = dict(best.settings), best.model
+        if best.family == PCA:  # one eigenproblem serves both, and more settings
+            model, around["gamma"] = WEIGHTED, 0.0
+        whole = {**_fixed(around), **grid}
+        known = [trial.settings for family, trial in self.tried if family == best.family]
+        if all(one in known for one in expand(whole)):
+            return
+        if self._cost(model, whole) > self.seconds:
             values = {name: ", ".join(map(plain, each)) for name, each in grid.items()}
             axes = [
                 f"{symbol(name)} {text}" for name, text in values.items() if name not in _FILTERS
@@ -214,37 +263,41 @@ class Search:
             axes += ["a power filter"] * (not _FILTERS.keys().isdisjoint(grid))
             self._leave_out(" with ".join(axes), best.title)
             return
-        model = best.model
-        if best.family == PCA:  # one eigenproblem serves both, and more settings
-            model, around["gamma"] = WEIGHTED, 0.0
-        self._try(model, {**_fixed(around), **grid}, cost)
+        self._try(model, whole)
 
     def _try_ease(self) -> None:
-        first, *others = self._unscaled()
-        cost = ease_seconds(self.task.fitted) + self._list_seconds(1)
-        if cost * (len(_RIDGES) + len(others)) > self.seconds:
+        first, *others = self._for_others()
+
+        def grid(preparation: Preparation, ridges: Iterable[float]) -> dict[str, Any]:
+            """Return λ relative to the scale of these values."""
+            scale = self._mean_squared_norm(preparation)
+            values = tuple(float(f"{ridge * scale:.3g}") for ridge in ridges)
+            return {**_fixed(preparation._asdict()), "regularization": values}
+
+        def affordable(values: Mapping[str, Sequence[Any]]) -> bool:
+            return self._cost(EASE, values) <= self.seconds
+
+        def attempt(preparation: Preparation, ridges: Sequence[float]) -> float:
+            """Return the best λ so far, or 0 if it is not one of these."""
+            values = grid(preparation, ridges)
+            self._try(EASE, values)
+            found = self.best(EASE).settings["regularization"]
+            return dict(zip(values["regularization"], ridges, strict=True)).get(found, 0.0)
+
+        each = self._cost(EASE, grid(first, _RIDGES)) / len(_RIDGES)
+        if each * (len(_RIDGES) + len(others)) > self.seconds:
             self._leave_out("all settings", "EASE")
             return
-
-        def attempt(preparation: Preparation, ridges: Iterable[float]) -> float:
-            """Return the best λ so far, relative to the scale of these values."""
-            scale = self._mean_squared_norm(preparation)
-            values = {float(f"{ridge * scale:.3g}"): ridge for ridge in ridges}
-            grid = {**_fixed(preparation._asdict()), "regularization": tuple(values)}
-            self._try(EASE, grid, cost * len(values))
-            found = self.best(EASE).settings
-            return values.get(found["regularization"], 0.0)
-
         best = attempt(first, _RIDGES)
         for further in _MORE_RIDGES.get(best, ()):
-            if cost > self.seconds or attempt(first, [further]) != further:
+            if not affordable(grid(first, [further])) or attempt(first, [further]) != further:
                 break
             best = further
         for one in others:
-            if cost <= self.seconds:
+            if affordable(grid(one, [best])):
                 attempt(one, [best])
-        for scaled in self._scaled(self.best(EASE).preparation):
-            if cost <= self.seconds:
+        for scaled in self._scaled(self.best(EASE).preparation) if self.every_model else ():
+            if affordable(grid(scaled, [best])):
                 attempt(scaled, [best])
 
     def _try_als(self) -> None:
@@ -252,28 +305,40 @@ class Search:
         if not entry.installed:
             self.missing.append(f"ALS ({entry.install_command})")
             return
+        first, *others = self._for_others()
+
+        def attempt(step: Mapping[str, Sequence[Any]]) -> None:
+            """Try these values at the best setting, if time allows."""
+            grid = {**_fixed(self.best(ALS).settings), **step}
+            if self._cost(ALS, grid) > self.seconds:
+                self._leave_out("more settings", "ALS")
+            else:
+                self._try(ALS, grid)
+
         rank = min(ALS_RANK, self.task.n_items)
-        cost = als_seconds(self.task.fitted) + self._list_seconds(rank)
-        first, *others = self._unscaled()
-
-        def attempt(step: Mapping[str, Sequence[Any]], around: Mapping[str, Any]) -> bool:
-            """Try these values at a setting, if time allows."""
-            grid = {**_fixed(around), **step}
-            seconds = cost * max(map(len, grid.values()))
-            if seconds > self.seconds:
-                self._leave_out("more settings" if around else "all settings", "ALS")
-                return False
-            self._try(ALS, grid, seconds)
-            return True
-
         start = {"n_components": (rank,), "regularization": (10.0,), **_fixed(first._asdict())}
-        if not attempt({**start, "alpha": _ALPHAS}, {}):
+        start["alpha"] = _ALPHAS
+        each = self._cost(ALS, start) / len(_ALPHAS)
+        if each * (len(_ALPHAS) + len(others)) > self.seconds:
+            self._leave_out("all settings", "ALS")
             return
+        self._try(ALS, start)
         for one in others:
-            attempt(_fixed(one._asdict()), self.best(ALS).settings)
-        for scaled in self._scaled(self.best(ALS).preparation):
-            attempt(_fixed(scaled._asdict()), self.best(ALS).settings)
-        attempt({"regularization": _PENALTIES}, self.best(ALS).settings)
+            attempt(_fixed(one._asdict()))
+        for scaled in self._scaled(self.best(ALS).preparation) if self.every_model else ():
+            attempt(_fixed(scaled._asdict()))
+        attempt({"regularization": _PENALTIES})
+
+    def _for_others(self) -> list[Preparation]:
+        """Return the preparations for EASE and ALS: the two best of the PCAs, or all unscaled."""
+        if self.every_model:
+            return self._unscaled()
+        scores: dict[Preparation, float] = {}
+        for family, trial in self.tried:
+            if family in (PCA, NORMALIZED, WEIGHTED):
+                one = Preparation.of(trial.settings)
+                scores[one] = max(self._score(trial), scores.get(one, 0.0))
+        return sorted(scores, key=lambda each: -scores[each])[:2]
 
     def _unscaled(self) -> list[Preparation]:
         """Return the preparations without user scaling that were tried, 0/1 values first."""
@@ -297,27 +362,49 @@ class Search:
         squares = self.task.fitted.prepared(model.preprocess).popularity("norm") ** 2
         return float(squares[squares > 0].mean())
 
-    def _try(self, model: str, grid: Any, seconds: float) -> None:
+    def _try(self, model: str, grid: Mapping[str, Sequence[Any]]) -> None:
+        cost = self._cost(model, grid)
         goal = Goal.parse(f"ndcg@{self.k}", None, (), self.k)
-        base = find_model(model).make()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SolverWarning)  # fewer components than tried are fine
             trials, complete = search(
-                self.task, base, grid, goal, progress=self.progress, kept=self._kept
+                self.task, _searched(model), grid, goal, progress=self.progress, kept=self._kept
             )
         if not complete:  # part of the grid would give another choice
             raise KeyboardInterrupt
         self.tried += [(_family(model, trial), trial) for trial in trials]
-        self.seconds -= seconds
+        self.seconds -= cost
 
-    def _seconds(self, sizes: Sequence[int]) -> float:
-        """Estimate one fit with the lists at these sizes."""
-        (fit,) = fit_seconds(self.task.fitted, [max(sizes)])
-        return fit + self._list_seconds(max(sizes), len(sizes))
+    def _cost(self, model: str, grid: Mapping[str, Sequence[Any]]) -> float:
+        """Estimate the seconds of a grid; fits that are kept cost only their lists."""
+        fits = plan({model: _searched(model)}, grid, self.task.n_items)
+        return sum(
+            (0.0 if self._kept.find(fit.model) else self._fit_seconds(model, fit.model))
+            + self._list_seconds(fit)
+            for fit in fits
+            if isinstance(fit.model, Recommender)
+        )
 
-    def _list_seconds(self, rank: int, n_sizes: int = 1) -> float:
+    def _fit_seconds(self, model: str, unfitted: Recommender) -> float:
+        if model == EASE:
+            return ease_seconds(self.task.fitted)
+        if model == ALS:
+            return als_seconds(self.task.fitted)
+        size = unfitted.get_params().get("n_components", 0)
+        if size and size not in self._fit_estimates:
+            (self._fit_estimates[size],) = fit_seconds(self.task.fitted, [size])
+        return self._fit_estimates.get(size, 0.0)
+
+    def _list_seconds(self, fit: Fit) -> float:
         scores = self.task.seen.n_users * self.task.n_items
-        return scores * (rank * _PER_PRODUCT + n_sizes * _PER_SCORE)
+        rank = max(int(one.get("n_components", 1)) for one in fit.settings)
+        return scores * (rank * _PER_PRODUCT + len(fit.settings) * _PER_SCORE)
+
+
+def _searched(model: str) -> Recommender:
+    """Return the unfitted model of a search."""
+    searched: Recommender = find_model(model).make().for_search()
+    return searched
 
 
 def _fixed(settings: Mapping[str, Any]) -> dict[str, Sequence[Any]]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from equipoise.metrics.ties import row_norms, user_limits
 from equipoise.models.item_vectors import LowRank
 from equipoise.models.ranking import Scored, best_of_rows, rank_items
-from equipoise.parallel import map_in_threads, thread_count
+from equipoise.parallel import Tally, map_in_threads, thread_count
 
 Lists = NDArray[np.int32]
 
@@ -28,8 +28,9 @@ _BLOCK_BYTES = 2**21
 # With fewer rows at a time BLAS would mostly read the components again and again.
 _FEWEST_ROWS = 64
 
-# From about this many scores on, loading and running the compiled selection pays.
-_COMPILED_FROM = 8_000_000
+# From about this many scores on, loading and running the compiled selection pays; see `Tally`.
+_COMPILED_FROM, _COMPILED_FROM_WHEN_LOADED = 8_000_000, 2**19
+_tally = Tally()
 
 
 class NestedLists(NamedTuple):
@@ -132,7 +133,11 @@ def nested_lists(
     n_users, n_items = seen.shape
     lists = np.empty((len(sizes), n_users, k), np.int32)
     weighted = model.component_weights.astype(model.components.dtype)[:, None] * model.components
-    compiled = n_users * n_items * len(sizes) >= _COMPILED_FROM
+    compiled = _tally.is_large(
+        n_users * n_items * len(sizes),
+        at_first=_COMPILED_FROM,
+        when_loaded=_COMPILED_FROM_WHEN_LOADED,
+    )
 
     def work(rows: slice) -> None:
         own = seen[rows]

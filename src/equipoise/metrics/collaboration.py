@@ -6,7 +6,6 @@ item ranks all users by score; the users who touched it should come first.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -42,7 +41,7 @@ from equipoise.metrics.ties import (
     smallest_share,
     splitter,
 )
-from equipoise.parallel import one_blas_thread
+from equipoise.parallel import Tally, one_blas_thread
 
 DEFAULT_K = 20
 
@@ -54,9 +53,7 @@ _SCORES_SENT = 2**24
 _SCORES_AT_ONCE, _MOST_SCORES = 2**20, 2**22
 _FEWEST_ITEMS = 32
 
-# Below this many scores NumPy is done (a quarter of a second) before numba is imported. They are
-# counted over all calls, because many small calls are worth the import too. If numba is loaded,
-# far fewer are worth a compiled loop. No result depends on it.
+# Below this many scores NumPy is done (a quarter of a second) before numba is imported: `Tally`.
 _COMPILED_FROM, _COMPILED_FROM_WHEN_LOADED = 2**22, 2**18
 
 
@@ -517,21 +514,7 @@ class Users(NamedTuple):
         return cls(own, columns, row_norms(inputs), splitter(bits, np.float64))
 
 
-class _Tally:
-    """Counts the scores that were ranked without numba."""
-
-    def __init__(self) -> None:
-        self._so_far = 0
-
-    def is_large(self, n_scores: int) -> bool:
-        """Return whether to use the compiled loop for so many more scores."""
-        if "numba" in sys.modules:
-            return n_scores >= _COMPILED_FROM_WHEN_LOADED
-        self._so_far += n_scores
-        return self._so_far >= _COMPILED_FROM
-
-
-_tally = _Tally()
+_tally = Tally()
 
 
 def score_labels(
@@ -541,7 +524,10 @@ def score_labels(
     users = Users.of(labels, inputs, scorer.bits)
     result = ItemScores(*(np.empty((scorer.n_ranks, len(items))) for _ in range(2)))
     n_scores = labels.shape[0] * len(items) * scorer.n_ranks
-    count = _count_compiled if _tally.is_large(n_scores) else _count_plain
+    large = _tally.is_large(
+        n_scores, at_first=_COMPILED_FROM, when_loaded=_COMPILED_FROM_WHEN_LOADED
+    )
+    count = _count_compiled if large else _count_plain
     # items are divided among our own threads; threads of BLAS would spin in between
     with one_blas_thread():
         for part in scorer.blocks(items):

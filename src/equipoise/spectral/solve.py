@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
 
-from equipoise.parallel import one_blas_thread
+from equipoise.parallel import lapack_threads, one_blas_thread
 from equipoise.progress import Progress
 from equipoise.spectral.budget import solve_within_budget
 from equipoise.spectral.certificate import (
@@ -31,12 +30,6 @@ SOLVERS: tuple[Solver, ...] = get_args(Solver)
 # `solver="auto"` forms a dense Gram matrix only if it and its copies take at most this much memory,
 # which any machine has.
 _DENSE_BYTES = 2 * 2**30
-
-# Items from which LAPACK may use BLAS threads. Its tridiagonal reduction gains little from them,
-# and if another process needs the cores, threads that wait for each other make it twenty times
-# slower. Only large matrices are worth the risk. The iteration has its own threads (`matmul`,
-# `kernels`).
-_LAPACK_THREADS_FROM = 4_000
 
 # Multiply-adds per second of a pass over the data, on two cores of 2023: of the parallel loops by
 # block width, and of SciPy. Only their ratios matter.
@@ -146,7 +139,7 @@ def solve(
     progress : Progress, optional
         Gets notes on passes over the data and the residual.
     """
-    with _blas_threads(gram, solver):
+    with lapack_threads(gram.n_items if solver == "dense" else 0):
         if error_budget is not None:
             lapack = solver == "dense"
             eigensolver = EigenSolver(rng, block=block, progress=progress, lapack=lapack)
@@ -196,10 +189,3 @@ def _in_units(pairs: Eigenpairs, unit: float) -> Eigenpairs:
         residuals=pairs.residuals * unit,
         next_value=pairs.next_value * unit,
     )
-
-
-def _blas_threads(gram: Gram, solver: Solver) -> AbstractContextManager[None]:
-    """Limit BLAS to one thread, except for large dense problems."""
-    if solver == "dense" and gram.n_items >= _LAPACK_THREADS_FROM:
-        return nullcontext()
-    return one_blas_thread()

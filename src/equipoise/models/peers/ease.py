@@ -11,6 +11,7 @@ from equipoise.exceptions import InvalidParameterError
 from equipoise.models.item_vectors import Floats, item_norms
 from equipoise.models.parameters import Finite, Positive, ValueTransform, estimator
 from equipoise.models.peers.base import ItemItemModel
+from equipoise.parallel import lapack_threads
 from equipoise.spectral.gram import DenseGram
 
 
@@ -78,7 +79,8 @@ class EASE(ItemItemModel):
         signal = data.prepared(self._row_transform())
         item_norms(signal)  # refuses squares beyond floating point
         gram = signal.dense_gram()
-        weights = self._weights(gram.C, self.regularization / gram.scale)
+        with lapack_threads(data.n_items):
+            weights = self._weights(gram.C, self.regularization / gram.scale)
         self.coefficients_ = weights.astype(data.dtype, copy=False)
 
     def _weights(self, C: Floats, ridge: float) -> Floats:

@@ -1,0 +1,89 @@
+"""The search of an audit: what it tries, and what it charges to its budget."""
+
+import pytest
+
+from equipoise.audit import plan
+from equipoise.audit.plan import EFFORTS, Preparation
+from equipoise.audit.search import ALS, EASE, PCA, WEIGHTED, Search
+from equipoise.data.synthetic import listening
+from equipoise.evaluation.plan import KeptFits
+
+pytestmark = pytest.mark.medium
+
+
+@pytest.fixture(scope="module")
+def task():
+    data = listening(n_users=300, n_items=80)
+    study = plan.prepare(
+        data,
+        models_given=False,
+        groups="interactions",
+        seed=0,
+        effort=EFFORTS["standard"],
+        n_sizes=4,
+    )
+    return study.validation
+
+
+@pytest.fixture(scope="module")
+def done(task):
+    searches = {every: Search(task, 10, 100.0, every) for every in (False, True)}
+    for one in searches.values():
+        one.run()
+    return searches
+
+
+def _prepared(search, family):
+    return {Preparation.of(trial.settings) for name, trial in search.tried if name == family}
+
+
+def _score(best):
+    return best.score
+
+
+def test_fits_that_are_kept_cost_only_their_lists(task):
+    search = Search(task, 10, 100.0, every_model=False)
+    grid = {"gamma": (-1.0,), "n_components": (4, 16)}
+    fresh = search._cost(WEIGHTED, grid)
+    before = search.seconds
+    search._try(WEIGHTED, grid)
+    assert before - search.seconds == pytest.approx(fresh)
+    again = search._cost(WEIGHTED, {**grid, "n_components": (8,)})
+    search._kept = KeptFits()
+    alone = search._cost(WEIGHTED, {**grid, "n_components": (8,)})
+    assert 0 < again < alone
+    assert alone - again == pytest.approx(plan.fit_seconds(task.fitted, [8])[0])
+
+
+def test_a_shorter_search_tries_user_scaling_with_the_best_transform_only(done, task):
+    different = set(plan.preparations(task.fitted))
+    assert _prepared(done[True], WEIGHTED) == different
+    tried = _prepared(done[False], WEIGHTED)
+    unscaled = {each for each in different if not each.user_scaling}
+    assert unscaled < tried < different
+    assert len(tried - unscaled) == 1
+
+
+@pytest.mark.parametrize("family", [EASE, ALS])
+def test_a_shorter_search_tries_other_models_with_the_two_best_preparations(done, family):
+    if family == ALS and done[False].missing:
+        pytest.skip("implicit is not installed")
+    tried = _prepared(done[False], family)
+    assert len(tried) == 2
+    best = max((done[False].best(one, filtered=False) for one in (PCA, WEIGHTED)), key=_score)
+    assert best.preparation in tried
+
+
+def test_a_shorter_search_has_fewer_trials_and_states_what_it_left_out(done):
+    assert len(done[False].tried) < len(done[True].tried)
+    assert any("--depth deep" in note for note in done[False].notes())
+    assert not any("--depth deep" in note for note in done[True].notes())
+
+
+def test_without_time_only_values_as_given_are_tried(task):
+    search = Search(task, 10, 0.0, every_model=False)
+    search.run()
+    assert _prepared(search, WEIGHTED) == {plan.AS_GIVEN}
+    left = search.left_out["these preparations"]
+    assert "0/1 values" in left
+    assert len(left) == len(set(left))
