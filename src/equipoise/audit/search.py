@@ -98,8 +98,8 @@ class Search:
         The budget, by estimate; what was tried is subtracted.
     every_model : bool
         Try every model with all preparations and at the largest ranks. Otherwise user scaling is
-        tried with the best transform of the values, EASE and ALS with the two best preparations,
-        and large ranks for models that are not far behind the best one.
+        tried with the best transform of the values, EASE and ALS with 0/1 values and the best
+        preparation of the PCAs, and large ranks for models that are not far behind the best one.
     progress : Progress or None
         Receives the progress.
     tried : list of (str, Trial)
@@ -140,7 +140,9 @@ class Search:
         for family in (PCA, WEIGHTED):
             self._widen(self.best(family), {**ranks, **_FILTERS})
         for size in _BEYOND:
-            for best in filter(self._within_reach, self.best_of_all()):
+            found = self.best_of_all()
+            least = 0.0 if self.every_model else _REACH * found[0].score
+            for best in [one for one in found if one.score >= least]:
                 at_edge = "n_components" in best.edge and best.family != ALS
                 if at_edge and size <= self.task.n_items:
                     self._widen(best, {"n_components": (size,)})
@@ -188,8 +190,8 @@ class Search:
         if not self.every_model:
             found.append(
                 "User scaling is tried with the best transform of the values, EASE and ALS with "
-                "the two preparations that suit PCAs best, and larger ranks where a model is "
-                "within 10 % of the best one. --depth deep tries all of them."
+                "0/1 values and with the preparation that suits PCAs best, and larger ranks where "
+                "a model is within 10 % of the best one. --depth deep tries all of them."
             )
         if self.left_out:
             parts = [f"{what}: {', '.join(models)}" for what, models in self.left_out.items()]
@@ -233,18 +235,16 @@ class Search:
                 self._try(model, one)
 
     def _widen_ranks(self, ranks: Mapping[str, Sequence[Any]]) -> None:
+        """Try more ranks of the models that are not far behind at the first ones, or of all."""
+        scores = {family: self.best(family).score for family in (PCA, NORMALIZED, WEIGHTED)}
+        families, least = list(scores), _REACH * max(scores.values())
+        if not self.every_model:  # the best first: the budget may end between them
+            families.sort(key=lambda family: -scores[family])
         if self.best(PCA) != self.as_given():
             self._widen(self.as_given(), ranks)
-        families = [PCA, NORMALIZED, WEIGHTED]
-        if not self.every_model:  # the best first: the budget may end between them
-            families.sort(key=lambda family: -self.best(family).score)
         for family in families:
-            if family == PCA or self._within_reach(self.best(family)):
+            if self.every_model or family == PCA or scores[family] >= least:
                 self._widen(self.best(family), ranks)
-
-    def _within_reach(self, best: Best) -> bool:
-        """Whether larger ranks could make a model the best one."""
-        return self.every_model or best.score >= _REACH * self.best_of_all()[0].score
 
     def _widen(self, best: Best, grid: Mapping[str, Sequence[Any]]) -> None:
         """Try more values around the best setting of a model."""
@@ -330,15 +330,12 @@ class Search:
         attempt({"regularization": _PENALTIES})
 
     def _for_others(self) -> list[Preparation]:
-        """Return the preparations for EASE and ALS: the two best of the PCAs, or all unscaled."""
+        """Return what EASE and ALS try: all unscaled preparations, or 0/1 and the PCAs' best."""
+        unscaled = self._unscaled()
         if self.every_model:
-            return self._unscaled()
-        scores: dict[Preparation, float] = {}
-        for family, trial in self.tried:
-            if family in (PCA, NORMALIZED, WEIGHTED):
-                one = Preparation.of(trial.settings)
-                scores[one] = max(self._score(trial), scores.get(one, 0.0))
-        return sorted(scores, key=lambda each: -scores[each])[:2]
+            return unscaled
+        best = max((self.best(one, filtered=False) for one in (PCA, WEIGHTED)), key=_score_of)
+        return list(dict.fromkeys([unscaled[0], best.preparation]))
 
     def _unscaled(self) -> list[Preparation]:
         """Return the preparations without user scaling that were tried, 0/1 values first."""
@@ -401,6 +398,10 @@ class Search:
         return scores * (rank * _PER_PRODUCT + len(fit.settings) * _PER_SCORE)
 
 
+def _score_of(best: Best) -> float:
+    return best.score
+
+
 def _searched(model: str) -> Recommender:
     """Return the unfitted model of a search."""
     searched: Recommender = find_model(model).make().for_search()
@@ -434,7 +435,11 @@ def _edges(chosen: Trial, trials: Iterable[Trial], n_items: int) -> tuple[str, .
     found = []
     for name in ("n_components", "gamma", "regularization", "alpha"):
         value = chosen.settings.get(name)
-        values = {t.settings[name] for t in trials if name in t.settings}
+        compared = [t for t in trials if name in t.settings]
+        if name == "regularization":  # its scale is that of the values
+            own = Preparation.of(chosen.settings)
+            compared = [t for t in compared if Preparation.of(t.settings) == own]
+        values = {t.settings[name] for t in compared}
         if len(values) < 2 or value is None:
             continue
         ends = {"n_components": {max(values)} - {n_items}, "gamma": {min(values)}}
