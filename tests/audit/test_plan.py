@@ -170,3 +170,13 @@ def test_shuffled_data_keep_the_users_of_items_and_the_items_of_users_even_if_th
     assert np.abs(Y.sum(axis=0) - X.sum(axis=0)).sum() <= 0.01 * X.nnz
     assert np.abs(Y.sum(axis=1) - X.sum(axis=1)).sum() <= 0.01 * X.nnz
     assert (Y != X).nnz > 0.1 * X.nnz
+
+
+def test_the_estimate_of_the_search_counts_other_models_only_where_the_budget_allows_them():
+    data, effort = listening(n_users=400, n_items=300), EFFORTS["standard"]
+    spent = [plan._search_seconds(data, effort, budget) for budget in (0.0, 1e-3, 0.1, 1e3, 1e6)]
+    assert spent == sorted(spent)
+    assert spent[3] == spent[4] < 1e3  # nothing is left to try
+    assert 0 < spent[0] < spent[3]  # values as given are always tried
+    deep = plan._search_seconds(data, EFFORTS["deep"], 1e6)
+    assert deep > spent[4]

@@ -107,7 +107,7 @@ _MOST_NEIGHBORS = 20_000
 
 # CPU seconds of an audit of the smallest data: loading code, and the page. And how much faster two
 # idle cores are than one: many steps have one thread.
-_START, _SPEEDUP = 3.5, 1.35
+_START, _SPEEDUP = 3.5, 1.4
 
 # More points of the popularity curve would not be visible.
 _POINTS = 201
@@ -469,13 +469,13 @@ def estimate_audit(data: Interactions | Split, depth: Depth, budget: float | Non
     )
     listed = min(n_items, _MOST_NEIGHBORS)
     per_model = (
-        1e-8 * scored + 3e-8 * users * n_items + 2.5e-9 * listed**2 + 4e-5 * (n_items + users)
+        1e-8 * scored + 3e-8 * users * n_items + 2.5e-9 * listed**2 + 3e-5 * (n_items + users)
     )
     # fits to measure are twice as accurate in digits as those of the search, in double precision
     fits = 2 * models * full * (2 if n and not isinstance(data, Split) else 1)
     seconds = effort.search_seconds if budget is None else budget
     search = _search_seconds(rows, effort, seconds)
-    work = _START + fits + models * per_model + 3 * full + 3 * small + search
+    work = _START + fits + models * per_model + 2 * full + 3 * small + search
     return work / _SPEEDUP
 
 
