@@ -99,16 +99,8 @@ class Recommender(RowReader, ABC):
     ranks_without_items: ClassVar[bool] = False
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
-    _parameter_names: ClassVar[tuple[str, ...]]
 
     _progress: Progress = NoProgress()
-
-    @classmethod
-    def _get_param_names(cls) -> list[str]:
-        """Return the names of the parameters, read from the signature once: a search asks often."""
-        if "_parameter_names" not in cls.__dict__:
-            cls._parameter_names = tuple(super()._get_param_names())
-        return list(cls._parameter_names)
 
     # ---------------------------------------------------------------- what a subclass provides
 
