@@ -66,7 +66,7 @@ class Effort(NamedTuple):
 EFFORTS: Mapping[Depth, Effort] = {
     "quick": Effort(64, 0.5, 3.0, 1_000, 500, 10_000_000, 10_000_000, (8, 32), (-1.0,)),
     "standard": Effort(
-        components=128,
+        components=256,
         seconds_per_fit=1.3,
         search_seconds=8.0,
         users=4_000,
