@@ -73,7 +73,7 @@ LISTS = {"coverage": "coverage", "aplt": "tail share", "group_recall": "worst gr
 
 # CPU seconds of a search per model and data set, in folders of files; the fit that exceeds them
 # counts.
-BUDGET = 120.0
+BUDGET = 300.0
 
 # Settings that every model may try, whatever they take.
 FEWEST = 5
