@@ -30,7 +30,7 @@ def test_few_items_are_solved_by_lapack_and_many_without_a_dense_matrix():
 
 
 def test_many_fits_on_one_matrix_favor_a_shared_gram_matrix():
-    X = matrix(1900, 1500, 0.022)
+    X = matrix(9000, 1000, 0.05)
     assert choose_solver(X, 8) == "matrix_free"
     assert choose_solver(X, 8, fits=50) == "gram"
 
