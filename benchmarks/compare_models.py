@@ -536,7 +536,10 @@ def table(cell: Cell) -> Table:
 
 
 def frontiers(cells: Mapping[str, Cell], names: Sequence[str]) -> Frontiers:
-    """Return NDCG against the other goals on validation, of all models with a search space."""
+    """Return NDCG against the other goals on validation, of all models with a search space.
+
+    Searches that ran out of time are left out: they scored fewer users.
+    """
     panels: dict[str, dict[str, dict[str, list[tuple[float, float]]]]] = {}
     for name in names:
         row = panels[cells[name]["title"]] = {}
@@ -545,7 +548,7 @@ def frontiers(cells: Mapping[str, Cell], names: Sequence[str]) -> Frontiers:
                 points = [
                     (point[measure], point[f"ndcg@{K}"])
                     for point in one.get("frontier", ())
-                    if measure in point and key in SPACES
+                    if measure in point and key in SPACES and one["complete"]
                 ]
                 if points:
                     row.setdefault(goal, {})[one["title"]] = points

@@ -168,7 +168,10 @@ LOSS = 0.05
 
 
 def frontiers(*datasets: str) -> str:
-    """Return two points of each frontier on validation: best accuracy, and most of the tail."""
+    """Return two points of each frontier on validation: best accuracy, and most of the tail.
+
+    Searches that ran out of time are left out: they scored fewer users.
+    """
     import compare_models
 
     measures = {"ndcg@20": "NDCG@20", "aplt@20": "tail share", "group_recall@20/niche": "recall"}
@@ -178,7 +181,8 @@ def frontiers(*datasets: str) -> str:
         cells = results("compare_models")["cells"]
         for cell in (cells[name] for name in datasets if name in cells):
             for key, model in cell["models"].items():
-                if "frontier" not in model or key not in (*compare_models.SPACES, "lightgcn"):
+                shown = key in compare_models.SPACES and model.get("complete", True)
+                if "frontier" not in model or not shown:
                     continue
                 points = model["frontier"]
                 best = max(points, key=lambda point: point["ndcg@20"])
@@ -209,11 +213,14 @@ def score(dataset: str, model: str, metric: str = "ndcg", form: str = ".3f") -> 
     return value(f"benchmarks/results/compare_models.json:{path}", form)
 
 
-def leads(dataset: str) -> str:
-    """Return our best model on validation against each peer, as a list."""
-    said = results("compare_models")["verdicts"]
-    own = [line for line in said if f" on {dataset}: " in line]
-    return "\n" + "".join(f"- {line.partition(': ')[2]}\n" for line in own)
+def lead(dataset: str, peer: str) -> str:
+    """Return the difference of our best model on validation to a peer, with its interval."""
+    found = results("compare_models")
+    title = found["cells"][dataset]["models"][peer]["title"]
+    (said,) = [
+        line for line in found["verdicts"] if f" on {dataset}: " in line and f" {title}, " in line
+    ]
+    return re.sub(r"\b0\.", ".", said.partition("difference ")[2].rstrip("."))
 
 
 def more_of_the_tail(dataset: str) -> str:
@@ -462,7 +469,7 @@ QUOTES: Mapping[str, Callable[..., str]] = {
     for quote in (
         value,
         score,
-        leads,
+        lead,
         quality,
         part,
         study,
