@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from equipoise.checks import check_whole_number
-from equipoise.data.identifiers import as_id_array
+from equipoise.data.identifiers import as_id_array, show
 from equipoise.data.interactions import Interactions
 from equipoise.data.preparation import Step, state_of
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, PreparationWarning
@@ -33,6 +33,9 @@ _EXTRA = 8
 # Passes after which a refit follows if the bound is still too large. Each pass adds as many vectors
 # as the first one, and divides the bound by about three; a fit takes 7 to 27 passes.
 _MOST_PASSES = 6
+
+# Differences of sums below this, relative to the largest sum, are rounding.
+_ROUNDING = 1e-9
 
 
 class Update(NamedTuple):
@@ -112,13 +115,23 @@ def _warn_of_missing_rows(old: ProjectionModel, now: int) -> None:
 
 
 def _warn_of_old_rows(old: ProjectionModel, added: int) -> None:
-    """Warn if more entries are added than the fit had: they may be all data."""
+    """Warn if at least as many entries are added as the fit had: they may be all data."""
     before = _entries(old)
-    if added > before:
+    if added >= before:
         _warn(
             f"{added:,} interactions are added to the {before:,} of the fit. Rows that were part "
             "of the fit would count twice. Pass new rows alone, or all data with all_data=True "
             "(--all)."
+        )
+
+
+def _refuse_other_rows(item_ids: Any, counts: Any, squared_norms: Any) -> None:
+    """Refuse replaced rows that were not part of the fit: nothing can be left below zero."""
+    below = (counts < 0) | (squared_norms < -_ROUNDING * np.abs(squared_norms).max())
+    if below.any():
+        raise InvalidDataError(
+            f"the replaced rows have more of item {show(item_ids[below.argmax()])} than the fit "
+            "had. Pass rows that were part of it, with the values of that time."
         )
 
 
@@ -148,14 +161,18 @@ def update_from_gram(
     C[:summed, :summed] = model.gram_
     counts = np.zeros(size, dtype=np.int32)
     counts[:summed] = model.item_counts_[:summed]
-    for data, sign in ((added, 1), (replaced, -1)):
+    for data, sign in ((replaced, -1), (added, 1)):
         if data is not None:
             rows = new.prepare(data)
             C += sign * rows.prepared(new._row_transform()).dense_gram().matrix()
             changes = values_of(rows).item_counts
             counts += sign * changes
-            if sign > 0:
+            if sign < 0:
+                _refuse_other_rows(new.item_ids_, counts, C.diagonal())
+            elif replaced is None:
                 _warn_of_old_rows(model, int(changes.sum()))
+    gone = counts == 0  # what is left of their sums is rounding
+    C[gone], C[:, gone] = 0.0, 0.0
     new.gram_, new.item_counts_ = C, counts
     new.item_norms_ = np.sqrt(np.maximum(C.diagonal(), 0.0))
     weights = new._weights_of(new.item_norms_)
