@@ -538,3 +538,19 @@ def test_new_items_get_vectors_without_a_fit(world, data, tmp_path, capsys):
     both = Interactions.read(str(tmp_path / "both.csv"))
     best = ItemWeightedPCA(3).fit(both).certificate_.objective
     assert equipoise.load(out).certificate_.objective == pytest.approx(best)
+
+
+def test_update_does_not_overwrite_its_data(world, tmp_path, capsys):
+    rows = tmp_path / "new.csv"
+    rows.write_bytes((world / "plays.csv").read_bytes())
+    command = ["update", str(world / "model.eqp"), str(rows), "--all", "--out", str(rows)]
+    assert run(command) == 2
+    assert "same file as an input" in capsys.readouterr().err
+    assert rows.read_bytes() == (world / "plays.csv").read_bytes()
+
+
+def test_items_only_without_new_items_succeeds(world, tmp_path, capsys):
+    out = str(tmp_path / "same.eqp")
+    command = ["update", str(world / "model.eqp"), str(world / "plays.csv"), "--items-only"]
+    assert run([*command, "--out", out, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["new items"] == 0

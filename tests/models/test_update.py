@@ -185,3 +185,37 @@ def test_the_counts_of_users_follow_the_data(plays, before):
     summed = ItemWeightedPCA(4).fit(kept).keep_gram(kept)
     found = summed.update(plays.select_users(rest)).model
     assert dict(zip(found.item_ids_.tolist(), found.item_counts_.tolist(), strict=True)) == by_id
+
+
+def test_an_item_without_users_after_an_update_has_no_vector(plays):
+    item = plays.item_ids[[3]]
+    theirs = plays.select_users(plays.user_ids[plays.select_items(item).items_per_user() > 0])
+    others = theirs.select_items(plays.item_ids[plays.item_ids != item[0]])
+    for gamma in (-1.0, -2.0):
+        model = ItemWeightedPCA(8, gamma=gamma, value_transform="log1p").fit(plays)
+        model.keep_gram(plays)
+        updated = model.update(others, replaced=theirs).model
+        assert updated.item_counts_[3] == updated.gram_[3, 3] == updated.item_weights_[3] == 0
+        np.testing.assert_allclose(updated.components_[:, 3], 0, atol=1e-6)
+
+
+def test_replaced_rows_are_not_taken_for_new_ones(plays, recwarn):
+    model = ItemWeightedPCA(4).fit(plays).keep_gram(plays)
+    model.update(plays, replaced=plays)
+    assert not recwarn
+    with pytest.warns(PreparationWarning, match="count twice"):
+        model.update(plays)
+
+
+def test_replaced_rows_that_were_not_part_of_the_fit_are_refused(plays, before):
+    model = ItemWeightedPCA(4).fit(before).keep_gram(before)
+    others = plays.select_items(before.item_ids)
+    with pytest.raises(InvalidDataError, match="replaced rows have more of item"):
+        model.update(before, replaced=others)
+
+
+def test_data_without_new_items_add_none(plays):
+    model = ItemWeightedPCA(4).fit(plays)
+    same = model.add_items(plays)
+    assert same.n_features_in_ == model.n_features_in_
+    assert len(same.projection_errors_) == 0

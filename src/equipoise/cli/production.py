@@ -64,7 +64,10 @@ def update(
     from equipoise.models.projection import ProjectionModel
 
     target = model if out is None else out
-    require_writable(target)
+    if target.resolve() == model.resolve():
+        require_writable(target)
+    else:
+        opt.check_outputs({"--out": out})
     fitted = opt.load_model(model)
     if not isinstance(fitted, ProjectionModel):
         raise InvalidParameterError(
@@ -91,7 +94,7 @@ def update(
         facts: dict[str, Any] = {
             "items": larger.n_features_in_,
             "new items": larger.n_features_in_ - fitted.n_features_in_,
-            "largest error": float(larger.projection_errors_.max()),
+            "largest error": float(larger.projection_errors_.max(initial=0.0)),
             "seconds": round(time.perf_counter() - started, 3),
         }
         saved = larger.save(target).resolve()

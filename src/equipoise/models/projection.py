@@ -236,6 +236,9 @@ class ProjectionModel(Transformer, TransformsValues, Recommender):
         larger.__dict__.pop("_item_lookup", None)
         larger.item_ids_ = as_id_array([*known.tolist(), *fresh.tolist()], "item")
         larger.n_features_in_ = len(larger.item_ids_)
+        if len(fresh) == 0:
+            larger.projection_errors_ = np.zeros(0)
+            return larger
         rows = larger._read(interactions)
         new = sp.csr_array(rows[:, len(known) :])
         found = self.project_items(sp.csr_array(rows[:, : len(known)]), new)
