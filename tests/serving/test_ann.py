@@ -195,6 +195,17 @@ class TestRecall:
         index = Backwards(vectors.item_vectors[::-1])  # other items of the same score
         assert vectors.recall_of(index, np.ones((1, 6)), k=2, filter_already_liked_items=False) == 1
 
+    def test_users_without_items_do_not_count(self, vectors, plays):
+        rows = plays.matrix.toarray()[:20]
+        index = Blind(vectors.item_vectors)
+        alone = vectors.recall_of(index, rows)
+        rows = np.vstack([rows, np.zeros((100, 200))])
+        assert vectors.recall_of(index, rows) == alone < 1
+
+    def test_one_user_is_enough(self, vectors, plays):
+        row = plays.matrix.toarray()[0]
+        assert vectors.recall_of(Backwards(vectors.item_vectors), row) == 1.0
+
     def test_users_who_have_seen_everything_are_refused(self, vectors):
         with pytest.raises(InvalidDataError, match="have seen all"):
             vectors.recall_of(Backwards(vectors.item_vectors), np.full((2, 200), 1 / 200))

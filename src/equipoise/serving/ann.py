@@ -236,7 +236,8 @@ class AnnVectors:
     ) -> float:
         """Return the share of the k best items that `search` finds, over all these users.
 
-        Items that tie with the k-th best count as found.
+        Items that tie with the k-th best count as found. Users without items are left out: their
+        lists do not come from the index.
 
         Parameters
         ----------
@@ -244,13 +245,15 @@ class AnnVectors:
             As in `search`.
         """
         wanted: dict[str, Any] = {"k": k, "filter_already_liked_items": filter_already_liked_items}
-        exact = self.model.recommend(user_items, **wanted).scores
-        found = self.search(index, user_items, **wanted).scores
+        wanted["fallback"] = None
+        known = np.diff(self.model.read_rows(user_items).indptr) > 0
+        exact = np.atleast_2d(self.model.recommend(user_items, **wanted).scores)[known]
+        found = np.atleast_2d(self.search(index, user_items, **wanted).scores)[known]
         there_are = int(np.count_nonzero(~np.isnan(exact)))
         if there_are == 0:
             raise InvalidDataError(
-                "recall_of has no item to search for: these users have seen all items. Pass other "
-                "users, or filter_already_liked_items=False."
+                "recall_of has no item to search for: these users have seen all items, or none. "
+                "Pass other users, or filter_already_liked_items=False."
             )
         with np.errstate(invalid="ignore"):
             largest = np.nanmax(np.abs(exact), axis=1, keepdims=True, initial=0.0)
