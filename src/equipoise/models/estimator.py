@@ -169,7 +169,7 @@ def clone(value: _T) -> _T:
     """Return an unfitted copy of an estimator; a deep copy of anything else."""
     if isinstance(value, type):
         return value
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):  # not named tuples
         return type(value)([clone(one) for one in value])
     if hasattr(value, "__sklearn_clone__"):
         copied: _T = value.__sklearn_clone__()

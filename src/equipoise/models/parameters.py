@@ -75,7 +75,7 @@ def _allowed(hint: Any) -> list[Any]:
         return [each for part in parts for each in _allowed(part)]
     if origin is Literal:
         return [StrOptions(set(parts))]
-    plain: dict[Any, Any] = {NoneType: None, bool: "boolean"}
+    plain: dict[Any, Any] = {NoneType: None, bool: "boolean", Any: object}
     return [plain.get(hint, origin or hint)]
 
 

@@ -82,12 +82,13 @@ def gram_product(
 
     half = None if weights is None else weights * 0.5
     factor, values = 1 / np.sqrt(unit), None if equal_values else X.data
+    dtype = V.dtype.newbyteorder("=")
     add = add_gram(X.indptr, X.indices, values, factor, half, row_weights, V)
     pays_off = X.nnz * V.shape[1] >= _THREADS_FROM
     ranges = user_ranges(X.indptr, threads or (thread_count() if pays_off else 1))
 
     def run(part: int) -> NDArray[Any]:
-        out = np.zeros(V.shape, V.dtype)
+        out = np.zeros(V.shape, dtype)
         add(*ranges[part], out)
         return out
 
@@ -95,7 +96,7 @@ def gram_product(
     for other in others:
         total += other
     if equal_values:
-        total *= V.dtype.type((X.data[0] * factor) ** 2)
+        total *= dtype.type((X.data[0] * factor) ** 2)
     return total
 
 
