@@ -140,3 +140,19 @@ def test_ranges_of_users_are_even_beyond_two_to_the_31():
     indptr = np.arange(9, dtype=np.int64) * 2**30
     assert user_ranges(indptr, 2) == [(0, 4), (4, 8)]
     assert user_ranges(indptr, 4) == [(0, 2), (2, 4), (4, 6), (6, 8)]
+
+
+@pytest.mark.parametrize("indices", ["int16", "int32", "int64", ">i4"])
+@pytest.mark.parametrize("values", ["bool", "uint8", "int64", "float32", ">f8"])
+def test_products_accept_all_types_of_indices_and_values(indices, values):
+    X = sp.random_array((60, 20), density=0.3, format="csr", rng=np.random.default_rng(0))
+    X.data = np.ceil(4 * X.data)
+    V = np.random.default_rng(1).standard_normal((20, 5))
+    dense = X.toarray()
+    if values == "bool":
+        dense = (dense > 0) * 1.0
+    X.data = X.data.astype(values)
+    X.indices = X.indices.astype(indices)
+    for columns in (V, V.astype(">f8"), np.asfortranarray(V)):
+        found = gram_product(X, columns)
+        np.testing.assert_allclose(found, dense.T @ dense @ V, rtol=1e-12, atol=1e-12)

@@ -71,8 +71,8 @@ def add_gram(
         Float32 or float64.
     """
     V = _plain(V)
-    indptr, indices = _plain(indptr), _plain(indices)
-    values = None if values is None else _plain(values)
+    indptr, indices = _plain(indptr, np.int64), _plain(indices, np.int64)
+    values = None if values is None else _plain(values, np.float64)
     half_w = None if half_w is None else _plain(half_w.astype(V.dtype, copy=False))
     d = None if d is None else _plain(d.astype(V.dtype, copy=False))
     variant = _Variant(
@@ -93,9 +93,17 @@ def add_gram(
     return add
 
 
-def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array as instructions read it: in C order, with this machine's order of bytes."""
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+def _plain(array: NDArray[Any], otherwise: type[np.generic] | None = None) -> NDArray[Any]:
+    """Return the array as instructions read it: in C order, with this machine's order of bytes.
+
+    `otherwise` is what types without instructions become: small indices, whole values.
+    """
+    dtype = array.dtype.newbyteorder("=")
+    if otherwise is not None and (
+        dtype.name not in _TYPES or dtype.kind != otherwise(0).dtype.kind
+    ):
+        dtype = np.dtype(otherwise)
+    return np.ascontiguousarray(array, dtype=dtype)
 
 
 @cache
