@@ -108,6 +108,8 @@ def update(
         refit_above=refit_above,
         progress=console.progress(),
     )
+    if hasattr(fitted, "gram_") and not hasattr(found.model, "gram_"):
+        console.say("note: the updated model keeps no sums; fit --keep-sums stores them again.")
     saved = found.model.save(target).resolve()
     facts = {
         "items": found.model.n_features_in_,

@@ -269,7 +269,8 @@ class ProjectionModel(Transformer, TransformsValues, Recommender):
 
         With `all_data`, the components are improved in one or two passes over all data, old and
         new: Rayleigh–Ritz on the old components, a few random vectors and, from the second pass on,
-        their residuals. The certificate bounds what a full refit would gain.
+        their residuals. The certificate bounds what a full refit would gain. The result keeps no
+        sums; `keep_gram` stores them again.
 
         Parameters
         ----------
