@@ -219,3 +219,25 @@ def test_data_without_new_items_add_none(plays):
     same = model.add_items(plays)
     assert same.n_features_in_ == model.n_features_in_
     assert len(same.projection_errors_) == 0
+
+
+@pytest.mark.parametrize("order", ["users_first", "items_first"])
+def test_added_and_replaced_users_are_filtered_as_in_the_fit(plays, order):
+    def refit(data, items):
+        if order == "items_first":
+            return data.align_items(items, unknown="drop").filter(0, 12)
+        return data.filter(0, 12).align_items(items, unknown="drop")
+
+    old, new = plays.select_users(plays.user_ids[:600]), plays.select_users(plays.user_ids[300:])
+    assert (plays.items_per_user() < 12).any()
+    changed = plays.select_users(plays.user_ids[300:600])
+    kept = old.filter(60, 12, order=order)
+    assert kept.n_items < plays.n_items
+    model = ItemWeightedPCA(4).fit(kept).keep_gram(kept)
+    found = model.update(new, replaced=changed).model
+    expected = ItemWeightedPCA(4).fit(refit(plays, model.item_ids_))
+    np.testing.assert_array_equal(found.item_counts_, expected.item_counts_)
+    np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_)
+    few = plays.select_users(plays.user_ids[plays.items_per_user() < 12])
+    same = model.update(few, replaced=few).model
+    np.testing.assert_array_equal(same.item_counts_, model.item_counts_)

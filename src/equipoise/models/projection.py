@@ -265,7 +265,8 @@ class ProjectionModel(Transformer, TransformsValues, Recommender):
         """Return the model with new rows, users and items, and a bound of what a refit would gain.
 
         By default the rows are added to the sums XᵀX that `keep_gram` stored, and the problem is
-        solved again: exact, without the old data.
+        solved again: exact, without the old data. After a fit on filtered data, its items stay, and
+        users with too few items are left out.
 
         With `all_data`, the components are improved in one or two passes over all data, old and
         new: Rayleigh–Ritz on the old components, a few random vectors and, from the second pass on,

@@ -161,7 +161,8 @@ def update_from_gram(
     C[:summed, :summed] = model.gram_
     counts = np.zeros(size, dtype=np.int32)
     counts[:summed] = model.item_counts_[:summed]
-    for data, sign in ((replaced, -1), (added, 1)):
+    for given, sign in ((replaced, -1), (added, 1)):
+        data = None if given is None else _active_users(model, given)
         if data is not None:
             rows = new.prepare(data)
             C += sign * rows.prepared(new._row_transform()).dense_gram().matrix()
@@ -182,6 +183,24 @@ def update_from_gram(
     )
     _learn(new, weights, found)
     return Update(new, found.certificate.gap, 0, refitted=True)
+
+
+def _active_users(model: ProjectionModel, data: Interactions) -> Interactions | None:
+    """Leave out users with too few items for the filter of the fit; None if no user is left.
+
+    Rows that were filtered before are taken as they are.
+    """
+    if any(step.name == "filter" for step in data.preparation):
+        return data
+    for settings in (step.settings for step in model.preparation_ if step.name == "filter"):
+        users_first = settings["order"] == "users_first" and not settings["until_stable"]
+        counted = data if users_first else data.align_items(model._item_lookup, unknown="drop")
+        active = counted.items_per_user() >= settings["min_items_per_user"]
+        if not active.any():
+            return None
+        if not active.all():
+            data = data.select_users(data.user_ids[active])
+    return data
 
 
 def _learn(model: Any, weights: Any, found: Components) -> None:
