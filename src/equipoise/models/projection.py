@@ -236,6 +236,7 @@ class ProjectionModel(Transformer, TransformsValues, Recommender):
         larger.__dict__.pop("_item_lookup", None)
         larger.item_ids_ = as_id_array([*known.tolist(), *fresh.tolist()], "item")
         larger.n_features_in_ = len(larger.item_ids_)
+        self._weights_of(self.item_norms_)  # refuses models without a rule for weights
         if len(fresh) == 0:
             larger.projection_errors_ = np.zeros(0)
             return larger
