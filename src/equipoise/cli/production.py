@@ -74,7 +74,9 @@ def update(
             f"{type(fitted).__name__} cannot be updated. Fit it again: equipoise fit."
         )
     if items_only and (all_data or replaced is not None or refit_above is not None):
-        raise InvalidParameterError("--items-only has no other option of an update.")
+        raise InvalidParameterError(
+            "--items-only cannot be used with --all, --replaced or --refit-above. Leave one out."
+        )
     if not (all_data or items_only or hasattr(fitted, "gram_")):
         raise InvalidParameterError(
             f"{model} keeps no sums of its training data, so new rows alone cannot be added. Pass "
