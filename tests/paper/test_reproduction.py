@@ -226,7 +226,8 @@ def test_the_whole_paper_has_the_expected_verdicts(monkeypatch, invoke, tmp_path
     on_data = [line for line in rows if "LastFM" in line or "MovieLens" in line]
     assert len(on_data) > 40
     documented = DOCS.read_text(encoding="utf-8").splitlines()
-    assert [line for line in on_data if line not in documented] == []
+    shown = [line.replace("\\", "").rpartition(" | ")[0] + " |" for line in on_data]
+    assert [line for line in shown if line not in documented] == []
     before = files(tmp_path)
 
     honest = claims.judge_all

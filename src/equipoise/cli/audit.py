@@ -46,9 +46,10 @@ class ModelOptions:
                 name, path = Path(text).name, text
             if name in found:
                 raise InvalidParameterError(f"--model {name} is given twice. Use other names.")
-            if not Path(path).exists():  # before the data are read
-                raise InvalidParameterError(f"--model {path} does not exist. Check the path.")
             found[name] = path
+        for path in found.values():  # before the data are read
+            if not Path(path).exists():
+                raise InvalidParameterError(f"--model {path} does not exist. Check the path.")
         return found
 
     def models(self) -> dict[str, Any]:

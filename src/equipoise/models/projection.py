@@ -65,7 +65,7 @@ SpectralFilter = Literal["hard", "power", "ridge"]
 
 # Components of this accuracy rank items as exact ones do, but for near-ties; `tune` refits its
 # choice at the model's own tolerance.
-_SEARCH_TOLERANCE = 1e-4
+_SEARCH_TOLERANCE = 1e-5
 
 # A smaller rank may end between two close eigenvalues, whose components converge last: on MovieLens
 # at rank 32 a residual of 1e-6 still moves the fourth digit of recall.
