@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -31,6 +31,7 @@ _SEARCHED_FILTERS: dict[SpectralFilter, tuple[float, ...]] = {
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class ItemWeightedPCA(FilteredProjection):
     """Low-rank model of users × items in which every item has its own weight.
 

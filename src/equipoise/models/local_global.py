@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Generator
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple, Self
 
@@ -78,6 +78,7 @@ class Evidence(NamedTuple):
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class LocalGlobal(TransformsValues, Recommender):
     """Item-weighted linear model for sparse catalogs: low rank plus sparse, without training.
 

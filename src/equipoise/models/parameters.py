@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
 from types import NoneType, UnionType
@@ -14,7 +13,6 @@ from typing import (
     Literal,
     TypeVar,
     Union,
-    dataclass_transform,
     get_args,
     get_origin,
 )
@@ -43,16 +41,17 @@ ItemWeights = Annotated[
 Model = TypeVar("Model", bound=type)
 
 
-@dataclass_transform(eq_default=False)
 def estimator(model_class: Model) -> Model:
-    """Make a class whose fields are the parameters of a scikit-learn estimator.
+    """Make the fields of a dataclass the parameters of a scikit-learn estimator.
 
     Parameters are checked by the types of their fields when the model is fitted. ``Annotated``
     types contain constraints of scikit-learn; other types are their own.
 
     Examples
     --------
+    >>> from dataclasses import dataclass
     >>> @estimator
+    ... @dataclass(eq=False, repr=False)
     ... class Scaled:
     ...     factor: Positive | None = 1.0
     >>> Scaled(factor=2.0).factor
@@ -60,7 +59,7 @@ def estimator(model_class: Model) -> Model:
     >>> [str(each) for each in Scaled._parameter_constraints["factor"]]
     ['a float in the range (0.0, inf)', 'None']
     """
-    made: Any = dataclass(eq=False, repr=False)(model_class)
+    made: Any = model_class
     hints, parameters = hints_of(made, include_extras=True), inspect.signature(made).parameters
     made._parameter_constraints = {name: _allowed(hints[name]) for name in parameters}
     return made

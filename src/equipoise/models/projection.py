@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -114,6 +114,7 @@ class NewItems(NamedTuple):
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class ProjectionModel(Transformer, TransformsValues, Recommender):
     """Base of the models that project users onto leading components.
 
@@ -491,6 +492,7 @@ class ProjectionModel(Transformer, TransformsValues, Recommender):
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class FilteredProjection(ProjectionModel):
     """A projection with a spectral filter."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -39,6 +39,7 @@ _VECTORS = 32
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class Reranked(Recommender):
     """A model whose lists are re-ranked.
 

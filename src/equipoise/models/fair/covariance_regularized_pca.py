@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -21,6 +21,7 @@ _NAMES = ("objective", "covariance, from above", "covariance, from below")
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class CovarianceRegularizedPCA(GroupPCA):
     """PCA with a bound on the covariance of scores and popularity over the training interactions.
 

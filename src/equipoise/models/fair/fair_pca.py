@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import permutations
 from typing import Literal, NamedTuple
 
@@ -48,6 +48,7 @@ class _Problem(NamedTuple):
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class FairPCA(GroupPCA):
     """PCA that balances the reconstruction of groups of users.
 

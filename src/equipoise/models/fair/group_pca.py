@@ -157,6 +157,7 @@ class BudgetConstraint(NamedTuple):
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class GroupPCA(FilteredProjection):
     """Base of the PCAs with groups: filters, transforms, the certificate, saving."""
 

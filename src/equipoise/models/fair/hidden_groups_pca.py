@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +53,7 @@ class _Constraints(NamedTuple):
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class HiddenGroupsPCA(GroupPCA):
     """PCA in the complement of the differences between the means of groups of users.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from equipoise.spectral.weighted import WeightedGram
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class LongTailRegularizedPCA(FilteredProjection):
     """PCA that moves the vectors of items of the same class apart: popular items, or the long tail.
 

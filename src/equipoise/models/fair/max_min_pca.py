@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,6 +65,7 @@ class _Users(NamedTuple):
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class MaxMinItemWeightedPCA(GroupPCA):
     """Item-Weighted PCA that maximizes the smallest share retained by a group of items.
 

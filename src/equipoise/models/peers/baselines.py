@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,7 @@ class Popularity(Recommender):
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class Random(Recommender):
     """Recommend random items: uniform scores, determined by the seed and the user's own row.
 

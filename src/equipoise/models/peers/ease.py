@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from equipoise.spectral.gram import DenseGram
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class EASE(ItemItemModel):
     """Linear regression of every item on all other items.
 

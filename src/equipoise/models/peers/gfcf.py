@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, Self
 
@@ -42,6 +42,7 @@ _BLOCK_BYTES = 32 * 2**20
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class GFCF(TransformsValues, Recommender):
     """Graph-filter collaborative filtering: recommends signals that are smooth on the item graph.
 

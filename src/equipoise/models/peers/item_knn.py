@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from equipoise.models.ranking import Ranking, rank_items
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class ItemKNN(ItemItemModel):
     """Score an item by those of its nearest neighbors that the user has.
 

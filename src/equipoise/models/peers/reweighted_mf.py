@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Annotated
 
@@ -38,6 +38,7 @@ _LEAST_EXPLAINED = 1e-3
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class _ReweightedMF(WeightedFactorModel):
     """Base of both: weighted ALS in which the weight of an entry is that of its item."""
 
@@ -90,6 +91,7 @@ class _ReweightedMF(WeightedFactorModel):
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class IPSMF(_ReweightedMF):
     """Matrix factorization with inverse propensity weights: rare items count more.
 
@@ -173,6 +175,7 @@ class IPSMF(_ReweightedMF):
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class PopularityWeightedMF(_ReweightedMF):
     """Matrix factorization of all cells, in which an entry counts less the more popular its item.
 

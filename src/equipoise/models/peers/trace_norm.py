@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Annotated, Any
 
@@ -36,6 +36,7 @@ _SMALLEST_TOL = 1e-12
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class TraceNormMF(TransformsValues, FactorModel):
     """The matrix Z that minimizes ½‖X − Z‖²_F + τ‖Z‖_*: the SVD of X, softly thresholded.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -35,6 +35,7 @@ _PUBLISHED_ITERATIONS = 50
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class WeightedMF(WeightedFactorModel):
     """Matrix factorization in which observed cells count more: Hu, Koren & Volinsky (2008).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Annotated, Any, Literal
 
@@ -35,6 +35,7 @@ from equipoise.progress import task as reported_task
 
 
 @estimator
+@dataclass(eq=False, repr=False)
 class LightGCN(FactorModel):
     """Embeddings of users and items, smoothed over the graph of their interactions.
 
