@@ -484,6 +484,7 @@ def test_sums_that_the_fit_keeps_let_new_rows_be_added_alone(world, data, tmp_pa
     lists = [each.recommend(data, k=3, unknown="drop").ids.tolist() for each in (updated, fitted)]
     assert lists[0] == lists[1]
     assert run([*update, "--refit-above", "0.001"]) == 2
+    assert run([*update, "--passes", "3"]) == 2
     assert "--all" in capsys.readouterr().err
     assert run(command) == 0  # without sums
     assert run(update) == 2

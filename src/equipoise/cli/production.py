@@ -11,6 +11,9 @@ from equipoise.cli import options as opt
 from equipoise.exceptions import InvalidParameterError
 from equipoise.files import require_writable
 
+# Over all data, in an update with --all.
+_PASSES = 2
+
 
 def inspect(model: Path, as_json: bool = False) -> None:
     """Show what a model file contains: class, parameters, sizes, preparation, certificate."""
@@ -49,7 +52,7 @@ def update(
     reading: opt.DataOptions,
     out: Path | None = None,
     refit_above: float | None = None,
-    passes: int = 2,
+    passes: int = _PASSES,
     all_data: bool = False,
     replaced: str | None = None,
     items_only: bool = False,
@@ -84,9 +87,10 @@ def update(
         )
     if all_data and replaced is not None:
         raise InvalidParameterError("--replaced has no effect with --all. Leave it out.")
-    if not all_data and refit_above is not None:
+    if not all_data and (refit_above is not None or passes != _PASSES):
         raise InvalidParameterError(
-            "--refit-above has no effect without --all: adding rows to the sums is exact."
+            "--refit-above and --passes have no effect without --all: adding rows to the sums is "
+            "exact."
         )
     interactions = reading.like(fitted).read(data)
     former = None if replaced is None else reading.like(fitted).read(replaced)
