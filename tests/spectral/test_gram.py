@@ -145,7 +145,7 @@ def test_ranges_of_users_are_even_beyond_two_to_the_31():
 @pytest.mark.parametrize("indices", ["int16", "int32", "int64", ">i4"])
 @pytest.mark.parametrize("values", ["bool", "uint8", "int64", "float32", ">f8"])
 def test_products_accept_all_types_of_indices_and_values(indices, values):
-    X = sp.random_array((60, 20), density=0.3, format="csr", rng=np.random.default_rng(0))
+    X = sp.random_array((60, 20), density=0.3, format="csr", random_state=np.random.default_rng(0))
     X.data = np.ceil(4 * X.data)
     V = np.random.default_rng(1).standard_normal((20, 5))
     dense = X.toarray()
