@@ -249,7 +249,7 @@ CASES = {
         ["recommend", "/dev/zero", "{b}/plays.csv"],
         "/dev/zero.*not a regular file",
     ),
-    "there is no model to audit, nor data": (
+    "the model and the data are missing": (
         ["audit", "{b}/gone.csv", "--model", "{b}/gone.eqp", "--out", "r.html"],
         "--model .*gone.eqp does not exist",
     ),
