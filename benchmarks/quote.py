@@ -329,11 +329,13 @@ def largest() -> Iterator[tuple[str, ...]]:
 
 def lists() -> Iterator[tuple[str, ...]]:
     """Yield the time of recommending to all users of the largest set."""
-    ours, theirs = results("bench_recommend")["cells"]["sets"][-2:]
+    found = results("bench_recommend")
+    (ours, theirs), machine = found["cells"]["sets"][-2:], found["machine"]
     yield (
         f"top 20 for all users (synthetic, {ours['set']})",
         f"{ours['users_per_s']:,.0f} users/s",
-        f"implicit {theirs['users_per_s']:,.0f} users/s",
+        f"implicit {theirs['users_per_s']:,.0f} users/s "
+        f"({machine['date']}, load {machine['load_1min_at_start']:g} at the start)",
     )
 
 
@@ -342,7 +344,7 @@ def speed() -> str:
     rows = (*fits(), *semidefinite_program(), *largest(), *lists())
     machine = results("bench_fit")["machine"]
     head = (
-        f"\nMedian seconds on {machine['cores']} cores ({machine['cpu']}) shared with other work, "
+        f"\nMedian seconds on {machine['cores']} cores ({machine['cpu']}), "
         f"{machine['date']}, all libraries in the\nsame run. Our fits stop at residuals of 1e-6; "
         "TruncatedSVD computes to machine precision, and ALS stops\nafter 15 iterations. "
         f"{memory_losses()}\n"

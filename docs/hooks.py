@@ -48,9 +48,9 @@ def commands_page() -> str:
     """Return Markdown of every command with its arguments and options."""
     from typer.main import get_command
 
-    from equipoise.cli.app import app
+    from equipoise.cli.app import command_line
 
-    return "\n".join(_described(get_command(app), "equipoise"))
+    return "\n".join(_described(get_command(command_line()), "equipoise"))
 
 
 def _described(command: Any, path: str) -> Iterator[str]:

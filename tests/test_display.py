@@ -46,12 +46,6 @@ def test_every_type_has_a_short_repr_and_a_small_table(shown):
 
 
 @pytest.mark.medium
-def test_jupyter_takes_our_display_of_a_model_not_that_of_scikit_learn(shown):
-    model = shown["ItemWeightedPCA("]
-    assert model._repr_mimebundle_()["text/html"] == model._repr_html_()
-
-
-@pytest.mark.medium
 def test_frames_of_both_libraries_have_the_same_rows(shown):
     pytest.importorskip("pandas")
     for title, each in shown.items():

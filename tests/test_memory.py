@@ -37,22 +37,20 @@ def test_a_limit_of_the_caller_replaces_what_the_machine_has(monkeypatch):
         require(8, "a fit", "Use less.", available=7, error=KeyError)
 
 
-def test_available_memory_is_read_from_the_system_and_its_container(monkeypatch, tmp_path):
+def test_available_memory_is_read_from_the_system_and_its_container(tmp_path):
     (tmp_path / "meminfo").write_text("MemTotal:  9000 kB\nMemAvailable:    4096 kB\n")
-    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(memory, "_CONTAINER_LIMIT", tmp_path / "max")
-    assert available_memory() == 4096 * 1024
+    files = (tmp_path / "meminfo", tmp_path / "max")
+    assert available_memory(*files) == 4096 * 1024
     (tmp_path / "max").write_text("max\n")
-    assert available_memory() == 4096 * 1024
+    assert available_memory(*files) == 4096 * 1024
     (tmp_path / "max").write_text("5000\n")
-    assert available_memory() == 5000
+    assert available_memory(*files) == 5000
 
 
 def test_available_memory_falls_back_to_physical_memory_or_unknown(monkeypatch, tmp_path):
-    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "none")
-    monkeypatch.setattr(memory, "_CONTAINER_LIMIT", tmp_path / "none")
+    files = (tmp_path / "none", tmp_path / "none")
     pages = {"SC_PHYS_PAGES": 100, "SC_PAGE_SIZE": 4096}
     monkeypatch.setattr(memory.os, "sysconf", pages.__getitem__, raising=False)
-    assert available_memory() == 409_600
+    assert available_memory(*files) == 409_600
     monkeypatch.delattr(memory.os, "sysconf")
-    assert available_memory() is None
+    assert available_memory(*files) is None

@@ -35,6 +35,20 @@ KNOWN = {
     "exceptions.py": {"importlib.import_module"},
     "models/persistence.py": {"importlib.import_module"},  # of a table in models/registry.py
     "models/registry.py": {"importlib.import_module"},
+    # calls routines of SciPy's LAPACK that the package names
+    "spectral/lapack.py": {
+        "ctypes",
+        "ctypes.CFUNCTYPE",
+        "ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)",
+        "ctypes.PYFUNCTYPE",
+        "ctypes.byref",
+        "ctypes.c_char_p",
+        "ctypes.c_double",
+        "ctypes.c_int",
+        "ctypes.c_void_p",
+        "ctypes.py_object",
+        "ctypes.pythonapi",
+    },
     # calls the loop that this file itself writes: arguments choose among fixed types, nothing else
     "spectral/vector_loop.py": {
         "ctypes",

@@ -30,7 +30,7 @@ from equipoise.models import TraceNormMF as TraceNormMF
 from equipoise.models import VanillaPCA as VanillaPCA
 from equipoise.models import WeightedMF as WeightedMF
 from equipoise.models import load as load
-from equipoise.models.sdp import solve_sdp as solve_sdp
+from equipoise.models.pca.sdp import solve_sdp as solve_sdp
 from equipoise.reranking import Reranked as Reranked
 
 __version__: str

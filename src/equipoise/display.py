@@ -1,10 +1,11 @@
-"""How public types display themselves in notebooks, and become data frames: one mechanism."""
+"""Tables in notebooks, Markdown and on the terminal; how public types become data frames."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import zip_longest
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 # A notebook shows the first rows; all of them are in the data frame.
 _MOST_ROWS = 20
 
+# How the text of a number begins; nan, – and ? stand for a missing one.
+_NUMBER = re.compile(r"[-+−≥<]?\s?\d|(nan|[–?])?$")
+
 
 class Shown(NamedTuple):
     """A table with a title, and lines of text below it."""
@@ -24,6 +28,12 @@ class Shown(NamedTuple):
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     notes: Sequence[str] = ()
+
+    def numeric(self) -> list[bool]:
+        """Return for each column whether all of its cells are numbers, which are right-aligned."""
+        columns = zip_longest(self.columns, *self.rows)
+        texts = [[cell_text(cell) for cell in cells] for _, *cells in columns]
+        return [any(column) and all(map(_NUMBER.match, column)) for column in texts]
 
     def html(self, most: int | None = _MOST_ROWS) -> str:
         """Return the first rows as HTML, None for all; text from the data is escaped."""
@@ -39,11 +49,11 @@ class Shown(NamedTuple):
 
     def markdown(self) -> str:
         """Return the whole table as Markdown."""
-        lines = [f"## {_inline(self.title)}", ""]
+        lines = [f"## {escape_markdown(self.title)}", ""]
         if self.rows:
-            lines += [_row(self.columns), _row(["---"] * len(self.columns))]
-            lines += [_row(map(_cell, row)) for row in self.rows] + [""]
-        return "\n".join([*lines, *(f"{_inline(note)}\n" for note in self.notes)])
+            lines += [_row(self.columns), _row("---:" if n else "---" for n in self.numeric())]
+            lines += [_row(map(cell_text, row)) for row in self.rows] + [""]
+        return "\n".join([*lines, *(f"{escape_markdown(note)}\n" for note in self.notes)])
 
 
 def page(title: str, sections: Iterable[str]) -> str:
@@ -75,20 +85,30 @@ class Displayed:
 
 
 def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(map(_inline, cells))} |"
+    return f"| {' | '.join(map(escape_markdown, cells))} |"
 
 
-def _inline(text: str) -> str:
-    """Escape what Markdown would read as part of a table, a tag or emphasis."""
-    return re.sub(r"([\\|<>*_`\[\]])", r"\\\1", " ".join(text.split()))
+def escape_markdown(text: str) -> str:
+    r"""Return text as one line that Markdown shows unchanged: no table, tag, link or emphasis.
+
+    Examples
+    --------
+    >>> print(escape_markdown("a|b\n<script>"))
+    a\|b \<script\>
+    >>> print(escape_markdown("R&B, &amp;, ~~x~~"))
+    R&B, \&amp;, \~\~x\~\~
+    """
+    line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    return re.sub(r"([\\|<>*_`~\[\]]|&(?=#?\w+;))", r"\\\1", line)
 
 
 def _html_cell(value: Any) -> str:
     style = ' style="text-align: left"' if isinstance(value, str) else ""
-    return f"<td{style}>{escape(_cell(value))}</td>"
+    return f"<td{style}>{escape(cell_text(value))}</td>"
 
 
-def _cell(value: Any) -> str:
+def cell_text(value: Any) -> str:
+    """Return a cell as text: numbers with four digits, nothing for None."""
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -52,14 +52,21 @@ def format_bytes(size: float) -> str:
     return f"{size / 1000**power:.3g} {_PREFIXES[power]}B" if power else f"{size:.0f} B"
 
 
-def available_memory() -> int | None:
+def available_memory(
+    meminfo: Path = _MEMINFO, container_limit: Path = _CONTAINER_LIMIT
+) -> int | None:
     """Return how many bytes this process can still allocate; None if that is unknown.
 
     Linux reports it, caches that it can drop included. Elsewhere all physical memory is counted.
     The limit of a container (cgroup v2) is respected.
+
+    Parameters
+    ----------
+    meminfo, container_limit : Path
+        Files of the system that contain both.
     """
-    limits = [limit for limit in (_system_memory(), _container_limit()) if limit is not None]
-    return min(limits, default=None)
+    limits = (_system_memory(meminfo), _container_limit(container_limit))
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def require(
@@ -100,9 +107,9 @@ available. Use fewer items.
         )
 
 
-def _system_memory() -> int | None:
+def _system_memory(meminfo: Path) -> int | None:
     with contextlib.suppress(OSError, KeyError, ValueError):
-        lines = _MEMINFO.read_text(encoding="ascii").splitlines()
+        lines = meminfo.read_text(encoding="ascii").splitlines()
         fields = dict(line.split(":", 1) for line in lines)
         return int(fields["MemAvailable"].split()[0]) * 1024
     with contextlib.suppress(AttributeError, OSError, ValueError):  # Windows has no sysconf
@@ -110,7 +117,7 @@ def _system_memory() -> int | None:
     return None
 
 
-def _container_limit() -> int | None:
+def _container_limit(path: Path) -> int | None:
     with contextlib.suppress(OSError, ValueError):  # not Linux, no container, or "max"
-        return int(_CONTAINER_LIMIT.read_text(encoding="ascii"))
+        return int(path.read_text(encoding="ascii"))
     return None

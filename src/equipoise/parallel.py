@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from _thread import start_new_thread
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -22,6 +24,7 @@ from equipoise.exceptions import ForkedProcessError, InvalidParameterError
 
 _Part = TypeVar("_Part")
 _Result = TypeVar("_Result")
+_Outcome = tuple[_Result | None, BaseException | None]
 
 
 def compile_loop(loop: Callable[..., Any], *, fastmath: bool = False) -> Callable[..., Any]:
@@ -82,16 +85,78 @@ def in_threads(run: Callable[[int], Any], parts: int) -> list[Any]:
 def map_in_threads(
     work: Callable[[_Part], _Result], parts: Iterable[_Part], threads: int
 ) -> Iterator[_Result]:
-    """Yield work(part) for every part, in order; an interruption cancels parts not yet started.
+    """Yield work(part) for every part, in order.
 
-    BLAS is limited to one thread: idle BLAS threads spin and would take the cores from ours.
+    If a part fails, the error is raised when no other part is running. Ctrl-C, and a caller that
+    stops early, do not wait for parts that run. BLAS is limited to one thread: idle BLAS threads
+    spin and would take the cores from ours.
     """
-    pool = ThreadPoolExecutor(threads)
+    waiting: SimpleQueue[tuple[int, _Part]] = SimpleQueue()
+    ended: SimpleQueue[tuple[int, _Outcome[_Result]]] = SimpleQueue()
+    for numbered in enumerate(parts):
+        waiting.put(numbered)
+    count = missing = waiting.qsize()
+    results: dict[int, _Outcome[_Result]] = {}
     with one_blas_thread():
         try:
-            yield from pool.map(work, parts)
+            for _ in range(min(threads, count)):
+                # not Thread or Future: Ctrl-C during their waits may become a RuntimeError
+                start_new_thread(_work_off, (work, waiting, ended))
+            for number in range(count):
+                while number not in results:
+                    results.update([_next(ended)])
+                    missing -= 1
+                yield _result(*results.pop(number))
+        except Exception:
+            for _ in range(missing - _clear(waiting)):
+                _next(ended)
+            raise
         finally:
-            pool.shutdown(cancel_futures=True)
+            _clear(waiting)
+
+
+def _work_off(
+    work: Callable[[_Part], _Result],
+    waiting: SimpleQueue[tuple[int, _Part]],
+    ended: SimpleQueue[tuple[int, _Outcome[_Result]]],
+) -> None:
+    """Take parts until none is left; results belong to the caller alone, who may free them."""
+    while True:
+        try:
+            number, part = waiting.get_nowait()
+        except Empty:
+            return
+        try:
+            ended.put((number, (work(part), None)))
+        except BaseException as error:  # the caller raises it
+            ended.put((number, (None, error)))
+        del part
+
+
+def _next(queue: SimpleQueue[_Part]) -> _Part:
+    """Wait in short steps: Ctrl-C just before a wait does not end that wait."""
+    while True:
+        try:
+            return queue.get(timeout=0.2)
+        except Empty:
+            pass
+
+
+def _clear(queue: SimpleQueue[_Part]) -> int:
+    """Take everything out of a queue and return how much it was."""
+    count = 0
+    try:
+        while True:
+            queue.get_nowait()
+            count += 1
+    except Empty:
+        return count
+
+
+def _result(result: Any, error: BaseException | None) -> Any:
+    if error is not None:
+        raise error
+    return result
 
 
 class _BlasLimit:
@@ -99,30 +164,57 @@ class _BlasLimit:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._holders = 0
+        self._holders: set[object] = set()
         self._limits: Any = None
-        self._controller = ThreadpoolController()
+        self._controller = _blas_libraries()
         self._modules = len(sys.modules)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        with self._lock:
-            self._holders += 1
-            if self._holders == 1:
-                self._limits = self._libraries().limit(limits=1, user_api="blas")
+        holder = object()  # not a count: an interruption may come before or after it is changed
         try:
+            with self._lock:
+                self._holders.add(holder)
+                if self._limits is None:
+                    self._set()
             yield
         finally:
             with self._lock:
-                self._holders -= 1
-                if self._holders == 0:
-                    self._limits.restore_original_limits()
+                self._holders.discard(holder)
+                if not self._holders and self._limits is not None:
+                    self._restore()
+
+    def _set(self) -> None:
+        libraries = self._libraries()
+        self._limits = libraries.limit(limits=None)  # only notes the present limits
+        _allow_this_thread(libraries)
+        libraries.limit(limits=1)
+
+    def _restore(self) -> None:
+        _allow_this_thread(self._controller)
+        self._limits.restore_original_limits()
+        self._limits = None
 
     def _libraries(self) -> ThreadpoolController:
         """Return the BLAS libraries of the process; search again (4 ms) only after new imports."""
         if len(sys.modules) != self._modules:
-            self._controller, self._modules = ThreadpoolController(), len(sys.modules)
+            self._controller, self._modules = _blas_libraries(), len(sys.modules)
         return self._controller
+
+
+def _blas_libraries() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _allow_this_thread(libraries: ThreadpoolController) -> None:
+    """Let this thread set the limits of OpenBLAS.
+
+    Recent versions of threadpoolctl let only the first thread that set a limit change it, as long
+    as that thread lives. The caller that ends our limit may run in another thread.
+    """
+    for library in libraries.lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
 
 
 one_blas_thread = _BlasLimit().held

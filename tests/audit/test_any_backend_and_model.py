@@ -11,6 +11,7 @@ import pytest
 import equipoise
 from equipoise import EASE, Interactions, ItemWeightedPCA, LocalGlobal, Popularity
 from equipoise.audit import audit, to_json, to_markdown
+from equipoise.audit.plan import fit_seconds
 from equipoise.audit.report import render
 from equipoise.data.synthetic import listening
 from equipoise.models import Recommender
@@ -90,6 +91,7 @@ def assert_same(found, expected):
 def test_an_audit_of_blocks_on_disk_finds_the_same_as_in_memory(csv, given, expected, tmp_path):
     data = Interactions.read(csv, memory="64MB", n_blocks=3, scratch=tmp_path)
     assert len(data.rows) == 3
+    assert fit_seconds(data, [8, 64]) == fit_seconds(Interactions.read(csv), [8, 64])
     found = audited(data, given)
     assert_same(found, expected)
 

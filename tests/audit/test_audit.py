@@ -256,7 +256,7 @@ def test_names_and_progress_are_passed_on():
     assert found.data.source == "p.csv"
     assert seen.first["name"] == "Auditing"
     assert seen.first["done"] == seen.first["total"] == len(seen.first["notes"])
-    assert "Comparing with shuffled data" in seen.first["notes"]
+    assert "Testing the models, and comparing with shuffled data" in seen.first["notes"]
     assert seen.is_over
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from equipoise.audit import audit, to_json, to_markdown
 from equipoise.audit.advice import command, python_call
-from equipoise.audit.to_markdown import escaped
 from equipoise.data.synthetic import listening
+from equipoise.display import escape_markdown
 
 HOSTILE = "<script>alert(1)</script> | `x` [a](javascript:b)\n\x1b[31m"
 
@@ -116,8 +116,8 @@ def test_hostile_names_are_inert_in_markdown(found):
     assert "<script>" not in text
     assert not re.search(r"(?<!\\)\]\(", text)
     assert "\x1b" not in text
-    assert escaped(HOSTILE).count("\n") == 0
-    assert escaped("a*b_c") == "a\\*b\\_c"
+    assert escape_markdown(HOSTILE).count("\n") == 0
+    assert escape_markdown("a*b_c") == "a\\*b\\_c"
 
 
 def test_markdown_of_data_without_hold_out_leaves_the_frontier_out():

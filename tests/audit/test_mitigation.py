@@ -9,10 +9,12 @@ import polars as pl
 import pytest
 
 from equipoise import audit, evaluate, holdout
-from equipoise.audit import advice, to_json, to_markdown
-from equipoise.audit.advice import SPECS
+from equipoise.audit import to_json, to_markdown
+from equipoise.audit.advice import SPECS, best_mitigation
+from equipoise.audit.models.given import read_models
 from equipoise.audit.report import render
 from equipoise.data.synthetic import listening
+from equipoise.evaluation.task import Task
 from equipoise.models import VanillaPCA
 from equipoise.reranking import Reranked, make_reranker
 
@@ -70,14 +72,15 @@ def test_nothing_is_offered_where_it_cannot_be_measured(split):
 
 
 @pytest.mark.medium
-def test_the_reason_is_given_if_users_are_few_or_every_re_ranking_costs_too_much(monkeypatch):
+def test_the_reason_is_given_if_users_are_few_or_every_re_ranking_costs_too_much():
     few = holdout(listening(n_users=80, n_items=60), seed=0)
-    given = audit(few, models={"mine": VanillaPCA(4).fit(few.train)}, budget=0)
-    assert "fewer than 100 users have held-out items" in given.mitigation
-    monkeypatch.setattr(advice, "_FEWEST_USERS", 10)
-    monkeypatch.setattr(advice, "_BUDGET", -9.0)  # only ten times the NDCG is enough
-    given = audit(few, models={"mine": VanillaPCA(4).fit(few.train)}, budget=0)
-    assert "none of 14 that were tried shows more long-tail items" in given.mitigation
+    (model,) = read_models({"mine": VanillaPCA(4).fit(few.train)}, few.train)
+    task = Task.of(few, "test", "interactions")
+    given = best_mitigation(model, task, 4, k=20, seed=0)
+    assert "fewer than 100 users have held-out items" in given
+    # only ten times the NDCG is enough
+    given = best_mitigation(model, task, 4, k=20, seed=0, fewest_users=20, budget=-9.0)
+    assert "none of 14 that were tried shows more long-tail items" in given
 
 
 @pytest.mark.medium

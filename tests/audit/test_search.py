@@ -2,11 +2,13 @@
 
 import pytest
 
-from equipoise.audit import plan
+from equipoise.audit import audit, plan
 from equipoise.audit.plan import EFFORTS, Preparation
-from equipoise.audit.search import ALS, EASE, PCA, WEIGHTED, Search
+from equipoise.audit.report.to_json import to_json
+from equipoise.audit.search import ALS, EASE, PCA, WEIGHTED, Attempt, Search
 from equipoise.data.synthetic import listening
 from equipoise.evaluation.plan import KeptFits
+from equipoise.models.registry import find_model
 
 pytestmark = pytest.mark.medium
 
@@ -44,13 +46,15 @@ def _score(best):
 def test_fits_that_are_kept_cost_only_their_lists(task):
     search = Search(task, 10, 100.0, every_model=False)
     grid = {"gamma": (-1.0,), "n_components": (4, 16)}
-    fresh = search._cost(WEIGHTED, grid)
+    fresh = search._cost(Attempt(WEIGHTED, grid))
     before = search.seconds
-    search._try(WEIGHTED, grid)
+    assert search._afford(Attempt(WEIGHTED, grid))
     assert before - search.seconds == pytest.approx(fresh)
-    again = search._cost(WEIGHTED, {**grid, "n_components": (8,)})
+    search._try([Attempt(WEIGHTED, grid)])
+    smaller = Attempt(WEIGHTED, {**grid, "n_components": (8,)})
+    again = search._cost(smaller)
     search._kept = KeptFits()
-    alone = search._cost(WEIGHTED, {**grid, "n_components": (8,)})
+    alone = search._cost(smaller)
     assert 0 < again < alone
     assert alone - again == pytest.approx(plan.fit_seconds(task.fitted, [8])[0])
 
@@ -85,3 +89,25 @@ def test_without_time_only_values_as_given_are_tried(task):
     left = search.left_out["these preparations"]
     assert "0/1 values" in left
     assert len(left) == len(set(left))
+
+
+def test_an_audit_is_the_same_with_any_number_of_threads(monkeypatch):
+    data = listening(n_users=150, n_items=60)
+    pages = []
+    for threads in ("1", "2", "3"):
+        monkeypatch.setenv("NUMBA_NUM_THREADS", threads)
+        pages.append(to_json(audit(data, budget=1.0)))
+    assert pages[0] == pages[1] == pages[2]
+
+
+def test_branches_of_kept_fits_join_in_order(task):
+    kept = KeptFits()
+    first, second = kept.branch(), kept.branch()
+    models = [find_model(PCA).make(n_components=size).fit(task.fitted) for size in (4, 2)]
+    for branch, model in zip((first, second), models, strict=True):
+        branch.keep(model)
+    assert kept.find(find_model(PCA).make(n_components=2)) is None
+    kept.join(second)
+    kept.join(first)
+    assert kept.find(find_model(PCA).make(n_components=4)) is not None
+    assert second.find(find_model(PCA).make(n_components=4)) is None

@@ -13,6 +13,7 @@ from equipoise.models import EASE, ItemWeightedPCA, NormalizedPCA, Popularity
 from equipoise.reranking import Reranked
 from equipoise.serving import write_lists
 from tests.backends.conftest import shuffled_rows
+from tests.recorded_progress import Recorded
 
 # Exact to the accuracy of the components: at this tolerance the same to nine digits.
 MODELS = {"iw": ItemWeightedPCA(tol=1e-11), "norm": NormalizedPCA(tol=1e-11)}
@@ -139,13 +140,12 @@ def test_the_default_search_space_is_that_of_data_in_memory(in_memory, in_blocks
     assert ItemWeightedPCA().search_space(in_blocks) == ItemWeightedPCA().search_space(in_memory)
 
 
-def test_a_cache_of_data_in_memory_serves_data_in_blocks(
-    in_memory, in_blocks, tmp_path, monkeypatch
-):
+def test_a_cache_of_data_in_memory_serves_data_in_blocks(in_memory, in_blocks, tmp_path):
     options = {"grid": {"n_components": [3]}, "metrics": ["recall", "item_auc"], "cache": tmp_path}
     expected = evaluate(in_memory, MODELS, **options)
-    monkeypatch.setattr("equipoise.evaluation.runner.Run._fitted", None)
-    assert_same(evaluate(in_blocks, MODELS, **options), expected)
+    seen = Recorded()
+    assert_same(evaluate(in_blocks, MODELS, **options, progress=seen), expected)
+    assert seen.notes() == [f"{name}: from the cache" for name in MODELS]
 
 
 def test_item_metrics_of_arrays_take_data_in_blocks(in_memory, in_blocks):

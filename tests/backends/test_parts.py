@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
+from equipoise.data.backends.dask import moves, spread
 from equipoise.data.backends.dask_shuffle import merge_names, merge_pieces, names_in
 from equipoise.data.backends.disk import read_block, write_block
-from equipoise.data.backends.placement import moves, spread
 from equipoise.data.backends.retry import RetryPolicy, with_retries
 from equipoise.data.backends.shuffle import divide
 from equipoise.data.block_ops import block_product
@@ -147,8 +147,20 @@ class Failed:
         raise TimeoutError("the store does not answer")
 
 
+class Waiting:
+    """A future whose task the scheduler has lost."""
+
+    status = "pending"
+
+    def result(self, timeout=None):
+        raise TimeoutError(f"timed out after {timeout} s")
+
+
 class Alive:
     status = "running"
+
+    def processing(self):
+        return {"tcp://a:1": ()}
 
     def nthreads(self):
         return {"tcp://a:1": 1}
@@ -161,3 +173,19 @@ def test_a_result_that_takes_longer_than_a_glance_to_arrive_is_waited_for():
 def test_a_task_that_timed_out_is_asked_again_with_its_own_reason():
     with pytest.raises(ClusterError, match=r"failed 3 times.*store does not answer"):
         with_retries(Alive(), lambda: [Failed()], RetryPolicy(interval=0.2))
+
+
+def test_a_task_that_no_worker_has_is_sent_again_until_it_ends():
+    sent = []
+
+    def submit():
+        sent.append(Waiting() if len(sent) < 2 else Computed())
+        return sent[-1:]
+
+    assert with_retries(Alive(), submit, RetryPolicy(idle_after=0.0, interval=0.2)) == [7]
+    assert len(sent) == 3
+
+
+def test_a_task_that_is_lost_again_and_again_is_an_error():
+    with pytest.raises(ClusterError, match=r"failed 3 times.*no worker has had a task"):
+        with_retries(Alive(), lambda: [Waiting()], RetryPolicy(idle_after=0.0, interval=0.2))

@@ -198,6 +198,16 @@ def test_item_auc_is_exact_where_scores_are(tmp_path):
     np.testing.assert_array_equal(item_auc(data, U), metrics.item_auc(local.matrix, U))
 
 
+def test_item_auc_skips_blocks_without_users(tmp_path):
+    table = pl.DataFrame({"user": np.repeat(np.arange(9), 2), "item": np.arange(18) % 4})
+    table.write_parquet(tmp_path / "plays.parquet")
+    data = Interactions.read(tmp_path / "plays.parquet", memory="1GB", n_blocks=3)
+    some = data.select_users(data.user_ids[[0, 1, 3, 4, 6]])
+    assert 0 in [size.users for size in some.rows.sizes()]
+    U = np.eye(4)[:, :3]
+    np.testing.assert_array_equal(item_auc(some, U), item_auc(some.collect(), U))
+
+
 def test_item_auc_of_a_hand_made_case_counts_ties_half(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("user,item\n0,a\n0,b\n1,a\n1,b\n2,a\n3,b\n4,c\n")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from equipoise.audit.to_json import to_json
+from equipoise.audit.report.to_json import to_json
 from tests.browser import fakes
 
 pytestmark = pytest.mark.browser

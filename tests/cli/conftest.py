@@ -12,7 +12,7 @@ import pytest
 
 from equipoise.cli import console
 from equipoise.cli.app import run
-from equipoise.data.synthetic import listening
+from equipoise.data.synthetic import listening, scale
 
 COMMAND = [sys.executable, "-m", "equipoise"]
 
@@ -58,6 +58,15 @@ def world(plays, tmp_path_factory):
     fit = ["--quiet", "fit", str(folder / "plays.csv"), "--rank", "4"]
     assert run([*fit, "--out", str(folder / "model.eqp")]) == 0
     return folder
+
+
+@pytest.fixture(scope="session")
+def table(tmp_path_factory):
+    """A CSV file of who played what: 120 users of 40 items."""
+    plays = scale(120, 40, 1100, seed=2).matrix.tocoo()
+    rows = zip(plays.row, plays.col, plays.data, strict=True)
+    path = tmp_path_factory.mktemp("data") / "plays.csv"
+    return write_table(path, ["user", "item", "plays"], rows)
 
 
 def call(*arguments: object, text: bool = True, **options) -> subprocess.CompletedProcess:

@@ -49,6 +49,8 @@ def test_version_and_help():
         (["demo", "--seed", "-1"], "--seed"),
         (["demo", "--colour"], "colour"),
         (["dance"], "dance"),
+        (["auditt"], "See equipoise --help."),
+        (["fit"], "Missing argument 'DATA'. See equipoise fit --help."),
     ],
 )
 def test_bad_arguments_are_refused_without_a_traceback(arguments, message, capsys):

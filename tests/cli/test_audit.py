@@ -20,8 +20,8 @@ from equipoise.audit.formatting import components
 from equipoise.audit.report import render
 from equipoise.cli import console
 from equipoise.cli.app import run
-from equipoise.cli.audit import lines, print_findings
-from equipoise.cli.dossier import recorded_command
+from equipoise.cli.audit import main_numbers, print_findings
+from equipoise.cli.review import recorded_command
 from tests.cli.conftest import write_table
 
 pytestmark = pytest.mark.medium
@@ -72,13 +72,13 @@ def of_command(found, world, factors):
 def test_the_page_and_the_table_say_what_was_found(
     command, found, of_command, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(console.out, "_width", 200)  # COLUMNS counts at import alone
+    monkeypatch.setattr(console.out, "width", 200)  # COLUMNS counts at import alone
     assert run(command) == 0
     shown = capsys.readouterr().out
     assert (tmp_path / "r.html").read_text() == render(of_command())
     said = " ".join(shown.split())
-    for line in lines(found):
-        assert f"{line.title} {' '.join(line.values)}" in said
+    for row in main_numbers(found).rows:
+        assert " ".join(row) in said
     for sentence in found.verdict.sentences:
         assert " ".join(sentence.split()) in said
     assert command_of(found.verdict.advice) in said
@@ -197,7 +197,8 @@ def test_a_bound_is_marked_as_one_in_the_table(found):
     first = replace(subject, not_halved={**subject.not_halved, group: 1})
     variants = tuple(first if each is subject else each for each in found.variants)
     bounded = replace(found, variants=variants)
-    shown = {line.title: line.values for line in lines(bounded)}["niche: components to half error"]
+    shown = {title: cells for title, *cells in main_numbers(bounded).rows}
+    shown = shown["components to half error, niche"]
     assert shown[0] == f"≥ {components(first.components_to_half[group])}"
 
 

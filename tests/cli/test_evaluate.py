@@ -8,19 +8,6 @@ import json
 import pytest
 
 from equipoise.cli.app import run
-from equipoise.data.synthetic import scale
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    """A CSV file of who played what."""
-    plays = scale(120, 40, 1100, seed=2).matrix.tocoo()
-    path = tmp_path_factory.mktemp("data") / "plays.csv"
-    with open(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["user", "item", "plays"])
-        writer.writerows(zip(plays.row, plays.col, plays.data, strict=True))
-    return path
 
 
 def call(*arguments):

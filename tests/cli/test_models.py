@@ -16,8 +16,8 @@ from equipoise.models.registry import MODELS, ModelEntry
 def wide(monkeypatch):
     """A terminal with room for every column."""
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(console.out, "_width", 200)
-    monkeypatch.setattr(console.err, "_width", 200)
+    monkeypatch.setattr(console.out, "width", 200)
+    monkeypatch.setattr(console.err, "width", 200)
 
 
 @pytest.mark.usefixtures("wide")

@@ -12,11 +12,11 @@ import typer
 from typer.main import get_command
 
 from equipoise.audit import audit
-from equipoise.cli.app import app, run
+from equipoise.cli.app import command_line, run
 from equipoise.cli.options import DataOptions, DefaultOf, expand_options, option
 from equipoise.data import holdout
 
-TREE = get_command(app)
+TREE = get_command(command_line())
 COMMANDS = TREE.commands
 READING = {f"--{field.name.replace('_', '-')}" for field in fields(DataOptions)}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shlex
@@ -10,21 +9,8 @@ import shlex
 import pytest
 
 from equipoise.cli.app import run
-from equipoise.data.synthetic import scale
 
 GRID = ("--ranks", "2,4", "--gammas", "-1,0", "--grid", "spectral_filter=hard,power")
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    """A CSV file of who played what."""
-    plays = scale(120, 40, 1100, seed=2).matrix.tocoo()
-    path = tmp_path_factory.mktemp("data") / "plays.csv"
-    with open(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["user", "item", "plays"])
-        writer.writerows(zip(plays.row, plays.col, plays.data, strict=True))
-    return path
 
 
 def call(*arguments):

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import equipoise
-from equipoise.models.projection import ProjectionModel
+from equipoise.models.pca.projection import ProjectionModel
 from tests.contract.variants import build, named
 
 

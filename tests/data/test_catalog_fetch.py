@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import os
@@ -16,17 +17,18 @@ import pytest
 from tests.publisher import ARTISTS, PLAYS, WHOLE, files_in, publishing, zipped
 
 from equipoise.data import catalog
-from equipoise.data.catalog import Dataset, DownloadError, fetch, load_dataset
+from equipoise.data.catalog import Dataset, DownloadError, load_dataset
 from equipoise.exceptions import InvalidDataError, MissingExtraError, OutputError
 from equipoise.progress import NoProgress
 
 pytest.importorskip("pooch")
 
+fetch = functools.partial(catalog.fetch, retries=0)
+
 
 @pytest.fixture
 def publisher(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(catalog, "_RETRIES", 0)
     with publishing() as site:
         yield site
 
@@ -94,7 +96,6 @@ def test_a_wrong_hash_leaves_nothing_behind(publisher, tmp_path, kind):
 
 
 def test_a_broken_connection_is_retried(publisher, tmp_path, monkeypatch):
-    monkeypatch.setattr(catalog, "_RETRIES", 1)
     send = publisher.send
 
     def cut_the_first(handler, body):
@@ -102,7 +103,7 @@ def test_a_broken_connection_is_retried(publisher, tmp_path, monkeypatch):
         send(handler, body)
 
     monkeypatch.setattr(publisher, "send", cut_the_first)
-    fetch(publisher.dataset(), tmp_path)
+    catalog.fetch(publisher.dataset(), tmp_path)
     assert files_in(tmp_path) == WHOLE
     assert len(publisher.ranges) == 2
 
@@ -130,11 +131,10 @@ def test_a_server_without_https_is_an_error(publisher, tmp_path):
         fetch(publisher.dataset(url=secure), tmp_path)
 
 
-def test_a_server_that_never_answers_is_given_up(publisher, tmp_path, monkeypatch):
-    monkeypatch.setattr(catalog, "_TIMEOUT", (1, 0.2))
+def test_a_server_that_never_answers_is_given_up(publisher, tmp_path):
     publisher.silent = True
     with pytest.raises(DownloadError, match=r"no connection to 127.*Timeout"):
-        fetch(publisher.dataset(), tmp_path)
+        fetch(publisher.dataset(), tmp_path, timeout=(1, 0.2))
 
 
 def test_offline_the_archive_can_be_put_where_the_error_shows(publisher, tmp_path):

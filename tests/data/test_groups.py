@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from equipoise import Groups, Interactions
-from equipoise.data.row_groups import row_groups
+from equipoise.data.groups import row_groups
 from equipoise.exceptions import EquipoiseError, InvalidDataError, InvalidParameterError
 from equipoise.metrics import exposure_by_group
 

@@ -80,6 +80,28 @@ def test_codes_count_ids_by_first_appearance_however_far_apart(batches, kind):
     assert vocabulary.ids().tolist() == list(known)
 
 
+@deterministic
+@given(
+    st.lists(st.lists(st.text("aé0", max_size=20), max_size=30), min_size=1, max_size=6),
+    st.sampled_from([1, 7, 2**40]),
+)
+def test_text_gets_the_same_codes_whether_hashes_collide_or_not(batches, n_hashes):
+    vocabulary, known = ColumnVocabulary("user", lambda ids: ids.hash() % n_hashes), {}
+    for batch in batches:
+        expected = [known.setdefault(value, len(known)) for value in batch]
+        assert vocabulary.encode(pl.Series(batch, dtype=pl.String)).tolist() == expected
+    assert vocabulary.ids().tolist() == list(known)
+
+
+def test_codes_of_many_ids_of_text_count_first_appearances():
+    rng = np.random.default_rng(0)
+    batches = [rng.integers(0, 3000 * k, 5000).astype(str) for k in range(1, 5)]
+    vocabulary, known = ColumnVocabulary("user"), {}
+    for batch in batches:
+        expected = [known.setdefault(value, len(known)) for value in batch.tolist()]
+        assert vocabulary.encode(pl.Series(batch.tolist())).tolist() == expected
+
+
 def test_numbers_turn_into_text_when_text_comes_later():
     vocabulary = TextVocabulary("user")
     assert vocabulary.encode(pl.Series([7, 8])).tolist() == [0, 1]

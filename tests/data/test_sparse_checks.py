@@ -53,6 +53,16 @@ def test_indices_out_of_bounds_are_refused(kind, array, place, value, read):
         read(X)
 
 
+@pytest.mark.parametrize("array", ["indptr", "indices"])
+def test_unsigned_indices_are_refused_by_their_type(array):
+    X = sp.csr_array(np.eye(3))
+    setattr(X, array, getattr(X, array).astype(np.uint32))
+    with pytest.raises(InvalidDataError, match=f"{array} of type uint32"):
+        Interactions.from_sparse(X)
+    with pytest.raises(InvalidDataError, match=f"{array} of type uint32"):
+        ItemWeightedPCA(1).fit(X)
+
+
 def test_interactions_are_not_built_around_a_broken_matrix():
     X = damaged(sp.csr_array, "indptr", -1, 0)
     with pytest.raises(InvalidDataError, match="is broken"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.evaluation.plan import expand
+from tests.evaluation.conftest import drive
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,18 +21,6 @@ def compared(monkeypatch):
     import compare_models
 
     return compare_models
-
-
-def drive(steps, objective):
-    """Try all settings of all steps; return them and the best."""
-    tried, grid = [], next(steps)
-    while True:
-        tried += [one for one in expand(grid) if one not in tried]
-        best = max(tried, key=objective)
-        try:
-            grid = steps.send(best)
-        except StopIteration:
-            return tried, best
 
 
 def hill(one):

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from equipoise.data import Interactions, Split, holdout, synthetic
+from equipoise.evaluation.plan import expand
 from tests.recorded_progress import Recorded
 
 
@@ -28,6 +29,18 @@ class InterruptAt(Recorded):
     def _interrupt(self):
         if sum(one["done"] for one in self.tasks if one["name"] == self.name) >= self.limit:
             raise KeyboardInterrupt
+
+
+def drive(steps, objective):
+    """Try all settings of all steps of a search, without fits; return them and the best."""
+    tried, grid = [], next(steps)
+    while True:
+        tried += [one for one in expand(grid) if one not in tried]
+        best = max(tried, key=objective)
+        try:
+            grid = steps.send(best)
+        except StopIteration:
+            return tried, best
 
 
 @pytest.fixture(scope="session")

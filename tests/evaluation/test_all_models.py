@@ -82,14 +82,15 @@ def test_a_missing_extra_is_an_error_of_the_fit(split, monkeypatch):
         evaluate(split, {"mf": WeightedMF()}, grid={"n_components": [2]}, metrics=["recall"])
 
 
-def test_every_fit_is_cached_by_itself(split, tmp_path, monkeypatch):
+def test_every_fit_is_cached_by_itself(split, tmp_path):
     # one fit of GF-CF serves both sizes
     models = {"gfcf": GFCF(), "ease": EASE()}
     options = {"grid": {"n_components": [2, 4]}, "metrics": ["recall"], "cache": tmp_path}
     first = evaluate(split, models, **options)
     assert len(list(tmp_path.iterdir())) == 2
-    monkeypatch.setattr("equipoise.evaluation.runner.Run._fitted", None)  # no fit is needed
-    assert evaluate(split, models, **options) == first
+    seen = Recorded()
+    assert evaluate(split, models, **options, progress=seen) == first
+    assert seen.notes() == ["gfcf: from the cache", "ease: from the cache"]
 
 
 def test_a_grid_tries_every_combination_in_order(split):

@@ -87,9 +87,8 @@ def test_seconds_are_those_of_the_clock(monkeypatch):
     assert measured.effort.seconds == 2.5
 
 
-def test_where_the_system_does_not_tell_the_peak_is_none(monkeypatch, tmp_path):
-    monkeypatch.setattr(cost, "_STATUS", tmp_path / "nothing")
-    with Measured() as measured:
+def test_where_the_system_does_not_tell_the_peak_is_none(tmp_path):
+    with Measured(lambda: cost.resident_memory(tmp_path / "nothing")) as measured:
         pass
     assert measured.effort.peak_bytes is None
     assert measured.effort.seconds >= 0

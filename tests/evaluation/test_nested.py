@@ -15,9 +15,9 @@ from equipoise.evaluation.nested import (
     NestedLists,
     growing_scores,
     nested_lists,
-    top_items,
 )
 from equipoise.models import ItemWeightedPCA, LocalGlobal, NormalizedPCA, VanillaPCA
+from equipoise.models.ranking import best_of_rows
 
 MODELS = [
     VanillaPCA(12),
@@ -95,12 +95,12 @@ def scored_rows(draw):
 @pytest.mark.medium
 def test_compiled_and_plain_selection_agree_whatever_the_guess_and_the_ties(case):
     scores, seen, k, rng = case
-    plain = top_items(scores, seen, k)
-    np.testing.assert_array_equal(top_items(scores, seen, k, compiled=True), plain)
-    other = top_items(rng.permutation(scores.ravel()).reshape(scores.shape), seen, k)
+    plain = best_of_rows(scores, seen, k, compiled=False).ids
+    np.testing.assert_array_equal(best_of_rows(scores, seen, k).ids, plain)
+    shuffled = rng.permutation(scores.ravel()).reshape(scores.shape)
+    other = best_of_rows(shuffled, seen, k, compiled=False).ids
     for guess in (plain, other):
-        found = top_items(scores, seen, k, guess, compiled=True)
-        np.testing.assert_array_equal(found, plain)
+        np.testing.assert_array_equal(best_of_rows(scores, seen, k, guess).ids, plain)
 
 
 def test_one_fit_of_local_global_serves_every_filter_discount_and_rank(split):

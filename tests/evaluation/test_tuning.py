@@ -12,11 +12,12 @@ import pytest
 from equipoise.data import Split, holdout, synthetic
 from equipoise.evaluation import evaluate, tune
 from equipoise.evaluation.goal import Goal
-from equipoise.evaluation.plan import KeptFits, expand
+from equipoise.evaluation.plan import KeptFits
 from equipoise.evaluation.task import Task
 from equipoise.evaluation.tuning import search
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models import ItemWeightedPCA, MaxMinItemWeightedPCA
+from tests.evaluation.conftest import drive
 from tests.recorded_progress import Recorded
 
 AXES = {
@@ -205,15 +206,7 @@ def test_the_steps_of_a_search_can_be_passed_as_a_generator(split):
 
 def climb(train, objective):
     """Drive the steps of Item-Weighted PCA without fits; return all settings and the best."""
-    steps = ItemWeightedPCA().search_steps(train)
-    tried, grid = [], next(steps)
-    while True:
-        tried += [one for one in expand(grid) if one not in tried]
-        best = max(tried, key=objective)
-        try:
-            grid = steps.send(best)
-        except StopIteration:
-            return tried, best
+    return drive(ItemWeightedPCA().search_steps(train), objective)
 
 
 @pytest.mark.parametrize("gamma", [-0.25, -0.75, -1.0, -1.75])
@@ -260,6 +253,15 @@ def test_a_search_on_some_users_compares_its_best_settings_on_five_times_as_many
     assert few.held_out.n_users == 20
     assert few.held_out.items_per_user().min() > 0
     assert few.fitted is split.train
+
+
+def test_a_sample_has_no_users_without_held_out_items():
+    data = synthetic.scale(300, 60, 900)  # three items of a user: a tenth of them is often none
+    task = Task.of(holdout(data), "validation", "interactions")
+    with_items = int((task.held_out.items_per_user() > 0).sum())
+    assert 0 < with_items < 299
+    assert task.sample(299).seen.n_users == with_items
+    assert task.sample(300) is task
 
 
 def test_the_frontier_of_floors_leaves_out_those_that_cannot_be_met():

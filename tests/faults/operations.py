@@ -11,8 +11,8 @@ from typing import Any
 
 import equipoise
 import equipoise.audit
+import equipoise.cli.evaluate
 import equipoise.cli.recommend
-import equipoise.cli.tune
 import equipoise.evaluation
 import equipoise.models
 from equipoise.cli.app import run

@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
@@ -12,7 +13,13 @@ from sklearn.metrics import roc_auc_score
 from equipoise import VanillaPCA
 from equipoise.data import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.metrics import collaboration, item_auc, item_collaboration, item_precision
+from equipoise.metrics import (
+    collaboration,
+    item_auc,
+    item_collaboration,
+    item_precision,
+    kernels,
+)
 from equipoise.parallel import Tally
 
 
@@ -229,6 +236,31 @@ def test_item_auc_with_many_ties_equals_sklearn(n, m, seed):
             assert found[j] == pytest.approx(roc_auc_score(y, scores[:, j]), abs=1e-14)
 
 
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(st.integers(0, 60), st.integers(0, 90), st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_counts_of_a_block_equal_those_of_all_pairs(n, n_positive, levels, seed):
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(-levels, levels + 1, n) * rng.choice([1.0, 1e-9, 1e9])
+    positives = np.sort(rng.choice([0.0, *scores, 3.5], n_positive))
+    pairs = (positives < scores[:, None]).sum() + (positives <= scores[:, None]).sum()
+    room = kernels.make_room(max(n, n_positive))
+    assert collaboration.positives_below(scores, positives) == pairs
+    assert kernels.positives_below(scores, positives, room) == pairs
+
+
+@on_both_paths
+@pytest.mark.medium
+def test_users_in_blocks_on_disk_give_the_numbers_of_memory(X, U, tmp_path):
+    table = pl.DataFrame(dict(zip(("user", "item"), X.nonzero(), strict=True)))
+    table.write_parquet(tmp_path / "table.parquet")
+    whole = Interactions.read(tmp_path / "table.parquet")
+    blocks = Interactions.read(tmp_path / "table.parquet", memory="1GB", n_blocks=4)
+    assert len(blocks.rows) == 4
+    found = [item_collaboration(data, U, k=5, ranks=[2, 5]) for data in (whole, blocks)]
+    np.testing.assert_array_equal(found[0].auc, found[1].auc)
+    np.testing.assert_array_equal(found[0].precision, found[1].precision)
+
+
 @settings(derandomize=True, max_examples=40, deadline=None)
 @given(st.integers(2, 40), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_the_compiled_loop_equals_the_plain_one_with_ties(n, m, seed):
@@ -236,9 +268,9 @@ def test_the_compiled_loop_equals_the_plain_one_with_ties(n, m, seed):
     X = sp.csr_array(rng.integers(0, 2, size=(n, m)).astype(float))
     S = rng.integers(-1, 2, size=(m, m)).astype(float)
     k = int(rng.integers(1, n + 1))
-    scorer = collaboration.SimilarityScorer(X, S)
+    score = collaboration.Similarity(S, lambda rows: rows).scorer(X)
     users = collaboration.Users(X.tocsc(), X.tocsc(), np.ones(n), 1.0)
-    for part in scorer.blocks(np.arange(m)):
+    for part in score(np.arange(m), slice(0, m)):
         results = []
         for count in (collaboration._count_plain, collaboration._count_compiled):
             found = collaboration.ItemScores(np.empty(m), np.empty(m))
@@ -316,7 +348,7 @@ def test_counting_without_numba_adds_up_until_numba_pays(monkeypatch):
 @pytest.mark.parametrize("scale", [1e-305, 1e-3, 1.0, 1e150, 1e307])
 @pytest.mark.parametrize("levels", [1, 2, 7, 10_000])
 def test_counting_is_exact_with_outliers_ties_and_any_scale(scale, levels):
-    from equipoise.metrics._kernels import _MOST_BINS, auc_of
+    from equipoise.metrics.kernels import auc_of, make_room
 
     rng = np.random.default_rng(levels)
     scores = rng.integers(-levels, levels, 500) / levels * scale
@@ -324,9 +356,9 @@ def test_counting_is_exact_with_outliers_ties_and_any_scale(scale, levels):
     positive = rng.random(500) < 0.2
     expected = roc_auc_score(positive, scores)
     sorted_positives = np.sort(scores[positive])
-    room = [np.empty(size, np.int32) for size in (500, 500, _MOST_BINS + 3)]
     assert collaboration._auc(scores, sorted_positives) == pytest.approx(expected, abs=1e-14)
-    assert auc_of(scores, scores[positive], *room) == pytest.approx(expected, abs=1e-14)
+    found = auc_of(scores, np.flatnonzero(positive), make_room(500))
+    assert found == pytest.approx(expected, abs=1e-14)
 
 
 SOLVERS = ("dense", "gram", "matrix_free")

@@ -1,8 +1,6 @@
 """The paper's numbers, from a dense eigen-solver and the metrics alone.
 
-Protocol: positives of each user are split 70/10/20 with seed 1024, models see train and
-validation, the item metrics are in-sample on that same matrix. Last.fm rows are divided by their
-sum before the split. Normalized PCA scores with X diag(1/p).
+Last.fm rows are divided by their sum before the split. Normalized PCA scores with X diag(1/p).
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.golden import AT_RANK_30, AT_RANK_32
 
 from equipoise.metrics import (
     components_to_reach,
@@ -25,23 +24,6 @@ from equipoise.metrics import (
 )
 
 pytestmark = pytest.mark.data
-
-ITEM_METRICS = {  # specialization, item auc, the same low, item precision@20, the same low
-    ("lastfm", "pca"): (0.1933, 0.8209, 0.8353, 0.1115, 0.0589),
-    ("lastfm", "norm"): (0.0630, 0.8992, 0.9114, 0.2144, 0.1446),
-    ("lastfm", "iw"): (0.1463, 0.8714, 0.8865, 0.1402, 0.0798),
-    ("movielens", "pca"): (0.1623, 0.9083, 0.9233, 0.5238, 0.3362),
-    ("movielens", "norm"): (0.0494, 0.9029, 0.9149, 0.6010, 0.4224),
-    ("movielens", "iw"): (0.0777, 0.9099, 0.9216, 0.5850, 0.4140),
-}
-USER_METRICS = {  # recall, precision, ndcg, mrr (lightgcn) at 20
-    ("lastfm", "pca"): (0.2074, 0.0715, 0.1744, 0.4155),
-    ("lastfm", "norm"): (0.2674, 0.0847, 0.2046, 0.4427),
-    ("lastfm", "iw"): (0.2670, 0.0867, 0.2183, 0.5041),
-    ("movielens", "pca"): (0.3471, 0.1587, 0.3052, 0.8087),
-    ("movielens", "norm"): (0.3053, 0.1337, 0.2536, 0.6492),
-    ("movielens", "iw"): (0.4031, 0.1812, 0.3599, 0.9552),
-}
 
 
 class Fitted(NamedTuple):
@@ -101,7 +83,7 @@ def test_popular_items_need_78_components_and_unpopular_ones_758(lastfm):
     assert not np.isnan(needed).any()
 
 
-@pytest.mark.parametrize(("dataset", "model"), ITEM_METRICS)
+@pytest.mark.parametrize(("dataset", "model"), AT_RANK_30)
 def test_in_sample_item_metrics_at_rank_30(request, fit, dataset, model):
     data = request.getfixturevalue(dataset)
     U, inputs = fit(dataset, model)
@@ -115,10 +97,10 @@ def test_in_sample_item_metrics_at_rank_30(request, fit, dataset, model):
         precision.overall,
         precision.by_group["niche"],
     )
-    assert tuple(round(value, 4) for value in found) == ITEM_METRICS[dataset, model]
+    assert tuple(round(value, 4) for value in found) == AT_RANK_30[dataset, model]
 
 
-@pytest.mark.parametrize(("dataset", "model"), USER_METRICS)
+@pytest.mark.parametrize(("dataset", "model"), AT_RANK_32)
 def test_user_metrics_at_rank_32(request, fit, dataset, model):
     data = request.getfixturevalue(dataset)
     U, inputs = fit(dataset, model)
@@ -131,4 +113,4 @@ def test_user_metrics_at_rank_32(request, fit, dataset, model):
         conventions={"mrr": "lightgcn"},
         zero_division=0,
     )
-    assert tuple(round(result.value, 4) for result in table) == USER_METRICS[dataset, model]
+    assert tuple(round(result.value, 4) for result in table) == AT_RANK_32[dataset, model]

@@ -19,7 +19,7 @@ from equipoise.metrics import (
     ranking_metrics,
     recall_at_k,
 )
-from equipoise.metrics import metric as metric_module
+from equipoise.metrics.metric import find_hits
 
 
 def random_case(seed, n=30, m=25, K=8):
@@ -154,9 +154,8 @@ def test_hits_are_the_set_intersection_in_blocks_of_any_size(seed, dtype, map_by
     lists, test = random_case(seed, n=6, m=9, K=5)
     dense = test.toarray() > 0
     expected = np.where(lists >= 0, dense[np.arange(6)[:, None], lists], False)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(metric_module, "_MAP_BYTES", map_bytes)
-        np.testing.assert_array_equal(metric_module.find_hits(lists.astype(dtype), test), expected)
+    found = find_hits(lists.astype(dtype), test, map_bytes)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_unsigned_lists_are_read_like_signed_ones():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.metrics import ties
-from equipoise.metrics._kernels import settle as compiled
+from equipoise.metrics.kernels import settle as compiled
 
 deterministic = settings(derandomize=True, max_examples=200, deadline=None, database=None)
 DTYPES = (np.float32, np.float64)

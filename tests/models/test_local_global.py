@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from equipoise import Interactions, LocalGlobal, VanillaPCA
+from equipoise.exceptions import InvalidParameterError, SolverWarning
 from equipoise.spectral.co_occurrence import largest_co_occurrences
 
 EXACT = {"solver": "dense", "tol": 1e-12}
@@ -81,6 +82,17 @@ def test_a_fit_serves_other_filters_discounts_and_smaller_ranks(X):
     fitted = LocalGlobal(3, **free, **EXACT).fit(X)
     np.testing.assert_allclose(changed.score_items(X), fitted.score_items(X), rtol=1e-9)
     assert changed.get_params() == fitted.get_params()
+
+
+def test_ranks_beyond_what_the_data_have_keep_all_components(X):
+    few = X[:, [0, 0, 1, 1, 2, 2]]  # three different columns
+    with pytest.warns(SolverWarning, match="3 of the 6 requested components"):
+        model = LocalGlobal(6, user_scaling=0.0, **EXACT).fit(few)
+    shorter = model.truncate(4)
+    assert (shorter.n_components, shorter.n_components_) == (4, 3)
+    np.testing.assert_array_equal(shorter.score_items(few), model.score_items(few))
+    with pytest.raises(InvalidParameterError, match="n_components"):
+        model.truncate(7)
 
 
 def test_evidence_sums_to_the_score_over_items_and_components(X):

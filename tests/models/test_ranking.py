@@ -252,17 +252,6 @@ def test_n_below_one_or_no_integer_is_refused(k: Any) -> None:
         top_items(np.zeros(2), k)
 
 
-def test_an_empty_block_is_refused() -> None:
-    with pytest.raises(InvalidParameterError, match=r"block_bytes=.* whole number"):
-        rank(np.zeros((1, 2)), 1, block_bytes=0)
-
-
-@pytest.mark.parametrize("excluded", [np.zeros(3, bool), np.zeros(2, int), np.zeros((1, 2), bool)])
-def test_a_mask_of_another_shape_or_type_is_refused(excluded: NDArray[Any]) -> None:
-    with pytest.raises(InvalidDataError, match=r"one bool for each of the 2"):
-        rank(np.zeros((1, 2)), 1, excluded=excluded)
-
-
 def test_seen_of_another_shape_or_format_is_refused() -> None:
     with pytest.raises(InvalidDataError, match=r"seen must be a CSR matrix"):
         rank(np.zeros((1, 2)), 1, seen=np.zeros((2, 2)))

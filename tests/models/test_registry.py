@@ -15,7 +15,7 @@ import equipoise
 from equipoise import models
 from equipoise.exceptions import InvalidParameterError
 from equipoise.models import Recommender, registry
-from equipoise.models.projection import ProjectionModel
+from equipoise.models.pca.projection import ProjectionModel
 from equipoise.models.registry import BY_CLASS, MODELS, find_model, find_models
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "models.md"

@@ -17,8 +17,8 @@ from equipoise.exceptions import (
     MissingExtraError,
     SolverError,
 )
-from equipoise.models import sdp
-from equipoise.models.sdp import SDPSolution, solve_sdp
+from equipoise.models.pca import sdp
+from equipoise.models.pca.sdp import SDPSolution, solve_sdp
 
 pytest.importorskip("cvxpy")
 

@@ -56,6 +56,26 @@ def test_the_certified_loss_bounds_the_true_loss(plays, before, model, passes):
     )
 
 
+@pytest.mark.parametrize("all_data", [False, True])
+def test_a_matrix_without_ids_is_refused(before, all_data):
+    old = ItemWeightedPCA(8).fit(before).keep_gram(before)
+    for rows in (before.matrix, before.matrix.toarray()):
+        with pytest.raises(InvalidDataError, match="interactions must be Interactions"):
+            old.update(rows, all_data=all_data)
+        with pytest.raises(InvalidDataError, match="interactions must be Interactions"):
+            old.keep_gram(rows)
+        with pytest.raises(InvalidDataError, match="interactions must be Interactions"):
+            old.add_items(rows)
+    with pytest.raises(InvalidDataError, match="replaced must be Interactions"):
+        old.update(before, replaced=before.matrix)
+
+
+@pytest.mark.parametrize("bound", [float("nan"), -0.1])
+def test_a_bound_that_no_update_meets_is_refused(plays, before, bound):
+    with pytest.raises(InvalidParameterError, match="refit_above"):
+        ItemWeightedPCA(8).fit(before).update(plays, all_data=True, refit_above=bound)
+
+
 def test_more_passes_lose_less(plays, before):
     old = ItemWeightedPCA(8).fit(before)
     objectives = [

@@ -226,3 +226,12 @@ def test_an_unknown_source_is_refused():
 def test_confidences_that_float32_cannot_hold_are_refused(X, scale):
     with pytest.raises(InvalidDataError, match="confidences beyond float32"):
         WeightedMF(3, confidence="proportional").fit(X * scale)
+
+
+def test_a_fit_does_not_scan_the_loaded_libraries(monkeypatch):
+    """A scan deadlocks with an import in another thread."""
+    pytest.importorskip("implicit")
+    scans = []
+    monkeypatch.setattr("implicit.utils.threadpoolctl.threadpool_info", lambda: scans.append(1))
+    WeightedMF(2, iterations=1).fit(np.eye(4))
+    assert scans == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -136,12 +137,12 @@ class TestSearch:
         assert found.ids[0, 3:].tolist() == found.ids[1, :2].tolist() == [None, None]
         assert np.isnan(found.scores).sum() == 7
 
-    def test_users_in_many_blocks_get_the_same_lists(self, vectors, plays, monkeypatch):
+    def test_users_in_many_blocks_get_the_same_lists(self, vectors, plays):
         index = Backwards(vectors.item_vectors)
         expected = vectors.search(index, plays, k=6).ids.tolist()
-        monkeypatch.setattr("equipoise.serving.ann._BLOCK_BYTES", 4 * 8 * 256)
         index.asked.clear()
-        assert vectors.search(index, plays, k=6).ids.tolist() == expected
+        small = replace(vectors, block_bytes=4 * 8 * 256)
+        assert small.search(index, plays, k=6).ids.tolist() == expected
         assert len(index.asked) > 10
 
     def test_one_user_by_ids_gets_the_list_of_a_row(self, vectors):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from equipoise.spectral.gram import DenseGram, SparseGram, gram_matrix
+from equipoise.spectral.gram import DenseGram, SparseGram, WeightedGram, gram_matrix
 from equipoise.spectral.kernels import gram_product, user_ranges
-from equipoise.spectral.weighted import WeightedGram
+from equipoise.spectral.norms import column_sums
 
 
 @pytest.fixture
@@ -156,3 +156,13 @@ def test_products_accept_all_types_of_indices_and_values(indices, values):
     for columns in (V, V.astype(">f8"), np.asfortranarray(V)):
         found = gram_product(X, columns)
         np.testing.assert_allclose(found, dense.T @ dense @ V, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("power", [0, 1, 2])
+def test_sums_of_columns_in_pieces_are_those_of_the_dense_matrix(power):
+    rng = np.random.default_rng(0)
+    dense = rng.random((600, 1_000)) * (rng.random((600, 1_000)) < 0.5)
+    X = sp.csr_array(dense)
+    assert X.nnz > 2**18  # more than one piece
+    expected = ((dense != 0) * dense**power).sum(axis=0)
+    np.testing.assert_allclose(column_sums(X, power), expected, rtol=1e-13)

@@ -98,3 +98,18 @@ def test_contradiction_between_solution_and_bound_is_an_error_not_a_gap_of_zero(
     pairs = dense_eigenpairs(np.diag([3.0, 2.0, 1.0]), 2)
     with pytest.raises(SolverError, match="exceeds its own upper bound"):
         certify(pairs, objective=5.0, bound=4.9, scale=1.0, passes=1)
+
+
+@pytest.mark.parametrize("rank", [3, 20, 40])
+def test_eigenpairs_are_the_same_if_the_matrix_may_be_overwritten(rank):
+    A = np.random.default_rng(2).standard_normal((40, 40))
+    M = A + A.T  # indefinite
+    values = np.linalg.eigvalsh(M)[::-1]
+    kept, overwritten = M.copy(), M.copy()
+    expected = dense_eigenpairs(kept, rank)
+    found = dense_eigenpairs(overwritten, rank, overwrite=True)
+    np.testing.assert_array_equal(kept, M)
+    np.testing.assert_allclose(found.values, values[: len(found.values)], atol=1e-12)
+    np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-10)
+    assert max(found.residuals.max(), expected.residuals.max()) < 1e-12
+    assert found.next_value == pytest.approx(expected.next_value, abs=1e-12)

@@ -12,8 +12,8 @@ from equipoise.audit.dossier.two_models import compare_models
 from equipoise.audit.engine import audit
 from equipoise.audit.findings import Findings
 from equipoise.audit.models.given import Embeddings
-from equipoise.audit.to_json import to_json
-from equipoise.audit.to_markdown import to_markdown
+from equipoise.audit.report.to_json import to_json
+from equipoise.audit.report.to_markdown import to_markdown
 
 __all__ = [
     "Changes",

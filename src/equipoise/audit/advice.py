@@ -195,12 +195,10 @@ def _data_argument(source: str) -> str:
     return "DATA" if described else shlex.quote(source)
 
 
-# Candidates per user, the share of NDCG that a mitigation may cost, the most users to choose on.
-# Re-ranking needs no retraining and no scores: longer lists of the model are enough. A setting is
-# chosen on half of the tested users, at most 500, and measured on the others.
-_POOL, _BUDGET, _CHOOSING = 100, 0.05, 500
-# Fewer users on each half give intervals that are too wide to state anything.
-_FEWEST_USERS = 50
+# Candidates per user, and the most users to choose on. Re-ranking needs no retraining and no
+# scores: longer lists of the model are enough. A setting is chosen on half of the tested users, at
+# most 500, and measured on the others.
+_POOL, _CHOOSING = 100, 500
 NOT_OFFERED = "No re-ranking is offered"
 SPECS = (
     *(f"xquad:{strength},form=smooth" for strength in (0.1, 0.2, 0.3, 0.5)),
@@ -211,7 +209,14 @@ SPECS = (
 
 
 def best_mitigation(
-    model: AuditedModel, task: Task, size: int, k: int, seed: int
+    model: AuditedModel,
+    task: Task,
+    size: int,
+    k: int,
+    seed: int,
+    *,
+    fewest_users: int = 100,
+    budget: float = 0.05,
 ) -> Mitigation | str:
     """Return the re-ranking with most long-tail items at a small loss, or why none is offered.
 
@@ -227,12 +232,17 @@ def best_mitigation(
         Length of the lists.
     seed : int
         Draws the users to choose on, and the intervals.
+    fewest_users : int
+        Users with held-out items that are needed: with fewer than 50 in each half, intervals are
+        too wide to state anything.
+    budget : float
+        The share of NDCG that may be lost.
     """
     (lists,) = list_users(model, task, [size], max(k, _POOL))
     held_out = task.held_out.collect().matrix
     users = np.flatnonzero(np.diff(held_out.indptr) > 0)
-    if len(users) < 2 * _FEWEST_USERS:
-        return f"{NOT_OFFERED}: fewer than {2 * _FEWEST_USERS} users have held-out items."
+    if len(users) < fewest_users:
+        return f"{NOT_OFFERED}: fewer than {fewest_users} users have held-out items."
     longest = int((lists[users] >= 0).sum(axis=1).max())
     if longest <= k:
         return f"{NOT_OFFERED}: the lists have {longest} items. It needs longer ones, e.g. {_POOL}."
@@ -249,11 +259,11 @@ def best_mitigation(
     within = {
         spec: float(np.nanmean(found[1]))
         for spec, found in tried.items()
-        if found is not None and np.nanmean(found[0]) >= (1 - _BUDGET) * np.nanmean(plain[0])
+        if found is not None and np.nanmean(found[0]) >= (1 - budget) * np.nanmean(plain[0])
     }
     none = (
         f"{NOT_OFFERED}: none of {len(SPECS)} that were tried shows more long-tail items beyond "
-        f"chance for at most {_BUDGET:.0%} of NDCG@{k}."
+        f"chance for at most {budget:.0%} of NDCG@{k}."
     )
     if not within:
         return none

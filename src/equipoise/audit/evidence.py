@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -13,7 +12,6 @@ from equipoise.audit.findings import DataSummary, Entry, Evidence, Floats, Varia
 from equipoise.audit.formatting import between, three
 from equipoise.audit.plan import Study, stratified
 from equipoise.audit.search import WEIGHTED
-from equipoise.exceptions import SolverWarning
 from equipoise.metrics.collaboration import item_auc
 from equipoise.metrics.intervals import Interval
 from equipoise.metrics.results import ALL
@@ -106,9 +104,7 @@ def _compared(real: Floats, null: Floats) -> Structure:
 def _auc(X: sp.csr_array, items: np.ndarray) -> Floats:
     rank = min(_RANK, min(X.shape))
     model = find_model(WEIGHTED).make(n_components=rank).for_search()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SolverWarning)  # fewer components than requested are fine
-        fitted = model.fit(X)
+    fitted = model.fit(X)
     found = item_auc(X, fitted.components_.T, items=items, inputs=fitted.preprocess(X))
     return np.asarray(found, dtype=np.float64)
 

@@ -84,6 +84,13 @@ class DataSummary:
     popularity_curve: Floats
     groups: tuple[Group, ...]
 
+    @property
+    def size(self) -> str:
+        """Users, items and interactions, in words."""
+        return (
+            f"{self.n_users:,} users × {self.n_items:,} items, {self.n_interactions:,} interactions"
+        )
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -515,8 +522,8 @@ class Findings(Displayed):
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the report: a page (.html), Markdown (.md) or JSON (.json)."""
         from equipoise.audit.report import render
-        from equipoise.audit.to_json import to_json
-        from equipoise.audit.to_markdown import to_markdown
+        from equipoise.audit.report.to_json import to_json
+        from equipoise.audit.report.to_markdown import to_markdown
 
         formats = {".html": render, ".md": to_markdown, ".json": to_json}
         ending = Path(path).suffix.lower()

@@ -137,10 +137,14 @@ def three(value: float) -> str:
 def mean_cell(variant: Variant, metric: str, group: str = "all") -> str:
     """Return a mean of a model with its interval, for a table; – where it is not defined."""
     value, interval = variant.mean(metric, group), variant.intervals.get(metric, {}).get(group)
-    if np.isnan(value):
+    return interval_cell(interval or Interval(value, np.nan, np.nan, 0.95, 0), value)
+
+
+def interval_cell(interval: Interval | None, value: float | None = None) -> str:
+    """Return a number, by default the mean, with its interval, for a table; – for none."""
+    if interval is None or np.isnan(shown := interval.mean if value is None else value):
         return "–"
-    known = interval is not None and not np.isnan(interval.low)
-    return f"{value:.3f} ({between(interval)})" if interval and known else f"{value:.3f}"
+    return f"{shown:.3f}" if np.isnan(interval.low) else f"{shown:.3f} ({between(interval)})"
 
 
 def half_error_cell(variant: Variant, group: str) -> str:

@@ -20,9 +20,9 @@ from equipoise.metrics.exposure import (
     catalog_shares,
     exposure_by_user,
     hits_by_user,
-    ratio,
     target_exposure,
 )
+from equipoise.metrics.groups import ratio
 from equipoise.metrics.intervals import Interval, bootstrap_sums
 from equipoise.metrics.metric import Context, Request
 from equipoise.metrics.results import ALL
@@ -324,11 +324,7 @@ def _named(
 
 
 def _item_numbers(
-    outcome: Outcome,
-    groups: ItemGroups,
-    sizes: tuple[GroupSize, ...],
-    study: Study,
-    seed: int,
+    outcome: Outcome, groups: ItemGroups, sizes: tuple[GroupSize, ...], study: Study, seed: int
 ) -> dict[str, dict[str, Interval]]:
     found = _item_means(outcome, groups, sizes, study, seed)
     if outcome.lists is not None and outcome.task is not None:

@@ -14,10 +14,11 @@ from equipoise.audit.findings import Floats, OwnedComponent, Variant
 from equipoise.audit.group_section import RESAMPLES, means_of_pairs, weighted_pairs
 from equipoise.audit.models.audited import AuditedModel, ItemNumbers, Owner
 from equipoise.audit.plan import Study
+from equipoise.evaluation.nested import NestedLists
 from equipoise.evaluation.scoring import GivenLists, measure_lists
 from equipoise.evaluation.task import Task
 from equipoise.metrics import ItemGroups, Result, Results, mean_by_group, specialization
-from equipoise.metrics.exposure import ratio
+from equipoise.metrics.groups import ratio
 from equipoise.metrics.intervals import Interval, bootstrap_sums
 from equipoise.metrics.registry import parse_metrics
 from equipoise.metrics.results import ALL
@@ -27,6 +28,9 @@ ACCURACY, EXPOSURE = ("recall", "ndcg", "precision", "mrr"), ("arp", "aplt", "co
 LIST_METRICS = (*ACCURACY, *EXPOSURE)
 
 _N_NEIGHBORS = 10
+
+# Scores of larger catalogs are in float32: half the time, the same order but for near ties.
+_EXACT_LISTS = 4000
 
 Intervals = dict[str, dict[str, Interval]]
 
@@ -219,7 +223,10 @@ def list_users(model: AuditedModel, task: Task, sizes: Sequence[int], k: int) ->
     """Return the lists of all users of a task in their order, at every size: (sizes, users, k)."""
     seen = task.seen.collect()
     own = model.for_users(seen.user_ids)
-    return np.stack(list(model.lister(sizes).lists(seen.matrix, k, own)))
+    lister = model.lister(sizes)
+    if isinstance(lister, NestedLists) and task.n_items > _EXACT_LISTS and task.fits_float32:
+        lister = lister.in_single_precision()
+    return np.stack(list(lister.lists(seen.matrix, k, own)))
 
 
 def _user_intervals(rows: Sequence[Result], seed: int) -> Intervals:

@@ -16,7 +16,7 @@ from equipoise.data.rows import RowBlock
 from equipoise.data.split import Split
 from equipoise.evaluation.task import Task, group_items
 from equipoise.metrics import ItemGroups, gini
-from equipoise.models.parameters import has_different_values
+from equipoise.models.user_rows import has_different_values
 from equipoise.spectral.solve import estimate_seconds
 
 Depth = Literal["quick", "standard", "deep"]
@@ -105,9 +105,16 @@ ALS_RANK, ALS_ITERATIONS = 64, 15
 # Neighbors are those among the listed items; see `sampling`.
 _MOST_NEIGHBORS = 20_000
 
-# CPU seconds of an audit of the smallest data: loading code, and the page. And how much faster two
-# idle cores are than one: many steps have one thread.
-_START, _SPEEDUP = 3.5, 1.4
+# CPU seconds of an audit of the smallest data: loading code, re-ranking, and the page. And how much
+# faster two idle cores are than one: models are fitted side by side, but some steps wait.
+_START, _SPEEDUP = 4.0, 1.5
+
+# CPU seconds of a search and of a measured fit, relative to the estimates that decide what is
+# tried: those leave out checks and what only first calls need.
+_SEARCH_FACTOR, _FIT_FACTOR = 1.5, 2.0
+
+# CPU seconds per interaction to split the data and to count.
+_PER_INTERACTION = 5e-7
 
 # More points of the popularity curve would not be visible.
 _POINTS = 201
@@ -469,14 +476,13 @@ def estimate_audit(data: Interactions | Split, depth: Depth, budget: float | Non
     )
     listed = min(n_items, _MOST_NEIGHBORS)
     per_model = (
-        1e-8 * scored + 3e-8 * users * n_items + 2.5e-9 * listed**2 + 3e-5 * (n_items + users)
+        6e-9 * scored + 1.4e-8 * users * n_items + 4e-9 * listed**2 + 2e-5 * (n_items + users)
     )
-    # fits to measure are twice as accurate in digits as those of the search, in double precision
-    fits = 2 * models * full * (2 if n and not isinstance(data, Split) else 1)
+    fits = _FIT_FACTOR * models * full * (2 if n and not isinstance(data, Split) else 1)
     seconds = effort.search_seconds if budget is None else budget
-    search = _search_seconds(rows, effort, seconds)
-    work = _START + fits + models * per_model + 2 * full + 3 * small + search
-    return work / _SPEEDUP
+    search = _SEARCH_FACTOR * _search_seconds(rows, effort, seconds)
+    others = _START + _PER_INTERACTION * rows.nnz + 2 * full + 3 * small
+    return (others + fits + models * per_model + search) / _SPEEDUP
 
 
 def _search_seconds(rows: Interactions, effort: Effort, budget: float) -> float:
@@ -508,10 +514,5 @@ def als_seconds(data: Interactions) -> float:
 
 def fit_seconds(data: Interactions, sizes: Sequence[int]) -> list[float]:
     """Estimate the seconds of one fit at each number of components."""
-    possible = [min(size, data.n_items) for size in sizes]
-    estimates: list[float] = data.total(_fit_seconds, possible).tolist()
-    return estimates
-
-
-def _fit_seconds(block: RowBlock, sizes: list[int]) -> Floats:
-    return np.array([min(estimate_seconds(block.matrix, size).values()) for size in sizes])
+    entries, n_items = data.items_per_user(), data.n_items
+    return [min(estimate_seconds(entries, n_items, min(n, n_items)).values()) for n in sizes]

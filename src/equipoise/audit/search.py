@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from equipoise.audit.formatting import plain, symbol
+from equipoise.audit.jobs import side_by_side
 from equipoise.audit.plan import (
     ALS_RANK,
     AS_GIVEN,
@@ -21,10 +23,10 @@ from equipoise.evaluation.goal import Goal
 from equipoise.evaluation.plan import Fit, KeptFits, expand, plan
 from equipoise.evaluation.task import Task
 from equipoise.evaluation.tuning import Trial, search
-from equipoise.exceptions import SolverWarning
 from equipoise.models.base import Recommender, possible_sizes
 from equipoise.models.registry import find_model
 from equipoise.progress import Progress
+from equipoise.progress import task as progress_task
 
 PCA, NORMALIZED, WEIGHTED, EASE, ALS = "pca", "normalized", "item-weighted", "ease", "weighted-mf"
 # Item-Weighted PCA with equal weights and a power filter: the filter is not a merit of the weights.
@@ -46,6 +48,13 @@ _ALPHAS, _PENALTIES = (1.0, 8.0), (3.0, 30.0)
 
 # Seconds per multiplication of scores, and per score to rank: one core, measured on CiteULike.
 _PER_PRODUCT, _PER_SCORE = 5e-11, 2e-9
+
+
+class Attempt(NamedTuple):
+    """A model and a grid of its settings."""
+
+    model: str
+    grid: Mapping[str, Sequence[Any]]
 
 
 class Best(NamedTuple):
@@ -123,31 +132,30 @@ class Search:
 
     def run(self) -> None:
         """Search: preparations first, then exponents, ranks and filters at the best of them."""
-        self._try("popularity", {})
         self._compare_preparations()
         ranks = {"n_components": possible_sizes(self.task.n_items, _RANKS)}
         if self.every_model:
             self._widen_ranks(ranks)
-            self._widen(self.best(WEIGHTED), {"gamma": (*_EXPONENTS, _BEYOND_EXPONENTS[0])})
+            self._widen([self.best(WEIGHTED)], {"gamma": (*_EXPONENTS, _BEYOND_EXPONENTS[0])})
         else:  # a fit at the largest rank serves ranks and filters: at the best exponent only
-            self._widen(self.best(WEIGHTED), {"gamma": _EXPONENTS})
+            self._widen([self.best(WEIGHTED)], {"gamma": _EXPONENTS})
         for exponent in _BEYOND_EXPONENTS:
             if "gamma" in self.best(WEIGHTED).edge:
-                self._widen(self.best(WEIGHTED), {"gamma": (exponent,)})
+                self._widen([self.best(WEIGHTED)], {"gamma": (exponent,)})
         if not self.every_model:
             self._widen_ranks(ranks)
         # the same filter for equal and for unequal weights, each at its own best setting
-        for family in (PCA, WEIGHTED):
-            self._widen(self.best(family), {**ranks, **_FILTERS})
+        self._widen([self.best(PCA), self.best(WEIGHTED)], {**ranks, **_FILTERS})
         for size in _BEYOND:
             found = self.best_of_all()
             least = 0.0 if self.every_model else _REACH * found[0].score
-            for best in [one for one in found if one.score >= least]:
-                at_edge = "n_components" in best.edge and best.family != ALS
-                if at_edge and size <= self.task.n_items:
-                    self._widen(best, {"n_components": (size,)})
-        self._try_ease()
-        self._try_als()
+            at_edge = [
+                one
+                for one in found
+                if one.score >= least and "n_components" in one.edge and size <= self.task.n_items
+            ]
+            self._widen(at_edge, {"n_components": (size,)})
+        self._try_in_turn(self._ease(), self._als())
 
     def best(
         self, family: str, preparation: Preparation | None = None, *, filtered: bool = True
@@ -223,16 +231,21 @@ class Search:
     def _compare(self, different: Sequence[Preparation]) -> None:
         """Try the PCAs with these preparations of the values, until the budget is spent."""
         sizes = possible_sizes(self.task.n_items, _FIRST_RANKS)
+        attempts = [] if self.tried else [Attempt("popularity", {})]
         for number, each in enumerate(different):
             grid = {**_fixed(each._asdict()), "n_components": sizes}
-            grids = {WEIGHTED: {**grid, "gamma": (0.0, _FIRST_EXPONENT)}, NORMALIZED: grid}
-            cost = sum(self._cost(model, one) for model, one in grids.items())
-            if self.tried[1:] and cost > self.seconds:
+            both = (
+                Attempt(WEIGHTED, {**grid, "gamma": (0.0, _FIRST_EXPONENT)}),
+                Attempt(NORMALIZED, grid),
+            )
+            cost = sum(map(self._cost, both))
+            if (self.tried or number) and cost > self.seconds:
                 for left in different[number:]:
                     self._leave_out("these preparations", str(left))
                 break
-            for model, one in grids.items():
-                self._try(model, one)
+            self.seconds -= cost
+            attempts += both
+        self._try(attempts)
 
     def _widen_ranks(self, ranks: Mapping[str, Sequence[Any]]) -> None:
         """Try more ranks of the models that are not far behind at the first ones, or of all."""
@@ -240,94 +253,101 @@ class Search:
         families, least = list(scores), _REACH * max(scores.values())
         if not self.every_model:  # the best first: the budget may end between them
             families.sort(key=lambda family: -scores[family])
-        if self.best(PCA) != self.as_given():
-            self._widen(self.as_given(), ranks)
-        for family in families:
-            if self.every_model or family == PCA or scores[family] >= least:
-                self._widen(self.best(family), ranks)
+        near = [one for one in families if self.every_model or scores[one] >= least]
+        others = [self.best(family) for family in near if family != PCA]
+        self._widen([self.as_given(), *others], ranks)
+        self._widen([self.best(PCA)], ranks)  # another one, if values as given are still not best
 
-    def _widen(self, best: Best, grid: Mapping[str, Sequence[Any]]) -> None:
-        """Try more values around the best setting of a model."""
-        around, model = dict(best.settings), best.model
-        if best.family == PCA:  # one eigenproblem serves both, and more settings
-            model, around["gamma"] = WEIGHTED, 0.0
-        whole = {**_fixed(around), **grid}
-        known = [trial.settings for family, trial in self.tried if family == best.family]
-        if all(one in known for one in expand(whole)):
-            return
-        if self._cost(model, whole) > self.seconds:
-            values = {name: ", ".join(map(plain, each)) for name, each in grid.items()}
-            axes = [
-                f"{symbol(name)} {text}" for name, text in values.items() if name not in _FILTERS
-            ]
-            axes += ["a power filter"] * (not _FILTERS.keys().isdisjoint(grid))
-            self._leave_out(" with ".join(axes), best.title)
-            return
-        self._try(model, whole)
+    def _widen(self, around: Iterable[Best], grid: Mapping[str, Sequence[Any]]) -> None:
+        """Try more values around the best settings of models."""
+        attempts = []
+        for best in around:
+            settings, model = dict(best.settings), best.model
+            if best.family == PCA:  # one eigenproblem serves both, and more settings
+                model, settings["gamma"] = WEIGHTED, 0.0
+            attempt = Attempt(model, {**_fixed(settings), **grid})
+            known = [trial.settings for family, trial in self.tried if family == best.family]
+            if all(one in known for one in expand(attempt.grid)):
+                continue
+            if not self._afford(attempt):
+                values = {name: ", ".join(map(plain, each)) for name, each in grid.items()}
+                axes = [
+                    f"{symbol(name)} {text}"
+                    for name, text in values.items()
+                    if name not in _FILTERS
+                ]
+                axes += ["a power filter"] * (not _FILTERS.keys().isdisjoint(grid))
+                self._leave_out(" with ".join(axes), best.title)
+                continue
+            attempts.append(attempt)
+        self._try(attempts)
 
-    def _try_ease(self) -> None:
+    def _ease(self) -> Iterator[list[Attempt]]:
+        """Yield what to try of EASE, step by step."""
         first, *others = self._for_others()
 
-        def grid(preparation: Preparation, ridges: Iterable[float]) -> dict[str, Any]:
+        def attempt(preparation: Preparation, ridges: Iterable[float]) -> Attempt:
             """Return λ relative to the scale of these values."""
             scale = self._mean_squared_norm(preparation)
             values = tuple(float(f"{ridge * scale:.3g}") for ridge in ridges)
-            return {**_fixed(preparation._asdict()), "regularization": values}
+            return Attempt(EASE, {**_fixed(preparation._asdict()), "regularization": values})
 
-        def affordable(values: Mapping[str, Sequence[Any]]) -> bool:
-            return self._cost(EASE, values) <= self.seconds
-
-        def attempt(preparation: Preparation, ridges: Sequence[float]) -> float:
-            """Return the best λ so far, or 0 if it is not one of these."""
-            values = grid(preparation, ridges)
-            self._try(EASE, values)
-            found = self.best(EASE).settings["regularization"]
-            return dict(zip(values["regularization"], ridges, strict=True)).get(found, 0.0)
-
-        each = self._cost(EASE, grid(first, _RIDGES)) / len(_RIDGES)
-        if each * (len(_RIDGES) + len(others)) > self.seconds:
+        start = attempt(first, _RIDGES)
+        if self._cost(start) / len(_RIDGES) * (len(_RIDGES) + len(others)) > self.seconds:
             self._leave_out("all settings", "EASE")
             return
-        best = attempt(first, _RIDGES)
+        self._afford(start)
+        yield [start]
+        relative = dict(zip(start.grid["regularization"], _RIDGES, strict=True))
+        best = relative[self._ridge()]
         for further in _MORE_RIDGES.get(best, ()):
-            if not affordable(grid(first, [further])) or attempt(first, [further]) != further:
+            step = attempt(first, [further])
+            if not self._afford(step):
+                break
+            yield [step]
+            if self._ridge() not in step.grid["regularization"]:
                 break
             best = further
-        for one in others:
-            if affordable(grid(one, [best])):
-                attempt(one, [best])
-        for scaled in self._scaled(self.best(EASE).preparation) if self.every_model else ():
-            if affordable(grid(scaled, [best])):
-                attempt(scaled, [best])
+        yield list(filter(self._afford, (attempt(one, [best]) for one in others)))
+        if self.every_model:
+            scaled = self._scaled(self.best(EASE).preparation)
+            yield list(filter(self._afford, (attempt(one, [best]) for one in scaled)))
 
-    def _try_als(self) -> None:
+    def _ridge(self) -> float:
+        """Return the best λ of EASE so far."""
+        trials = [trial for family, trial in self.tried if family == EASE]
+        return float(max(trials, key=self._score).settings["regularization"])
+
+    def _als(self) -> Iterator[list[Attempt]]:
+        """Yield what to try of ALS, step by step."""
         entry = find_model(ALS)
         if not entry.installed:
             self.missing.append(f"ALS ({entry.install_command})")
             return
         first, *others = self._for_others()
 
-        def attempt(step: Mapping[str, Sequence[Any]]) -> None:
-            """Try these values at the best setting, if time allows."""
-            grid = {**_fixed(self.best(ALS).settings), **step}
-            if self._cost(ALS, grid) > self.seconds:
+        def around(steps: Iterable[Mapping[str, Sequence[Any]]]) -> list[Attempt]:
+            """Return these values at the best setting, as far as time allows."""
+            best = _fixed(self.best(ALS).settings)
+            wanted = [Attempt(ALS, {**best, **step}) for step in steps]
+            affordable = list(filter(self._afford, wanted))
+            if len(affordable) < len(wanted):
                 self._leave_out("more settings", "ALS")
-            else:
-                self._try(ALS, grid)
+            return affordable
 
         rank = min(ALS_RANK, self.task.n_items)
-        start = {"n_components": (rank,), "regularization": (10.0,), **_fixed(first._asdict())}
-        start["alpha"] = _ALPHAS
-        each = self._cost(ALS, start) / len(_ALPHAS)
-        if each * (len(_ALPHAS) + len(others)) > self.seconds:
+        grid = {"n_components": (rank,), "regularization": (10.0,), **_fixed(first._asdict())}
+        start = Attempt(ALS, {**grid, "alpha": _ALPHAS})
+        if self._cost(start) / len(_ALPHAS) * (len(_ALPHAS) + len(others)) > self.seconds:
             self._leave_out("all settings", "ALS")
             return
-        self._try(ALS, start)
-        for one in others:
-            attempt(_fixed(one._asdict()))
-        for scaled in self._scaled(self.best(ALS).preparation) if self.every_model else ():
-            attempt(_fixed(scaled._asdict()))
-        attempt({"regularization": _PENALTIES})
+        self._afford(start)
+        yield [start]
+        yield around(_fixed(one._asdict()) for one in others)
+        if self.every_model:
+            scaled = self._scaled(self.best(ALS).preparation)
+            yield around(_fixed(one._asdict()) for one in scaled)
+        yield around([{"regularization": _PENALTIES}])
 
     def _for_others(self) -> list[Preparation]:
         """Return what EASE and ALS try: all unscaled preparations, or 0/1 and the PCAs' best."""
@@ -359,26 +379,53 @@ class Search:
         squares = self.task.fitted.prepared(model.preprocess).popularity("norm") ** 2
         return float(squares[squares > 0].mean())
 
-    def _try(self, model: str, grid: Mapping[str, Sequence[Any]]) -> None:
-        cost = self._cost(model, grid)
-        goal = Goal.parse(f"ndcg@{self.k}", None, (), self.k)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SolverWarning)  # fewer components than tried are fine
-            trials, complete = search(
-                self.task, _searched(model), grid, goal, progress=self.progress, kept=self._kept
-            )
-        if not complete:  # part of the grid would give another choice
-            raise KeyboardInterrupt
-        self.tried += [(_family(model, trial), trial) for trial in trials]
-        self.seconds -= cost
+    def _try_in_turn(self, *chains: Iterator[list[Attempt]]) -> None:
+        """Try the next step of every chain together, until all have ended."""
+        while chains:
+            steps = [next(chain, None) for chain in chains]
+            chains = tuple(c for c, step in zip(chains, steps, strict=True) if step is not None)
+            self._try([attempt for step in steps for attempt in step or ()])
 
-    def _cost(self, model: str, grid: Mapping[str, Sequence[Any]]) -> float:
+    def _try(self, attempts: Sequence[Attempt]) -> None:
+        """Fit and score, a few at a time; results do not depend on how many."""
+        fits = [(one.model, fit) for one in attempts for fit in self._fits(one)]
+        jobs = [partial(self._trials, model, fit, self._kept.branch()) for model, fit in fits]
+        dense = any(model == EASE for model, _ in fits)
+        with (
+            progress_task(self.progress, "Trying settings", len(fits)) as trying,
+            closing(side_by_side(jobs, self.task.fitted, dense=dense)) as results,
+        ):
+            for (model, _), (trials, kept) in zip(fits, results, strict=True):
+                self._kept.join(kept)
+                self.tried += [(_family(model, trial), trial) for trial in trials]
+                trying.note(f"{max(map(self._score, trials)):.4f} with {find_model(model).title}")
+                trying.advance()
+
+    def _trials(self, model: str, fit: Fit, kept: KeptFits) -> tuple[list[Trial], KeptFits]:
+        goal = Goal.parse(f"ndcg@{self.k}", None, (), self.k)
+        grid = [_fixed(one) for one in fit.settings]
+        trials, complete = search(self.task, _searched(model), grid, goal, kept=kept)
+        if not complete:  # in one thread, an interruption reaches the search itself
+            raise KeyboardInterrupt
+        return trials, kept
+
+    def _fits(self, attempt: Attempt) -> list[Fit]:
+        return plan({attempt.model: _searched(attempt.model)}, attempt.grid, self.task.n_items)
+
+    def _afford(self, attempt: Attempt) -> bool:
+        """Take the cost of an attempt from the budget, if that is large enough."""
+        cost = self._cost(attempt)
+        if cost > self.seconds:
+            return False
+        self.seconds -= cost
+        return True
+
+    def _cost(self, attempt: Attempt) -> float:
         """Estimate the seconds of a grid; fits that are kept cost only their lists."""
-        fits = plan({model: _searched(model)}, grid, self.task.n_items)
         return sum(
-            (0.0 if self._kept.find(fit.model) else self._fit_seconds(model, fit.model))
+            (0.0 if self._kept.find(fit.model) else self._fit_seconds(attempt.model, fit.model))
             + self._list_seconds(fit)
-            for fit in fits
+            for fit in self._fits(attempt)
             if isinstance(fit.model, Recommender)
         )
 

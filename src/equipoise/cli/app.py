@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -11,15 +12,14 @@ import typer
 from equipoise import __version__
 from equipoise.cli import console
 from equipoise.cli.audit import audit, demo
-from equipoise.cli.catalog import datasets, metrics, models, rerankers
-from equipoise.cli.dossier import compare, verify
-from equipoise.cli.evaluate import evaluate, split
+from equipoise.cli.catalog import get, listing, metrics, models, rerankers
+from equipoise.cli.evaluate import evaluate, split, tune
 from equipoise.cli.fit import fit
 from equipoise.cli.options import INTERRUPTED, Command, Group, Interrupted, expand_options, flag
-from equipoise.cli.production import export, inspect, serve, update
 from equipoise.cli.recommend import explain, recommend, rerank, similar
 from equipoise.cli.reproduce import reproduce
-from equipoise.cli.tune import tune
+from equipoise.cli.review import compare, verify
+from equipoise.cli.serve import export, inspect, serve, update
 from equipoise.exceptions import EquipoiseError
 
 _REFUSED = 2
@@ -30,18 +30,6 @@ _CommandLineError: Any = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
 )
 
-app = typer.Typer(
-    name="equipoise",
-    cls=Group,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Audit low-rank recommenders item by item, and fix them with Item-Weighted PCA.",
-    epilog="Results go to stdout, progress and errors to stderr. Exit codes: 0 done; 1 done, and "
-    "the answer is no (a claim was lost, a threshold failed, a report differs); 2 refused or "
-    "failed; 130 interrupted.",
-)
-
 
 def _show_version(wanted: bool) -> None:
     if wanted:
@@ -49,7 +37,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[  # noqa: ARG001 (acts by its callback)
         bool, flag("Print the version.", "--version", callback=_show_version, is_eager=True)
@@ -68,10 +55,45 @@ _PANELS = {
     "Evaluate": (split, evaluate, tune, models, rerankers, metrics),
     "Data and paper": (reproduce,),
 }
-for panel, commands in _PANELS.items():
-    for command in commands:
-        app.command(cls=Command, rich_help_panel=panel)(expand_options(command))
-app.add_typer(datasets, rich_help_panel="Data and paper")
+
+
+def command_line(words: Collection[str] | None = None) -> typer.Typer:
+    """Return all commands; those that are not among the words have a summary but no options.
+
+    Declaring the options of all commands takes a third of the time of ``equipoise --help``.
+    """
+    app = typer.Typer(
+        name="equipoise",
+        cls=Group,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="Audit low-rank recommenders item by item, and fix them with Item-Weighted PCA.",
+        epilog="Results go to stdout, progress and errors to stderr. Exit codes: 0 done; 1 done, "
+        "and the answer is no (a claim was lost, a threshold failed, a report differs); 2 refused "
+        "or failed; 130 interrupted.",
+    )
+    app.callback()(_options)
+
+    def declared(command: Callable[..., Any], name: str) -> Callable[..., Any]:
+        return (expand_options if words is None or name in words else _summary_of)(command)
+
+    for panel, commands in _PANELS.items():
+        for command in commands:
+            options = declared(command, command.__name__)
+            app.command(cls=Command, rich_help_panel=panel)(options)
+    datasets = typer.Typer(name="datasets", cls=Group, invoke_without_command=True)
+    datasets.callback()(declared(listing, "datasets"))
+    datasets.command(cls=Command)(declared(get, "datasets"))
+    app.add_typer(datasets, rich_help_panel="Data and paper")
+    return app
+
+
+def _summary_of(command: Callable[..., Any]) -> Callable[..., Any]:
+    def summary() -> None: ...
+
+    summary.__name__, summary.__doc__ = command.__name__, command.__doc__
+    return summary
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -111,7 +133,9 @@ def _global_options_first(arguments: list[str]) -> list[str]:
 
 def _invoke(arguments: list[str]) -> int:
     try:
-        result = app(args=arguments, prog_name="equipoise", standalone_mode=False)
+        # a shell that completes has its words in the environment
+        named = None if "_EQUIPOISE_COMPLETE" in os.environ else arguments
+        result = command_line(named)(args=arguments, prog_name="equipoise", standalone_mode=False)
     except _CommandLineError as error:
         _refuse(error)
         return _REFUSED
@@ -134,10 +158,9 @@ def _refuse(error: Any) -> None:
         return
     context = getattr(error, "ctx", None)
     command = "equipoise" if context is None else context.command_path
-    message = error.format_message().rstrip(".")
-    example = " equipoise demo audits example data." if command == "equipoise audit" else ""
-    hint = example if type(error).__name__ == "MissingParameter" else ""
-    console.fail(f"{message}.{hint} See {command} --help.")
+    message = error.format_message()
+    end = "" if message.endswith((".", "?")) else "."
+    console.fail(f"{message}{end} See {command} --help.")
 
 
 def _explained(error: Exception) -> Exception | str:

@@ -6,19 +6,17 @@ import functools
 import re
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from equipoise.cli import console
 from equipoise.cli import options as opt
-from equipoise.cli.dossier import ReviewOptions, recorded_command
+from equipoise.cli.review import ReviewOptions, recorded_command
 from equipoise.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from equipoise.audit.findings import Findings, Variant
-    from equipoise.audit.group_section import GroupSection
     from equipoise.data import Interactions, Split
+    from equipoise.display import Shown
 
 _EXAMPLE = "built-in example data"
 
@@ -201,27 +199,18 @@ def print_findings(found: Findings) -> None:
     """Print the answer, the main numbers, the findings in words and the advised calls."""
     from equipoise.audit.advice import check_command, command, python_call, rerank_command
     from equipoise.audit.findings import QUESTIONS
+    from equipoise.audit.report.tables import main_measure
     from equipoise.audit.verdict import answer
 
     for note in found.settings.notes:
         console.say(f"note: {note}")
     for title, sentence in zip(QUESTIONS, answer(found), strict=True):
         console.out.print(f"[bold]{title}[/]  {console.escape_markup(sentence)}", highlight=False)
-    models = [variant.label for variant in _columns(found)]
-    table = console.new_table(
-        "",
-        *models,
-        right=models,
-        title="The main numbers, with 95 % intervals",
-        caption=console.escape_markup(data_summary(found)),
-        caption_justify="left",
-    )
-    for line in lines(found):
-        table.add_row(line.title, *line.values)
-    console.out.print(table)
+    models = _columns(found)
+    console.print_table(main_numbers(found))
     for section in found.groups:
         if section.is_own:
-            console.out.print(_group_table(section, _columns(found)))
+            console.print_table(main_measure(section, models))
     verdict = found.verdict
     for sentence in verdict.sentences:
         console.out.print(f"• {console.escape_markup(sentence)}", highlight=False)
@@ -232,33 +221,11 @@ def print_findings(found: Findings) -> None:
         console.out.print(f"  {console.escape_markup(text)}", highlight=False, soft_wrap=True)
 
 
-def _group_table(section: GroupSection, models: list[Variant]) -> Table:
-    """One row per group, the main measure of each model."""
-    from equipoise.audit.formatting import MEASURES, between
-
-    measure, labels = section.main, [variant.label for variant in models]
-    title = f"{MEASURES[measure].title} of {section.of} by {section.rule}, with 95 % intervals"
-    head = (section.of, *labels)
-    table = console.new_table("", *head, right=head, title=console.escape_markup(title))
-    for group in section.groups:
-        found = [section.number(each.key, measure, group.name) for each in models]
-        cells = ["–" if v is None else f"{v.mean:.3f} ({between(v)})" for v in found]
-        table.add_row(console.escape_markup(group.name), f"{group.size:,}", *cells)
-    return table
-
-
 def _open(page: Path) -> None:
     import webbrowser
 
     if not webbrowser.open(page.resolve().as_uri()):
         console.say(f"no browser found; open {page.resolve()} yourself.")
-
-
-class Line(NamedTuple):
-    """One measure: its title, and the number of each model."""
-
-    title: str
-    values: tuple[str, ...]
 
 
 def _columns(found: Findings) -> list[Variant]:
@@ -267,44 +234,15 @@ def _columns(found: Findings) -> list[Variant]:
     return list({v.key: v for v in (found.subject, found.advised, *given)}.values())
 
 
-def lines(found: Findings) -> list[Line]:
-    """Return the main numbers of each model with their intervals."""
-    from equipoise.audit.formatting import geometry, half_error_cell, mean_cell
+def main_numbers(found: Findings) -> Shown:
+    """Return the main numbers of each model with their intervals, and what was audited."""
+    from equipoise.audit.report.tables import numbers
 
-    variants, k = _columns(found), found.settings.k
-
-    def mean(title: str, metric: str, group: str = "all") -> Line:
-        return Line(title, tuple(mean_cell(v, metric, group) for v in variants))
-
-    def to_half(group: str) -> Line:
-        cells = tuple(half_error_cell(v, group) for v in variants)
-        return Line(f"{group}: components to half error", cells)
-
-    groups = [group.name for group in found.data.groups]
-    first, last = groups[0], groups[-1]
-    return [
-        Line("rank", tuple(str(v.size) if v.has_components else "–" for v in variants)),
-        mean("specialization (0: all shared)", "specialization"),
-        mean(f"{first}: self-reconstruction", "self_reconstruction", first),
-        mean(f"{last}: self-reconstruction", "self_reconstruction", last),
-        to_half(first),
-        to_half(last),
-        mean(f"{last}: AUC from other items", "item_auc", last),
-        *(mean(title, metric) for metric, title in geometry(variants).items()),
-        mean(f"Recall@{k}", "recall"),
-        mean(f"NDCG@{k}", "ndcg"),
-        Line(
-            "components owned by one item",
-            tuple(str(len(v.owned)) if v.has_components else "–" for v in variants),
-        ),
-    ]
-
-
-def data_summary(found: Findings) -> str:
-    """Return in one sentence what was audited."""
-    data, settings = found.data, found.settings
-    groups = ", ".join(f"{group.n_items:,} {group.name}" for group in data.groups)
-    return (
-        f"{data.n_users:,} users × {data.n_items:,} items, {data.n_interactions:,} interactions; "
-        f"depth {settings.depth}; popularity groups by {settings.groups}: {groups}."
+    title = "The main numbers, with 95 % intervals"
+    settings = found.settings
+    groups = ", ".join(f"{group.n_items:,} {group.name}" for group in found.data.groups)
+    note = (
+        f"{found.data.size}; depth {settings.depth}; popularity groups by {settings.groups}: "
+        f"{groups}."
     )
+    return numbers(found, _columns(found), title, brief=True)._replace(notes=[note])

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from equipoise.cli import console
-from equipoise.cli import options as opt
 
 if TYPE_CHECKING:
     from equipoise.data.catalog import Dataset
@@ -83,11 +82,6 @@ def _text(facts: Mapping[str, Any], field: str) -> str:
     return f"{_ANSWERS.get(value, value)}{missing}"
 
 
-datasets = typer.Typer(name="datasets", cls=opt.Group, invoke_without_command=True)
-
-
-@datasets.callback()
-@opt.expand_options
 def listing(context: typer.Context, as_json: bool = False) -> None:
     """List the data sets that can be loaded by name, or download one from its publisher."""
     if context.invoked_subcommand is not None:
@@ -101,12 +95,7 @@ def listing(context: typer.Context, as_json: bool = False) -> None:
         _print_dataset(dataset)
 
 
-@datasets.command(cls=opt.Command)
-@opt.expand_options
-def get(
-    name: str,
-    out: Path | None = None,
-) -> None:
+def get(name: str, out: Path | None = None) -> None:
     """Download a data set, check its hash, unpack it, and print its folder."""
     from equipoise.data.catalog import entry, fetch
 

@@ -10,17 +10,15 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import Any, TextIO, cast
 
 from rich.console import Console
 from rich.markup import escape
 
+from equipoise.display import Shown, cell_text
 from equipoise.progress import NoProgress, Progress
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 # An id of ten thousand characters must not hide the rest of the message.
 _LONGEST_LINE = 1200
@@ -169,36 +167,42 @@ def print_traceback() -> None:
     sys.stderr.write("\n".join(map(printable, lines)) + "\n")
 
 
-def new_table(*columns: str, right: Collection[str] = (), **more: Any) -> Table:
-    """Start a table for the terminal; the columns in `right` hold numbers."""
+def print_table(table: Shown) -> None:
+    """Print a table: its title, its rows and its notes; a cell may be a rich text with a style."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), **more)
-    for name in columns:
-        justify: Any = "right" if name in right else "left"
-        table.add_column(escape_markup(name), justify=justify, overflow="fold")
-    return table
+    if table.title:
+        out.print(f"[bold]{escape_markup(table.title)}", highlight=False, soft_wrap=True)
+    drawn = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_header=any(table.columns))
+    for name, is_number in zip(table.columns, table.numeric(), strict=True):
+        justify: Any = "right" if is_number else "left"
+        drawn.add_column(escape_markup(name), justify=justify, overflow="fold")
+    for row in table.rows:
+        cells = (c if isinstance(c, Text) else escape_markup(cell_text(c)) for c in row)
+        drawn.add_row(*cells)
+    if table.rows:
+        out.print(drawn)
+    for note in table.notes:
+        out.print(escape_markup(note), highlight=False)
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], title: str) -> None:
     """Print rows with the same columns as a table."""
-    out.print(f"[bold]{escape_markup(title)}", highlight=False, soft_wrap=True)
-    first = rows[0] if rows else {}
-    table = new_table(*first, right=[n for n, value in first.items() if isinstance(value, float)])
-    for row in rows:
-        table.add_row(*(escape_markup(_cell(value)) for value in row.values()))
-    out.print(table)
+    columns = list(rows[0]) if rows else []
+    print_table(Shown(title, columns, [list(row.values()) for row in rows]))
 
 
 def print_facts(facts: Mapping[str, Any], title: str) -> None:
     """Print names and values, one per line."""
-    table = new_table("", title, right=[title])
-    for name, value in facts.items():
-        shown = ("yes" if value else "no") if isinstance(value, bool) else value
-        shown = f"{shown:,}" if isinstance(shown, int) else escape_markup(_cell(shown))
-        table.add_row(name, shown)
-    out.print(table)
+    print_table(Shown(title, ("", ""), [(name, _fact(value)) for name, value in facts.items()]))
+
+
+def _fact(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else value
 
 
 def print_model(facts: Mapping[str, Any], title: str, saved: Path, *, as_json: bool) -> None:
@@ -208,9 +212,3 @@ def print_model(facts: Mapping[str, Any], title: str, saved: Path, *, as_json: b
         return
     print_facts(facts, title)
     write(f"Model: {saved}")
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

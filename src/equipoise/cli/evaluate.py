@@ -1,4 +1,4 @@
-"""`equipoise evaluate [DATA]` and `equipoise split DATA`: models on held-out interactions."""
+"""`equipoise split`, `evaluate` and `tune`: models on held-out interactions."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from equipoise.cli import console
 from equipoise.cli import options as opt
-from equipoise.exceptions import InvalidParameterError, MissingExtraError
+from equipoise.display import Shown
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from equipoise.evaluation import Cost, Result, Results
+    from equipoise.data import Split
+    from equipoise.evaluation import Cost, Result, Results, Tuning
     from equipoise.evaluation.plan import Model
+    from equipoise.models import Recommender
 
 # As many as fit next to the names of the models on 80 columns.
 _RANKS_ACROSS = 6
 
 # the number of components of a model, and of the model inside a re-ranked one
 _SIZES = ("n_components", "model__n_components")
+
+_BEYOND = "Better values may be beyond it: try --ranks, --gammas or --grid."
 
 
 def evaluate(
@@ -69,9 +72,9 @@ def evaluate(
     else:
         _print(results)
         if any(own.values()):
-            console.out.print(_group_table(results))
+            console.print_table(_group_table(results))
         if costs:
-            console.out.print(_cost_table(results.costs))
+            console.print_table(_cost_table(results.costs))
     return 0 if results.complete else results_to.interrupted(f"{len(results)} rows are done")
 
 
@@ -105,42 +108,47 @@ def _print(results: Results) -> None:
     rows = results.select(group="all").rows
     ranks = sorted({_rank(row) for row in rows}, key=lambda rank: rank or 0)
     for start in range(0, len(ranks), _RANKS_ACROSS):
-        console.out.print(_table(rows, ranks[start : start + _RANKS_ACROSS]))
+        console.print_table(_table(rows, ranks[start : start + _RANKS_ACROSS]))
 
 
-def _table(rows: Sequence[Result], ranks: Sequence[int | None]) -> Table:
-    across = ["-" if rank is None else str(rank) for rank in ranks]
-    table = console.new_table("rank", *across, right=across)
+def _table(rows: Sequence[Result], ranks: Sequence[int | None]) -> Shown:
     metrics: dict[str, dict[str, dict[int | None, float]]] = {}
     for row in rows:
         convention = row.convention.partition(",")[0]
         title = row.name + ("" if convention == "standard" else f" ({convention})")
         lines = metrics.setdefault(title, {})
         lines.setdefault(_line(row), {})[_rank(row)] = row.value
+    cells: list[list[Any]] = []
     for title, lines in metrics.items():
-        table.add_row(f"[bold]{title}")
+        cells.append([_heading(title)])
         for model, values in lines.items():
             shown = [f"{values[rank]:.4f}" if rank in values else "" for rank in ranks]
-            table.add_row(f"  {model}", *shown)
-    return table
+            cells.append([f"  {model}", *shown])
+    return Shown("", ["rank", *("-" if rank is None else str(rank) for rank in ranks)], cells)
 
 
-def _group_table(results: Results) -> Table:
+def _heading(text: str) -> Any:
+    from rich.text import Text
+
+    return Text(text, "bold")
+
+
+def _group_table(results: Results) -> Shown:
     """One line per metric and group, one column per model, each at its largest rank."""
     rows = [row for row in results if row.group != "all"]
     largest = {row.model: max(_rank(r) or 0 for r in rows if r.model == row.model) for row in rows}
     last = [row for row in rows if (_rank(row) or 0) == largest[row.model]]
     columns = list(dict.fromkeys(map(_line, last)))
-    table = console.new_table("by group, at the largest rank", *columns, "n", right=[*columns, "n"])
+    cells: list[list[Any]] = []
     for name in dict.fromkeys(row.name for row in last):
-        table.add_row(f"[bold]{name}")
+        cells.append([_heading(name)])
         own = [row for row in last if row.name == name]
         for group in dict.fromkeys(row.group for row in own):
             values = {_line(row): f"{row.value:.4f}" for row in own if row.group == group}
             n = next(row.n for row in own if row.group == group)
             shown = [values.get(column, "") for column in columns]
-            table.add_row(f"  {console.escape_markup(group)}", *shown, f"{n:,}")
-    return table
+            cells.append([f"  {group}", *shown, f"{n:,}"])
+    return Shown("", ["by group, at the largest rank", *columns, "n"], cells)
 
 
 def _rank(row: Result | Cost) -> int | None:
@@ -152,18 +160,18 @@ def _line(row: Result | Cost) -> str:
     return " ".join([row.model, *(f"{name}={opt.show_value(v)}" for name, v in others.items())])
 
 
-def _cost_table(costs: Sequence[Cost]) -> Table:
-    numbers = ("rank", "seconds", "peak MB", "numbers kept")
-    table = console.new_table("cost of a fit", *numbers, right=numbers)
-    for cost in costs:
-        table.add_row(
+def _cost_table(costs: Sequence[Cost]) -> Shown:
+    rows = [
+        (
             _line(cost),
             opt.show_value(_rank(cost)),
             f"{cost.fit_seconds:.3f}",
             "?" if cost.peak_bytes is None else f"{cost.peak_bytes / 1e6:.1f}",
             f"{cost.parameters_kept:,}",
         )
-    return table
+        for cost in costs
+    ]
+    return Shown("", ("cost of a fit", "rank", "seconds", "peak MB", "numbers kept"), rows)
 
 
 def named_models(names: str) -> dict[str, Model]:
@@ -184,12 +192,148 @@ def named_models(names: str) -> dict[str, Model]:
     return models_by_key(entry.key for entry in wanted if entry.installed)
 
 
-def split(
-    data: str,
+def tune(
     reading: opt.DataOptions,
-    splitting: opt.HoldoutOptions,
-    out: Path,
-) -> None:
+    splitting: opt.SplitOptions,
+    results_to: opt.TableOptions,
+    k: int,
+    groups: str,
+    grouping: opt.GroupOptions,
+    zero_division: float,
+    trying: opt.GridOptions,
+    model: str,
+    maximize: str,
+    data: str | None = None,
+    subject_to: list[str] | None = None,
+    rerank: str | None = None,
+    trade_off: str = "aplt",
+    out: Path | None = None,
+) -> int:
+    """Choose the parameters of a model, by default Item-Weighted PCA, on validation data.
+
+    The choice is scored once on test data. Prints the command that fits it on all of DATA.
+    """
+    from equipoise import evaluation
+    from equipoise.audit.advice import command
+    from equipoise.audit.findings import Advice
+    from equipoise.evaluation.goal import parse_condition
+    from equipoise.models.registry import find_model
+
+    results_to.check(out)
+    conditions = map(parse_condition, subject_to or [])
+    limits = {name: (sign, bound) for name, sign, bound in conditions}
+    axes = trying.axes()
+    splitting.check(data, reading)
+    table = None if data is None else reading.read(data)
+    split = splitting.read_parts(reading) if table is None else splitting.hold_out(table)
+    _refuse_empty_validation(split)
+    base = _base(model, rerank)
+    own_groups = grouping.parameters(find_model(model), split.train) if rerank is None else {}
+    base.set_params(**own_groups)
+    if rerank is not None:
+        axes = {name if name == "reranker" else f"model__{name}": v for name, v in axes.items()}
+    tuning = evaluation.tune(
+        split,
+        base if own_groups or rerank is not None else model,
+        grid=_grid(base, split, axes, whole=trying.grid is not None),
+        maximize=maximize,
+        subject_to=limits,
+        trade_off=opt.words(trade_off),
+        k=k,
+        groups=groups,
+        zero_division=zero_division,
+        cache=results_to.cache,
+        progress=console.progress(),
+    )
+    results_to.write(tuning, "plot_tuning")
+    source = opt.shown(str(data or splitting.train))
+    settings = {_written(name): value for name, value in tuning.choice.settings.items()}
+    if rerank is not None:
+        settings.setdefault("rerank", rerank)
+    advice = Advice(model, settings, source, reading.given() | grouping.given(), "")
+    if results_to.as_json:
+        found = {**tuning.to_dict(), "edges": tuning.edges(), "command": command(advice)}
+        console.write_json(found, indent=1)
+    else:
+        _print_tuning(tuning)
+        console.write(command(advice))
+    edges = {n: v for n, v in tuning.edges().items() if v != split.train.n_items}
+    if edges:
+        chosen = ", ".join(f"{name} = {opt.show_value(value)}" for name, value in edges.items())
+        console.say(f"warning: at the edge of the values tried: {chosen}. {_BEYOND}")
+    if tuning.shift is not None and tuning.shift.differs:
+        console.say(f"warning: {tuning.shift}")
+    if out is not None and tuning.complete:
+        table = split.train if table is None else table
+        saved = tuning.model().fit(table, progress=console.progress()).save(out)
+        console.say(f"Model: {saved.resolve()}")
+    if tuning.complete:
+        return 0
+    unwritten = "" if out is None else f"; {out} is not written"
+    done = f"the choice is the best of the {len(tuning.trials)} settings tried so far{unwritten}"
+    return results_to.interrupted(done)
+
+
+def _print_tuning(tuning: Tuning) -> None:
+    targets = [target.label for target in tuning.goal.targets]
+    rows = [("choice", tuning.choice), *(("", trial) for trial in tuning.frontier[:10])]
+    names = list(dict.fromkeys(name for _, trial in rows for name in trial.settings))
+    cells = [
+        (
+            mark,
+            *(opt.show_value(trial.settings[n]) if n in trial.settings else "–" for n in names),
+            *(f"{trial.scores[target]:.4f}" for target in targets),
+        )
+        for mark, trial in rows
+    ]
+    title = f"Best of {len(tuning.trials)} settings on validation, and the frontier"
+    console.print_table(Shown(title, ("", *names, *targets), cells))
+    if tuning.test is not None:
+        for row in tuning.test.select(group="all"):
+            text = f"{row.value:.4f}"
+            if row.per_user is not None and row.n > 1:
+                text = str(tuning.test.interval(row))
+            console.out.print(f"test {row.name:<14}{text}", highlight=False, markup=False)
+    console.out.print(f"\n{tuning.constructor()}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _base(model: str, rerank: str | None) -> Recommender:
+    """Return the unfitted model, with its re-ranker."""
+    from equipoise.models.registry import find_model
+
+    made = find_model(model).make()
+    if rerank is None:
+        return made
+    from equipoise.reranking import Reranked, make_reranker
+
+    make_reranker(rerank)  # refused before anything is fitted
+    return Reranked(made, rerank)
+
+
+def _written(name: str) -> str:
+    """Return a parameter as `equipoise fit` names it."""
+    return "rerank" if name == "reranker" else name.removeprefix("model__")
+
+
+def _grid(
+    model: Recommender, split: Split, axes: dict[str, list[Any]], *, whole: bool
+) -> list[dict[str, Any]] | None:
+    """Return --grid; without it, the model's search space with --ranks and --gammas."""
+    if whole or not axes:
+        return [axes] if axes else None
+    return [{**space, **axes} for space in model.search_space(split.train)]
+
+
+def _refuse_empty_validation(split: Split) -> None:
+    if split.validation.nnz == 0:
+        raise InvalidDataError(
+            "--validation leaves nothing to tune on: it names no file, or its share of a user's "
+            "items is less than one item. Use a larger share, e.g. --validation 0.2, or drop users "
+            "with few items (--min-items-per-user)."
+        )
+
+
+def split(data: str, reading: opt.DataOptions, splitting: opt.HoldoutOptions, out: Path) -> None:
     """Hold out interactions: write train, validation and test as Parquet, with their ids.
 
     Fit a model of your own on the training part. Other commands take the files as --train,

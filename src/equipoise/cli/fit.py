@@ -68,7 +68,7 @@ def fit(
 
 
 def _keep_sums(fitted: Recommender, interactions: Interactions) -> None:
-    from equipoise.models.projection import ProjectionModel
+    from equipoise.models.pca.projection import ProjectionModel
 
     if not isinstance(fitted, ProjectionModel):
         raise InvalidParameterError(

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from equipoise.models.registry import ModelEntry
 
 INTERRUPTED = 130
-_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 # URLs of files on this machine; other URLs lead to nothing that a command could overwrite
 _LOCAL_URL = re.compile(r"(?:sqlite(?:\+pysqlite)?:///|file://)(?P<path>[^?]+)", re.IGNORECASE)
@@ -79,12 +78,18 @@ def flag(text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=text, metavar="", **more)
 
 
+@functools.cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
 def _declared(parameter: inspect.Parameter, command: str) -> inspect.Parameter:
     """Return a parameter with its row of options.toml, if it has no declaration of its own."""
     kind, name = parameter.annotation, parameter.name
     if get_origin(kind) is Annotated or kind is typer.Context:
         return parameter
-    row = dict(_TABLE.get(command, {}).get(name) or _TABLE["shared"][name])
+    table = _table()
+    row = dict(table.get(command, {}).get(name) or table["shared"][name])
     text, names, metavar = (row.pop(key, None) for key in ("help", "names", "metavar"))
     if row.pop("argument", False):
         found = typer.Argument(help=text, metavar=metavar, show_default=False)
@@ -143,6 +148,9 @@ def expand_options(command: Callable[..., Any]) -> Callable[..., Any]:
         except KeyboardInterrupt:
             raise Interrupted from None
 
+    paragraphs = (command.__doc__ or "").split("\n\n")
+    # typer breaks lines of later paragraphs where the source does, whatever the terminal's width
+    call.__doc__ = "\n\n".join(" ".join(text.split()) for text in paragraphs)
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # as inspect documents
     call.__annotations__ = {each.name: each.annotation for each in parameters}
     return call

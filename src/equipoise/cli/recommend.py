@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from equipoise.cli import console
 from equipoise.cli import options as opt
+from equipoise.display import Shown
 from equipoise.exceptions import InvalidParameterError, OutputError, explained
 from equipoise.files import scratch_folder, write_whole
 from equipoise.progress import NoProgress, Progress, task
@@ -139,15 +140,12 @@ def write_tables(
     """Write the tables of all users to one file, which appears when it is complete."""
     import polars as pl
 
+    problem = f"{path} was not written. Free space on the disk, or write elsewhere"
     with scratch_folder(path) as folder:
-        try:
+        with explained(problem, pl.exceptions.PolarsError, OSError, kind=OutputError):
             parts = _parts(data, request, folder, progress)
             whole = folder / "whole"
             getattr(pl.scan_parquet(parts, glob=False), sink)(whole)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise OutputError(
-                f"{path} was not written: {error}. Free space on the disk, or write elsewhere."
-            ) from error
         with whole.open("rb") as source:
             write_whole(path, functools.partial(shutil.copyfileobj, source))
 
@@ -247,14 +245,14 @@ def print_lists(lists: pl.DataFrame, as_json: bool) -> None:
     if as_json:
         console.write(lists.write_ndjson())
         return
-    table = console.new_table(*lists.columns, right=("rank", "score"))
+    rows = []
     for row in lists.iter_rows(named=True):
-        score = row["score"]  # none if the list is a fallback
-        cells = {**row, "score": "popular" if score is None else f"{score:.4g}"}
+        if row["score"] is None:  # the list is a fallback
+            row["score"] = "popular"
         if "because" in row:
-            cells["because"] = ", ".join(map(_reason, row["because"]))
-        table.add_row(*(console.escape_markup(cell) for cell in cells.values()))
-    console.out.print(table)
+            row["because"] = ", ".join(map(_reason, row["because"]))
+        rows.append(list(row.values()))
+    console.print_table(Shown("", lists.columns, rows))
 
 
 def _reason(reason: Mapping[str, Any]) -> str:
@@ -295,11 +293,7 @@ def rerank(
 
 
 def similar(
-    model: Path,
-    item: str,
-    n: int,
-    names: str | None = None,
-    as_json: bool = False,
+    model: Path, item: str, n: int, names: str | None = None, as_json: bool = False
 ) -> None:
     """List the items most similar to one, according to the model."""
     from equipoise.cli import ids

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from equipoise.cli import console
+from equipoise.display import Shown
 from equipoise.files import require_folder
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from equipoise.paper.report import Reproduction
 
 _FOLDER = Path("reproduction")
@@ -52,7 +51,7 @@ def reproduce(
 
 def _print(found: Reproduction, out: Path) -> None:
     if found.findings:
-        console.out.print(_table(found))
+        console.print_table(_table(found))
     for line in found.headlines:
         console.out.print(f"• {console.escape_markup(line)}", highlight=False)
     console.out.print(f"\n{found.headline()}.", highlight=False)
@@ -60,13 +59,17 @@ def _print(found: Reproduction, out: Path) -> None:
     console.out.print(f"Report: {page}", highlight=False, soft_wrap=True, markup=False)
 
 
-def _table(found: Reproduction) -> Table:
+def _table(found: Reproduction) -> Shown:
+    from rich.text import Text
+
     from equipoise.paper.verdicts import show, show_measured
 
-    table = console.new_table("claim", "published", "measured", "verdict")
+    rows = []
     for finding in found.findings:
         color, word = _VERDICTS[finding.verdict.name]
-        lost = " [bold red]LOST[/]" if finding.lost else ""
-        cells = (finding.claim.what, show(finding.claim.published), show_measured(finding))
-        table.add_row(*map(console.escape_markup, cells), f"[{color}]{word}[/]{lost}")
-    return table
+        verdict = Text(word, color)
+        if finding.lost:
+            verdict.append(" LOST", "bold red")
+        claim = finding.claim
+        rows.append((claim.what, show(claim.published), show_measured(finding), verdict))
+    return Shown("", ("claim", "published", "measured", "verdict"), rows)

@@ -1,11 +1,5 @@
-"""Read tables of many formats as `Interactions`."""
+"""Read tables of many formats as `Interactions`; names are imported when they are first used."""
 
-from __future__ import annotations
+from equipoise.lazy import attach
 
-from equipoise.data import synthetic
-from equipoise.data.description import Description
-from equipoise.data.groups import Groups
-from equipoise.data.interactions import Interactions
-from equipoise.data.split import Split, holdout
-
-__all__ = ["Description", "Groups", "Interactions", "Split", "holdout", "synthetic"]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -12,8 +13,8 @@ from numpy.typing import NDArray
 
 from equipoise.data.rows import BlockSize, RowBlock
 from equipoise.data.validation import CodedPairs, assemble
-from equipoise.spectral.gram import GramProduct, gram_matrix, multiply_rows
-from equipoise.spectral.norms import column_norms, squared_column_norms
+from equipoise.spectral.gram import GramProduct, multiply_rows
+from equipoise.spectral.norms import column_sums, squared_column_norms
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -62,27 +63,14 @@ def size_of(block: RowBlock) -> BlockSize:
     return BlockSize(X.shape[0], int(X.nnz), int(n_bytes), times is not None, X.dtype)
 
 
-def user_ids_of(block: RowBlock) -> NDArray[Any]:
-    """Return the ids of the rows."""
-    return block.user_ids
-
-
-def order_of(block: RowBlock) -> NDArray[np.int64]:
-    """Return the ranks of the rows in the data."""
-    return block.order
+def of_matrix(block: RowBlock, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return a function of the block's matrix."""
+    return function(block.matrix, *arguments)
 
 
 def column_powers(block: RowBlock, power: int) -> Floats:
     """Σ_i X_ij^power of the stored entries, for every item j; the power is 0, 1 or 2."""
-    X = block.matrix
-    if power == 2:
-        return squared_column_norms(X)
-    return np.bincount(X.indices, X.data if power else None, X.shape[1]).astype(np.float64)
-
-
-def norms_of_columns(block: RowBlock) -> Floats:
-    """Return ‖X_·j‖₂ of the block's rows, for every item j."""
-    return column_norms(block.matrix)
+    return squared_column_norms(block.matrix) if power == 2 else column_sums(block.matrix, power)
 
 
 def largest_value(block: RowBlock) -> float:
@@ -267,11 +255,6 @@ def _id_bytes(ids: NDArray[Any]) -> bytes:
 def block_product(block: RowBlock, wanted: GramProduct) -> NDArray[Any]:
     """Return the block's part of the product XᵀXV."""
     return multiply_rows(block.matrix, wanted)
-
-
-def block_gram(block: RowBlock) -> Floats:
-    """Return the block's part of XᵀX, dense."""
-    return gram_matrix(block.matrix)
 
 
 def prepared_block(block: RowBlock, prepare: Any) -> RowBlock:

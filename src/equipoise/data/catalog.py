@@ -10,6 +10,7 @@ import tomllib
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -39,9 +40,6 @@ __all__ = [
     "locate",
 ]
 
-# Seconds to connect, and between two chunks of the response
-_TIMEOUT = (10, 60)
-_RETRIES = 1
 _CHUNK_BYTES = 1 << 16
 # Movies in the paper's sample, and the seed that draws them
 _N_MOVIES, _MOVIE_SEED = 1200, 2020
@@ -281,6 +279,8 @@ def fetch(
     name: str | Dataset,
     folder: str | os.PathLike[str] | None = None,
     *,
+    retries: int = 1,
+    timeout: tuple[float, float] = (10, 60),
     progress: Progress | None = None,
 ) -> Path:
     """Download a data set, unless it is there, and return the folder with its files.
@@ -292,6 +292,10 @@ def fetch(
     folder : path, optional
         Where to put the folder of the data set; by default the cache, see `cache_folder`. An
         archive that you put there is used instead of a download, if its hash is correct.
+    retries : int
+        How often a broken download is started again.
+    timeout : tuple of float
+        Seconds to connect, and between two chunks of the response.
     progress : Progress, optional
         Receives the progress of the download, in bytes.
 
@@ -314,12 +318,13 @@ def fetch(
     home = root / dataset.name
     if dataset.table_in(home) is not None:
         return home
-    pooch = require_extra("pooch", "datasets", "downloading a data set")
+    require_extra("pooch", "datasets", "downloading a data set")
     with _explained(dataset, root), task(progress, f"Getting {dataset.name}") as getting:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".equipoise-", dir=root) as scratch:
             brought = (root / dataset.archive_name).is_file()
-            archive = _download(pooch, dataset, root if brought else Path(scratch), getting)
+            stream = partial(_stream, getting, timeout)
+            archive = _download(dataset, root if brought else Path(scratch), retries, stream)
             getting.note("unpacking")
             _unpack(dataset, archive, Path(scratch), home)
     return home
@@ -351,26 +356,32 @@ def _explained(dataset: Dataset, root: Path) -> Iterator[None]:
         ) from error
 
 
-def _download(pooch: Any, dataset: Dataset, folder: Path, progress: Progress) -> Path:
-    """Return the archive; pooch retries, checks the hash, and only then gives it its name."""
+def _stream(
+    progress: Progress, timeout: tuple[float, float], url: str, output: str, _: Any
+) -> None:
+    """Download one file, as pooch asks for it."""
     requests = require_extra("requests", "datasets", "downloading a data set")
+    with requests.get(url, stream=True, timeout=timeout) as response:
+        response.raise_for_status()
+        length = response.headers.get("Content-Length", "")
+        total = int(length) if length.isdecimal() else None
+        with task(progress, "Downloading", total) as downloading, open(output, "wb") as file:
+            for chunk in response.iter_content(_CHUNK_BYTES):
+                file.write(chunk)
+                downloading.advance(len(chunk))
 
-    def stream(url: str, output: str, _: Any) -> None:
-        with requests.get(url, stream=True, timeout=_TIMEOUT) as response:
-            response.raise_for_status()
-            length = response.headers.get("Content-Length", "")
-            total = int(length) if length.isdecimal() else None
-            with task(progress, "Downloading", total) as downloading, open(output, "wb") as file:
-                for chunk in response.iter_content(_CHUNK_BYTES):
-                    file.write(chunk)
-                    downloading.advance(len(chunk))
 
+def _download(
+    dataset: Dataset, folder: Path, retries: int, stream: Callable[[str, str, Any], None]
+) -> Path:
+    """Return the archive; pooch retries, checks the hash, and only then gives it its name."""
+    pooch = require_extra("pooch", "datasets", "downloading a data set")
     source = pooch.create(
         path=folder,
         base_url="",
         urls={dataset.archive_name: dataset.url},
         registry={dataset.archive_name: dataset.hash},
-        retry_if_failed=_RETRIES,
+        retry_if_failed=retries,
     )
     logger = pooch.get_logger()
     level = logger.level

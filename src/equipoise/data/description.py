@@ -47,25 +47,23 @@ class Description:
     has_timestamps: bool
     has_names: bool
 
+    def facts(self) -> dict[str, str]:
+        """Return the numbers as text, by name."""
+        deciles = " ".join(f"{share:.1%}" for share in self.popularity_deciles)
+        extras = ["timestamps"] * self.has_timestamps + ["names"] * self.has_names
+        return {
+            "users": f"{self.n_users:,}",
+            "items": f"{self.n_items:,}",
+            "interactions": f"{self.n_interactions:,} (density {self.density:.3%})",
+            "items per user": f"{self.items_per_user} (min / median / max)",
+            "users per item": f"{self.users_per_item} (min / median / max)",
+            "share by tenth": f"{deciles} (of items, most popular first)",
+            "also has": ", ".join(extras) or "neither timestamps nor names",
+        }
+
     def __str__(self) -> str:
         """Return the numbers as aligned lines."""
-        deciles = " ".join(f"{share:.1%}" for share in self.popularity_deciles)
-        extras = [
-            name
-            for name, there in (("timestamps", self.has_timestamps), ("names", self.has_names))
-            if there
-        ]
-        return "\n".join(
-            [
-                f"users            {self.n_users:,}",
-                f"items            {self.n_items:,}",
-                f"interactions     {self.n_interactions:,} (density {self.density:.3%})",
-                f"items per user   {self.items_per_user} (min / median / max)",
-                f"users per item   {self.users_per_item} (min / median / max)",
-                f"share by tenth   {deciles} (of items, most popular first)",
-                f"also has         {', '.join(extras) or 'neither timestamps nor names'}",
-            ]
-        )
+        return "\n".join(f"{name:<17}{text}" for name, text in self.facts().items())
 
 
 def describe(

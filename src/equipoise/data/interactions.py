@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from itertools import pairwise
+from operator import attrgetter
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
@@ -15,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from equipoise.checks import check_choice, check_unused, check_whole_number
-from equipoise.data import block_ops, selection, validation
+from equipoise.data import block_ops, validation
 from equipoise.data.backends.memory import MemoryRows
 from equipoise.data.description import Description, describe
 from equipoise.data.identifiers import Lookup, as_id_array, name_a_few
-from equipoise.data.preparation import Step
+from equipoise.data.preparation import FilterOrder, Step, keep_active
 from equipoise.data.rows import Each, Prepare, RowBlock, Rows
 from equipoise.data.validation import CodedPairs, Duplicates, assemble
 from equipoise.display import Displayed, Shown
@@ -27,14 +28,14 @@ from equipoise.exceptions import InvalidDataError, InvalidParameterError, Unknow
 from equipoise.memory import format_bytes, require
 from equipoise.parallel import one_blas_thread
 from equipoise.progress import Progress
-from equipoise.spectral.gram import BlockGram, DenseGram, Gram
-from equipoise.spectral.norms import squares_are_inexact
-from equipoise.spectral.solve import Solver, build_gram, choose_solver
+from equipoise.spectral.gram import BlockGram, DenseGram, Gram, gram_matrix
+from equipoise.spectral.norms import column_norms, squares_are_inexact
 
 if TYPE_CHECKING:
     import polars as pl
 
     from equipoise.data.split import Split
+    from equipoise.spectral.solve import Solver
 
 Floats = NDArray[np.float64]
 _ALL = slice(None)
@@ -256,6 +257,18 @@ class Interactions(Displayed):
         return source
 
     @classmethod
+    def require(cls, source: Any, name: str = "interactions") -> Interactions:
+        """Return what `accept` makes `Interactions`; refuse a matrix, which has no ids."""
+        found = cls.accept(source)
+        if not isinstance(found, cls):
+            raise InvalidDataError(
+                f"{name} must be Interactions, a path, or a table with a user and an item column, "
+                f"got {type(source).__name__}. A matrix has no ids to match its items with those "
+                "of the model: use Interactions.from_sparse(X, item_ids=…)."
+            )
+        return found
+
+    @classmethod
     def from_pairs(
         cls,
         users: ArrayLike,
@@ -354,7 +367,7 @@ class Interactions(Displayed):
 
         check_whole_number("n_blocks", n_blocks, 1)
         self.require_matrix("distribute")
-        (block,) = self.collect().rows.map(block_ops.whole)
+        block = self.collect()._block("rows")
         edges = np.linspace(0, self.n_users, n_blocks + 1).astype(int)
         parts = [block_ops.rows_between(block, first, last) for first, last in pairwise(edges)]
         rows = DaskRows.scattered(client, parts, retry)
@@ -555,6 +568,8 @@ class Interactions(Displayed):
         kind : {"matrix_free", "gram", "dense"}
             "matrix_free" never forms XᵀX; the other two form it as a dense array.
         """
+        from equipoise.spectral.solve import build_gram  # loads SciPy's linear algebra
+
         data = self.prepared(prepare)
         block = data.rows.whole()
         if block is not None:
@@ -568,10 +583,12 @@ class Interactions(Displayed):
     def dense_gram(self) -> DenseGram:
         """Return XᵀX as a dense array of items × items."""
         with one_blas_thread():
-            return DenseGram(self.rows.total(block_ops.block_gram))
+            return DenseGram(self.rows.total(block_ops.of_matrix, gram_matrix))
 
     def fastest_solver(self, rank: int, *, fits: int = 1) -> Solver:
         """Return the kind of `gram` that is estimated to be fastest for so many components."""
+        from equipoise.spectral.solve import choose_solver
+
         block = self.rows.whole()
         return "matrix_free" if block is None else choose_solver(block.matrix, rank, fits=fits)
 
@@ -640,7 +657,7 @@ class Interactions(Displayed):
         norms: Floats = np.sqrt(self._column_squares)
         inexact = squares_are_inexact(self._column_squares)
         if inexact.any():  # a second pass: hypot adds squares without forming them
-            parts = self.rows.map(block_ops.norms_of_columns)
+            parts = self.rows.map(block_ops.of_matrix, column_norms)
             norms[inexact] = reduce(np.hypot, parts)[inexact]
         return norms
 
@@ -692,8 +709,7 @@ class Interactions(Displayed):
         return pl.DataFrame({name: column.tolist() for name, column in columns.items()})
 
     def _shown(self) -> Shown:
-        facts = str(self.describe()).splitlines()
-        return Shown(repr(self), ["", ""], [(line[:17].strip(), line[17:]) for line in facts])
+        return Shown(repr(self), ["", ""], list(self.describe().facts().items()))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Interactions):
@@ -731,7 +747,7 @@ class Interactions(Displayed):
         min_users_per_item: int = 0,
         min_items_per_user: int = 0,
         *,
-        order: selection.FilterOrder = "users_first",
+        order: FilterOrder = "users_first",
         until_stable: bool = False,
     ) -> Self:
         """Keep active users and popular items; drop those left without interactions.
@@ -740,7 +756,7 @@ class Interactions(Displayed):
         at least `min_users_per_item` of *those* users. So a user may end up below the minimum;
         ``until_stable=True`` repeats until every user and item satisfies it.
         """
-        kept = selection.keep_active(
+        kept = keep_active(
             self.rows, self.n_items, min_items_per_user, min_users_per_item, order, until_stable
         )
         if not len(kept.items):
@@ -916,7 +932,7 @@ class _Users:
         block = self._rows.whole()
         if block is not None:
             return block.user_ids
-        ids: NDArray[Any] = np.concatenate(self._rows.map(block_ops.user_ids_of))[self.order]
+        ids: NDArray[Any] = np.concatenate(self._rows.map(attrgetter("user_ids")))[self.order]
         ids.flags.writeable = False
         return ids
 
@@ -924,16 +940,12 @@ class _Users:
     def order(self) -> NDArray[np.intp]:
         if len(self._rows) == 1:
             return np.arange(self._rows.sizes()[0].users)
-        ranks = np.concatenate(self._rows.map(block_ops.order_of))
+        ranks = np.concatenate(self._rows.map(attrgetter("order")))
         return np.argsort(ranks, kind="stable")
 
 
 def _with_beside(
-    block: RowBlock,
-    function: Callable[..., Any],
-    n_beside: int,
-    shared: tuple[Any, ...],
-    *own: Any,
+    block: RowBlock, function: Callable[..., Any], n_beside: int, shared: tuple[Any, ...], *own: Any
 ) -> Any:
     return function(block, *own[:n_beside], *shared, *own[n_beside:])
 

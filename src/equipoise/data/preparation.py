@@ -1,4 +1,4 @@
-"""What was done to data before a fit, and what is left to do to the rows of a request.
+"""How data are prepared: filters, the record of all steps, and what a request still lacks.
 
 `Interactions` record every step. A model keeps the record of its training data, and applies to
 other rows the steps that they lack.
@@ -7,10 +7,17 @@ other rows the steps that they lack.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.checks import check_choice, check_whole_number
+from equipoise.data.block_ops import Mask, items_kept_per_user, users_kept_per_item
+from equipoise.data.rows import Rows
 from equipoise.exceptions import InvalidDataError
 
+FilterOrder = Literal["users_first", "items_first"]
 StepName = Literal["binarize", "normalize_rows", "items"]
 
 #: steps that leave out items
@@ -146,3 +153,49 @@ def steps_from_json(values: Any) -> tuple[Step, ...]:
         if step.name not in STEPS or not plain:
             raise ValueError(f"{str(step.name)[:40]!r} is not a known preparation of data")
     return steps
+
+
+class Kept(NamedTuple):
+    """Rows of each block that stay, and items that stay; ascending."""
+
+    users: list[NDArray[np.intp]]
+    items: NDArray[np.intp]
+
+
+def keep_active(
+    rows: Rows,
+    n_items: int,
+    min_items_per_user: int,
+    min_users_per_item: int,
+    order: FilterOrder,
+    until_stable: bool,
+) -> Kept:
+    """Return the users and items to keep; thresholds apply once or until nothing changes."""
+    check_whole_number("min_items_per_user", min_items_per_user)
+    check_whole_number("min_users_per_item", min_users_per_item)
+    check_choice("order", order, get_args(FilterOrder))
+    users: list[Mask] = [np.ones(size.users, bool) for size in rows.sizes()]
+    items: Mask = np.ones(n_items, bool)
+
+    def items_per_user() -> list[NDArray[np.intp]]:
+        return rows.map(items_kept_per_user, items, each=[(mask,) for mask in users])
+
+    def users_per_item() -> NDArray[np.intp]:
+        each = [(mask,) for mask in users]
+        counts: NDArray[np.intp] = rows.total(users_kept_per_item, items, each=each)
+        return counts
+
+    while True:
+        before = sum(int(mask.sum()) for mask in (*users, items))
+        for side in ("users", "items") if order == "users_first" else ("items", "users"):
+            if side == "users":
+                pairs = zip(users, items_per_user(), strict=True)
+                users = [mask & (count >= min_items_per_user) for mask, count in pairs]
+            else:
+                items = items & (users_per_item() >= min_users_per_item)
+        if not until_stable or before == sum(int(mask.sum()) for mask in (*users, items)):
+            break
+    # drop users and items without entries; both counts are taken before either is dropped
+    user_counts, item_counts = items_per_user(), users_per_item()
+    kept = [np.flatnonzero(m & (c > 0)) for m, c in zip(users, user_counts, strict=True)]
+    return Kept(kept, np.flatnonzero(items & (item_counts > 0)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -90,15 +90,36 @@ class Rows(ABC):
     def handles(self) -> list[Any]:
         """Return a placeholder per block, for `each` of other rows with the same users."""
 
-    @abstractmethod
     def map(
         self, function: Callable[..., Any], *shared: Any, each: Each | None = None
     ) -> list[Any]:
         """Return the result for every block, in the order of the blocks."""
+        return list(self.results(function, shared, each))
 
-    @abstractmethod
     def total(self, function: Callable[..., Any], *shared: Any, each: Each | None = None) -> Any:
-        """Return the sum of the results of all blocks, added in one fixed order."""
+        """Return the sum of the results, by default from the first to the last: two at a time."""
+        total: Any = None
+        for number, part in enumerate(self.results(function, shared, each)):
+            if number == 0:
+                total = part
+            elif isinstance(total, np.ndarray):
+                total += part  # no other code uses this array
+            else:
+                total = pairwise_sum(total, part)
+        return total
+
+    def results(
+        self, function: Callable[..., Any], shared: tuple[Any, ...], each: Each | None
+    ) -> Iterator[Any]:
+        """Yield the result for every block, computed in this process."""
+        for number, handle in enumerate(self.handles()):
+            own_arguments = () if each is None else each[number]
+            block, *others = map(self.loaded, (handle, *own_arguments))
+            yield function(block, *shared, *others)
+
+    def loaded(self, value: Any) -> Any:
+        """Return the block of a placeholder in this process; anything else unchanged."""
+        return value
 
     @abstractmethod
     def transform(
@@ -116,11 +137,6 @@ class Rows(ABC):
 
     def check_memory(self, n_items: int, width: int, columns: int) -> None:  # noqa: B027
         """Refuse a fit whose vectors do not fit: `width` per pass, `columns` in the basis."""
-
-
-def own(each: Each | None, number: int) -> tuple[Any, ...]:
-    """Return the arguments of one block only."""
-    return () if each is None else each[number]
 
 
 def pairwise_sum(*parts: Any) -> Any:

@@ -254,10 +254,21 @@ def _frozen_matrix(matrix: sparse.csr_array) -> sparse.csr_array:
     return kept
 
 
+_COMPRESSED = ("csr", "csc", "bsr")
+
+
 # SciPy's loops, and ours, do not check the indices of a matrix: an index out of bounds reads or
 # writes other memory. SciPy's own check misses some of these matrices.
 def refuse_broken_structure(X: Any, source: str = "the sparse matrix") -> None:
     """Refuse a sparse matrix with indices out of bounds; the error calls it `source`."""
+    for name in ("indptr", "indices") if X.format in _COMPRESSED else ():
+        dtype = getattr(X, name).dtype
+        if dtype.kind != "i":
+            raise InvalidDataError(
+                f"{source} has {name} of type {dtype}, and SciPy computes with int32 or int64 "
+                f"only. Convert it: scipy.sparse.{X.format}_array((X.data, X.indices, X.indptr), "
+                "shape=X.shape)."
+            )
     if not is_sound(X):
         raise InvalidDataError(
             f"{source} is broken: its indices are out of the bounds of {X.shape}. Build it "
@@ -276,7 +287,7 @@ def is_sound(X: Any) -> bool:
     >>> is_sound(X)
     False
     """
-    if X.format not in ("csr", "csc", "bsr"):
+    if X.format not in _COMPRESSED:
         return True
     n_lines, n_places = _extent(X)
     starts, places = X.indptr, X.indices

@@ -19,7 +19,7 @@ from equipoise.files import write_whole
 from equipoise.metrics.results import FloatArray, Result
 
 # Raised when what is stored, or what it means, changes.
-FORMAT = 3
+FORMAT = 4
 
 
 class Cache:
@@ -91,27 +91,18 @@ class Scored(NamedTuple):
     parameters_kept: int | None = None
 
 
-def to_json(scored: Sequence[Scored]) -> list[dict[str, Any]]:
+def to_json(scored: Sequence[Scored]) -> list[Any]:
     """Return what the cache stores."""
     return [
-        {
-            "rows": [_row_to_json(row) for row in one.rows],
-            "effort": None if one.effort is None else list(one.effort),
-            "parameters_kept": one.parameters_kept,
-        }
-        for one in scored
+        [[_row_to_json(row) for row in one.rows], one.effort, one.parameters_kept] for one in scored
     ]
 
 
-def from_json(stored: Sequence[Mapping[str, Any]]) -> list[Scored]:
+def from_json(stored: Sequence[Any]) -> list[Scored]:
     """Return what `to_json` stored."""
     return [
-        Scored(
-            [_row_from_json(row) for row in one["rows"]],
-            None if one["effort"] is None else Effort(*one["effort"]),
-            one["parameters_kept"],
-        )
-        for one in stored
+        Scored([_row_from_json(row) for row in rows], effort and Effort(*effort), kept)
+        for rows, effort, kept in stored
     ]
 
 

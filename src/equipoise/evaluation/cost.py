@@ -117,10 +117,10 @@ class Memory(NamedTuple):
     record: int
 
 
-def resident_memory() -> Memory | None:
-    """Read the memory of this process; None where the system does not report it."""
+def resident_memory(status: Path = _STATUS) -> Memory | None:
+    """Read the memory of this process; None where the system has no such file."""
     try:
-        lines = _STATUS.read_text(encoding="ascii", errors="replace").splitlines()
+        lines = status.read_text(encoding="ascii", errors="replace").splitlines()
         sizes = dict(line.split(":", 1) for line in lines)
         return Memory(*(int(sizes[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM")))
     except (OSError, KeyError, ValueError):  # another system

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg import get_blas_funcs
 
 from equipoise.metrics.ties import row_norms, user_limits
 from equipoise.models.item_vectors import LowRank
-from equipoise.models.ranking import Scored, best_of_rows, rank_items
+from equipoise.models.ranking import best_of_rows
 from equipoise.parallel import Tally, map_in_threads, thread_count
 
 Lists = NDArray[np.int32]
@@ -93,11 +94,11 @@ def growing_scores(
     [[[1.0, 0.0]], [[1.0, 2.0]]]
     """
     scores = np.zeros((len(coordinates), components.shape[1]), coordinates.dtype)
-    update = np.empty_like(scores)
+    add_product = get_blas_funcs("gemm", dtype=scores.dtype)  # NumPy's has no sum
     for low, high in pairwise([0, *sizes]):
         if low < len(components) and high > low:
-            np.matmul(coordinates[:, low:high], components[low:high], out=update)
-            scores += update
+            sides = components[low:high].T, coordinates[:, low:high].T
+            scores = add_product(1.0, *sides, 1.0, scores.T, overwrite_c=True).T
         yield scores
 
 
@@ -139,64 +140,25 @@ def nested_lists(
         when_loaded=_COMPILED_FROM_WHEN_LOADED,
     )
 
+    vectors = np.ascontiguousarray(model.components.T)  # or else copied for each block
+
     def work(rows: slice) -> None:
         own = seen[rows]
-        E = model.coordinates(own) if coordinates is None else coordinates[rows]
-        limits = user_limits(row_norms(model.prepare(own)), E, model.component_weights)
+        prepared = model.prepare(own)
+        if coordinates is None:
+            E = np.asarray(prepared.astype(vectors.dtype, copy=False) @ vectors)
+        else:
+            E = coordinates[rows]
+        limits = user_limits(row_norms(prepared), E, model.component_weights)
         last = None
         for position, scores in enumerate(growing_scores(E, weighted, sizes)):
             guess = last if near is None else near[position, rows]
-            last = top_items(scores, own, k, guess, limits=limits, compiled=compiled)
-            lists[position, rows] = last
+            best = best_of_rows(scores, own, k, guess, limits, compiled=compiled)
+            lists[position, rows] = best.ids
+            last = lists[position, rows]
 
     step = max(_FEWEST_ROWS, block_bytes // (weighted.itemsize * n_items))
     blocks = [slice(start, min(start + step, n_users)) for start in range(0, n_users, step)]
     for _ in map_in_threads(work, blocks, thread_count() if compiled else 1):
         pass
     return lists
-
-
-def top_items(
-    scores: NDArray[Any],
-    seen: sp.csr_array,
-    k: int,
-    guess: Lists | None = None,
-    *,
-    limits: NDArray[Any] | None = None,
-    compiled: bool = False,
-) -> Lists:
-    """Return the k best unseen items of each row of scores, -1 where fewer are left.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n, n_items)
-        Finite; C-contiguous float32 or float64.
-    seen : csr_array of shape (n, n_items)
-        What to leave out.
-    k : int
-        Length of the lists.
-    guess : ndarray of shape (n, k), optional
-        Lists of unseen items from similar scores; the result does not depend on them.
-    limits : ndarray of shape (n,), optional
-        How far the scores of a row are rounded; see `equipoise.models.ranking.Scored`.
-    compiled : bool
-        Pays from some million scores on; the result does not depend on it.
-
-    Examples
-    --------
-    >>> scores = np.array([[0.5, 2.0, 2.0, 1.0]])
-    >>> top_items(scores, sp.csr_array([[0, 1.0, 0, 0]]), 2).tolist()
-    [[2, 3]]
-    """
-    n_users, n_items = scores.shape
-    if compiled:
-        lists = np.full((n_users, k), -1, np.int32)
-        kept = min(k, n_items)
-        lists[:, :kept] = best_of_rows(scores, seen, kept, guess, limits).ids
-        return lists
-    given = scores if limits is None else Scored(scores, limits)
-    whole = max(1, scores.size * 8)  # one block, as rank_items counts its bytes
-    ranked = rank_items(
-        lambda _: given, n_users, n_items, k, seen=seen, excluded=None, block_bytes=whole
-    )
-    return ranked.ids.astype(np.int32)

@@ -76,6 +76,7 @@ class KeptFits:
     def __init__(self, most_numbers: int = _MOST_NUMBERS) -> None:
         self._most = most_numbers
         self._fits: dict[str, Recommender] = {}
+        self._added: list[str] = []
 
     def find(self, unfitted: Recommender) -> Recommender | None:
         """Return a fit of at least this size, with the free parameters of this model."""
@@ -91,10 +92,24 @@ class KeptFits:
         """Keep a fit if it has smaller sizes; the oldest fits make place for it."""
         if fitted.nested_parameter is None:
             return
-        self._fits.pop(_fitted_part(fitted), None)
-        self._fits[_fitted_part(fitted)] = fitted
+        key = _fitted_part(fitted)
+        self._added.append(key)
+        self._fits.pop(key, None)
+        self._fits[key] = fitted
         while sum(each.stored_numbers() for each in self._fits.values()) > self._most:
             del self._fits[next(iter(self._fits))]
+
+    def branch(self) -> KeptFits:
+        """Return a copy for one of several concurrent runs; see `join`."""
+        other = KeptFits(self._most)
+        other._fits = dict(self._fits)
+        return other
+
+    def join(self, branch: KeptFits) -> None:
+        """Keep what a branch has added; the order of these calls decides which are the newest."""
+        for key in branch._added:
+            if key in branch._fits:
+                self.keep(branch._fits[key])
 
 
 def _fitted_part(model: Recommender) -> str:

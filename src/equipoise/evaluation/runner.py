@@ -213,6 +213,8 @@ class Run:
         As in `evaluate`.
     single_precision : bool
         Compute the lists of projections in float32.
+    measure_costs : bool
+        Measure the seconds and the memory of each fit, which takes some milliseconds.
     skip_infeasible : bool
         Yield no scores for settings that cannot be met, instead of the error.
     cache : Cache or None
@@ -229,6 +231,7 @@ class Run:
     items: NDArray[np.intp] | None = None
     per_user: bool = False
     single_precision: bool = False
+    measure_costs: bool = True
     skip_infeasible: bool = False
     cache: Cache | None = None
     kept: KeptFits | None = None
@@ -274,23 +277,27 @@ class Run:
         unfitted = [fit.model for fit in batch if isinstance(fit.model, Recommender)]
         found = [None if self.kept is None else self.kept.find(model) for model in unfitted]
         missing = [model for model, one in zip(unfitted, found, strict=True) if one is None]
-        fresh: Iterator[tuple[Recommender, Effort]] = iter(self._fit(missing) if missing else ())
+        fresh = iter(self._fit(missing) if missing else ())
         for one in found:
             yield next(fresh) if one is None else (one, None)
 
-    def _fit(self, models: Sequence[Recommender]) -> list[tuple[Recommender, Effort]]:
+    def _fit(self, models: Sequence[Recommender]) -> list[tuple[Recommender, Effort | None]]:
         first = models[0]
         shared = [
             {name: model.get_params(deep=False)[name] for name in first.shared_parameters}
             for model in models
         ]
-        with Measured() as measured:
+        effort = None
+        if self.measure_costs:
+            with Measured() as measured:
+                fitted = first.fit_many(self.task.fitted, shared, progress=self.progress)
+            effort = measured.effort._replace(seconds=measured.effort.seconds / len(fitted))
+        else:
             fitted = first.fit_many(self.task.fitted, shared, progress=self.progress)
         if self.kept is not None:
             for model in fitted:
                 self.kept.keep(model)
-        seconds, peak = measured.effort
-        return [(model, Effort(seconds / len(fitted), peak)) for model in fitted]
+        return [(model, effort) for model in fitted]
 
     def _score(self, fit: Fit, model: Any, effort: Effort | None) -> list[Scored]:
         if not isinstance(model, Recommender):

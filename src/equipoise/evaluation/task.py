@@ -21,6 +21,9 @@ from equipoise.metrics.groups import POPULARITY_OF_RULE
 
 Part = Literal["test", "validation"]
 
+# Values in this range have scores that neither overflow nor vanish in float32.
+_SMALL, _LARGE = 1e-15, 1e15
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -73,13 +76,14 @@ class Task:
         return cls(fitted, seen, held_out, grouped, split.history is None, users)
 
     def sample(self, n_users: int, seed: int = 0) -> Self:
-        """Return the task with at most so many of the users with held-out items."""
+        """Return the task with at most so many users; of more, only those with held-out items."""
         check_whole_number("users", n_users, 1)
-        users = np.flatnonzero(self.held_out.items_per_user())
-        if len(users) <= n_users:
+        if self.seen.n_users <= n_users:
             return self
-        drawn = np.random.default_rng(seed).choice(users, n_users, replace=False)
-        ids = self.seen.user_ids[np.sort(drawn)]
+        users = np.flatnonzero(self.held_out.items_per_user())
+        if len(users) > n_users:
+            users = np.random.default_rng(seed).choice(users, n_users, replace=False)
+        ids = self.seen.user_ids[np.sort(users)]
         seen, held_out = self.seen.select_users(ids), self.held_out.select_users(ids)
         groups = None if self.user_groups is None else self.user_groups.align(seen)
         return replace(self, seen=seen, held_out=held_out, user_groups=groups)
@@ -88,6 +92,11 @@ class Task:
     def n_items(self) -> int:
         """Number of items."""
         return self.fitted.n_items
+
+    @cached_property
+    def fits_float32(self) -> bool:
+        """Whether scores of these values neither overflow nor vanish in float32."""
+        return _SMALL <= self.seen.largest_value() <= _LARGE
 
     @cached_property
     def popularity(self) -> NDArray[np.float64]:

@@ -26,7 +26,7 @@ from equipoise.metrics.ranking import check_zero_division
 from equipoise.metrics.results import write_table
 from equipoise.models import Recommender
 from equipoise.models.estimator import clone
-from equipoise.models.projection import ProjectionModel
+from equipoise.models.pca.projection import ProjectionModel
 from equipoise.models.registry import find_model
 from equipoise.progress import Progress
 from equipoise.progress import task as progress_task
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 # Grids of a search; it is sent the best settings after each.
 Steps = Generator[Grid, dict[str, Any], None]
-
-# Values in this range have scores that neither overflow nor vanish in float32.
-_SMALL, _LARGE = 1e-15, 1e15
 
 # Scores per setting of a search: about as many as a fit takes time for. Where all users need more,
 # a sample of them is scored, but at least of the second size.
@@ -239,11 +236,11 @@ def tune(
     test_metrics : sequence of str or Metric
         What to measure on test, in addition to the ranking metrics and the targets of the search.
     users : int, optional
-        Score at most this many users on validation, drawn at random. The three best settings and
-        the frontier are then scored on five times as many, and the choice and the frontier are
-        those of these scores. By default all users
-        up to 10⁸ scores (users × items) or if there are limits, otherwise as many as that gives,
-        at least 2,000. All users count on test.
+        Score at most this many users on validation, drawn at random from those with held-out
+        items. The three best settings and the frontier are then scored on five times as many, and
+        the choice and the frontier are those of these scores. By default all users up to 10⁸ scores
+        (users × items) or if there are limits, otherwise as many as that gives, at least 2,000. All
+        users count on test.
     groups, zero_division, cache, progress
         As in `evaluate`.
 
@@ -269,16 +266,15 @@ def tune(
     steps = base.search_steps(task.fitted) if grid is None else _as_steps(grid)
     if users is None and not goal.limits:
         users = max(_FEWEST_USERS, _SCORES // task.n_items)
-    few = task if users is None else task.sample(users)
+    few, more = (task, task) if users is None else map(task.sample, (users, _FINAL_USERS * users))
     options = (zero_division, stored, progress, KeptFits())
     trials, complete = _search_steps(few, base, steps, goal, *options)
     finalists = trials
-    if users is not None and few is not task and complete:
+    if few.seen.n_users < more.seen.n_users and complete:
         table = [trial.scores for trial in trials]
         order = sorted(range(len(trials)), key=lambda i: -goal.objective(table[i]))
         best = dict.fromkeys([*order[:_FINALISTS], *goal.frontier(table)])
         grids = [_alone(trials[i].settings) for i in best]
-        more = task.sample(_FINAL_USERS * users)
         finalists, complete = search(more, base, grids, goal, *options)
     table = [trial.scores for trial in finalists]
     choice = finalists[goal.best(table)]
@@ -384,7 +380,8 @@ def search(
             task,
             requests,
             zero_division,
-            single_precision=_SMALL <= task.seen.largest_value() <= _LARGE,
+            single_precision=task.fits_float32,
+            measure_costs=False,
             skip_infeasible=True,
             cache=cache,
             kept=kept,

@@ -7,6 +7,8 @@ item ranks all users by score; the users who touched it should come first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -41,7 +43,7 @@ from equipoise.metrics.ties import (
     smallest_share,
     splitter,
 )
-from equipoise.parallel import Tally, one_blas_thread
+from equipoise.parallel import Tally, map_in_threads, thread_count
 
 DEFAULT_K = 20
 
@@ -269,67 +271,8 @@ class ScoreBlock(NamedTuple):
     limits: FloatArray  # times ‖x_i‖: below it a score without the diagonal is rounding
 
 
-class Scorer(Protocol):
-    """Anything that scores all users for a block of items."""
-
-    n_ranks: int
-    bits: int  # of a score that count
-
-    def blocks(self, items: IntArray) -> Iterator[ScoreBlock]:
-        """Yield every block of items at every rank."""
-        ...
-
-
-class FactorScorer:
-    """Scores X U diag(f) u_j at several ranks, each from the one before."""
-
-    def __init__(self, X: sp.csr_array, basis: Basis, ranks: IntArray, dtype: Any) -> None:
-        self.n_ranks = len(ranks)
-        self._order = np.argsort(ranks, kind="stable")
-        self._ranks = ranks
-        self._users = np.asarray(X @ basis.left[:, : ranks.max()])
-        self._items = basis.right
-        self._diagonal = basis.diagonal(ranks)
-        self._limits = factor_limits(basis.right, ranks, dtype)
-        self.bits = significant_bits(dtype)
-
-    def blocks(self, items: IntArray) -> Iterator[ScoreBlock]:
-        """Yield every block of items, ranks ascending within it."""
-        n_users = len(self._users)
-        # only rank 0 reads the initial values; untouched memory costs nothing
-        blank = np.empty if self._ranks.min() > 0 else np.zeros
-        for block in _item_blocks(len(items), n_users):
-            chosen = items[block]
-            scores, done = blank((len(chosen), n_users)), 0
-            for position in self._order:
-                rank = self._ranks[position]
-                if rank > done:
-                    added = self._items[chosen, done:rank] @ self._users[:, done:rank].T
-                    scores = added if done == 0 else np.add(scores, added, out=scores)
-                    done = rank
-                diagonal, limits = (t[position, chosen] for t in (self._diagonal, self._limits))
-                yield ScoreBlock(block, int(position), scores, diagonal, limits)
-
-
-class SimilarityScorer:
-    """Scores X S_·j of a full item-item matrix, such as EASE's."""
-
-    n_ranks = 1
-    bits = significant_bits(np.float64)  # the matrix counts as exact, whatever its type
-
-    def __init__(self, X: sp.csr_array, similarity: FloatArray) -> None:
-        self._X = X
-        self._similarity = similarity
-
-    def blocks(self, items: IntArray) -> Iterator[ScoreBlock]:
-        """Yield every block of items; the diagonal is left out from the start."""
-        for block in _item_blocks(len(items), self._X.shape[0]):
-            chosen = items[block]
-            columns = self._similarity[:, chosen]
-            columns[chosen, np.arange(len(chosen))] = 0.0
-            scores = np.ascontiguousarray((self._X @ columns).T)
-            limits = smallest_share(np.float64) * np.linalg.norm(columns, axis=0)
-            yield ScoreBlock(block, 0, scores, np.zeros(len(chosen)), limits)
+#: from items and a block of them to its scores at every rank; the array may be used again
+Scorer = Callable[[IntArray, slice], Iterator[ScoreBlock]]
 
 
 class ItemModel(Protocol):
@@ -340,28 +283,70 @@ class ItemModel(Protocol):
         """Its sizes."""
 
     @property
+    def bits(self) -> int:
+        """The bits of a score that count."""
+
+    @property
     def inputs(self) -> Callable[[Any], Any]:
         """From rows of labels to the rows that the model scores."""
 
-    def scorer(self, inputs: Any) -> Scorer:
+    def scorer(self, X: Any) -> Scorer:
         """Return what scores the users of these rows."""
 
 
 class Factors(NamedTuple):
-    """The part of an `ItemView` that is sent to the blocks."""
+    """The part of an `ItemView` that is sent to the blocks: scores X U diag(f) u_j at each size."""
 
     basis: Basis
     sizes: IntArray
     dtype: np.dtype[Any]
     inputs: Callable[[Any], Any]
 
-    def scorer(self, inputs: Any) -> Scorer:
-        """Return what scores the users of these rows."""
-        return FactorScorer(inputs, self.basis, self.sizes, self.dtype)
+    @property
+    def bits(self) -> int:
+        """Those of the factors' precision."""
+        return significant_bits(self.dtype)
+
+    def scorer(self, X: Any) -> Scorer:
+        """Return what scores the users of these rows, each rank from the one before."""
+        from scipy.linalg.blas import dgemm  # unlike NumPy's product, adds to an array
+
+        left, right = self.basis
+        order = np.argsort(self.sizes, kind="stable")
+        # one array per step from rank to rank: BLAS wants the columns of a step in one piece
+        steps = [
+            _Step(int(position), slice(low, high), np.asarray(X @ left[:, low:high]))
+            for position, (low, high) in zip(order, pairwise([0, *self.sizes[order]]), strict=True)
+        ]
+        tables = self.basis.diagonal(self.sizes), factor_limits(right, self.sizes, self.dtype)
+
+        def score(items: IntArray, block: slice) -> Iterator[ScoreBlock]:
+            chosen = items[block]
+            scores, beta = np.empty((len(chosen), X.shape[0])), 0.0
+            for position, columns, users in steps:
+                added = right[chosen, columns]
+                if users.size:  # BLAS refuses a block without users
+                    sides = users.T, added.T
+                    scores = dgemm(1.0, *sides, beta, scores.T, trans_a=True, overwrite_c=True).T
+                    beta = 1.0
+                elif not beta:
+                    scores[:] = 0.0
+                diagonal, limits = (table[position, chosen] for table in tables)
+                yield ScoreBlock(block, position, scores, diagonal, limits)
+
+        return score
+
+
+class _Step(NamedTuple):
+    """What scores gain from one rank to the next."""
+
+    position: int  # of the rank, as the caller listed the ranks
+    columns: slice
+    users: FloatArray  # X U in these columns
 
 
 class Similarity(NamedTuple):
-    """A full item × item matrix of float64; it has one size."""
+    """A full item × item matrix S of float64, such as EASE's: scores X S_·j, and one size."""
 
     matrix: FloatArray
     inputs: Callable[[Any], Any]
@@ -371,9 +356,23 @@ class Similarity(NamedTuple):
         """One, the number of items."""
         return np.array([len(self.matrix)])
 
-    def scorer(self, inputs: Any) -> Scorer:
-        """Return what scores the users of these rows."""
-        return SimilarityScorer(inputs, self.matrix)
+    @property
+    def bits(self) -> int:
+        """Those of float64: the matrix counts as exact, whatever its type was."""
+        return significant_bits(np.float64)
+
+    def scorer(self, X: Any) -> Scorer:
+        """Return what scores the users of these rows; the diagonal is left out from the start."""
+
+        def score(items: IntArray, block: slice) -> Iterator[ScoreBlock]:
+            chosen = items[block]
+            columns = self.matrix[:, chosen]
+            columns[chosen, np.arange(len(chosen))] = 0.0
+            scores = np.ascontiguousarray((X @ columns).T)
+            limits = smallest_share(np.float64) * np.linalg.norm(columns, axis=0)
+            yield ScoreBlock(block, 0, scores, np.zeros(len(chosen)), limits)
+
+        return score
 
 
 class ItemScores(NamedTuple):
@@ -399,7 +398,7 @@ def collaboration_by_block(data: Blocks, model: ItemModel, items: IntArray, k: i
     if k:
         check_k(k, data.n_users, "k", "the number of users")
     if len(data.rows) == 1:
-        (found,) = data.map(_score_block, model, items, k)
+        (found,) = data.map(score_labels, model, items, k)
         return ItemScores(*found)
     n_positive = np.asarray(data.total(_users_per_item), np.int64)[items]
     # an item's share of what is sent: its positives, and k candidates of every block
@@ -447,22 +446,16 @@ def _score_items(data: Blocks, model: ItemModel, items: IntArray, k: int) -> Ite
     return ItemScores(auc, np.where(n_positive > 0, precision, np.nan))
 
 
-def _score_block(block: Block, model: ItemModel, items: IntArray, k: int) -> ItemScores:
-    inputs = model.inputs(block.matrix)
-    return score_labels(model.scorer(inputs), block.matrix, inputs, items, k)
-
-
 def _ranked(
-    block: Block, model: ItemModel, items: IntArray
+    block: Block, model: ItemModel, items: IntArray, *, compiled: bool
 ) -> Iterator[tuple[int, int, FloatArray, IntArray]]:
     """Yield (size, item, scores of the block's users, those who have it); items by position."""
-    inputs = model.inputs(block.matrix)
-    scorer = model.scorer(inputs)
-    users = Users.of(block.matrix, inputs, scorer.bits)
-    for part in scorer.blocks(items):
-        rows = ranked_rows(part, items[part.block], users)
-        for place, (ranked, positives) in enumerate(rows, start=part.block.start):
-            yield part.rank, place, ranked, positives
+    scorer, users = _prepared(block, model)
+    for some in _item_blocks(len(items), block.matrix.shape[0]):
+        for part in scorer(items, some):
+            rows = ranked_rows(part, items[some], users, compiled=compiled)
+            for place, (ranked, positives) in enumerate(rows, start=some.start):
+                yield part.rank, place, ranked, positives
 
 
 def _candidates(block: Block, model: ItemModel, items: IntArray, k: int) -> _Candidates:
@@ -472,7 +465,8 @@ def _candidates(block: Block, model: ItemModel, items: IntArray, k: int) -> _Can
     order = np.full((*shape, k), np.iinfo(np.int64).max)
     labels = np.zeros((*shape, k), np.bool_)
     kept = min(k, block.matrix.shape[0])
-    for size, place, ranked, users in _ranked(block, model, items):
+    compiled = _is_large(block, shape)
+    for size, place, ranked, users in _ranked(block, model, items, compiled=compiled):
         positives[size, place] = ranked[users]
         if kept:
             best = top_users(ranked, kept)
@@ -489,8 +483,14 @@ def _count_below(
 ) -> NDArray[np.int64]:
     shape = (len(model.sizes), len(items))
     below = np.zeros(shape, np.int64)
-    for size, place, ranked, _ in _ranked(block, model, items):
-        below[size, place] = positives_below(ranked, positives[size * shape[1] + place])
+    compiled, count = _is_large(block, shape), positives_below
+    if compiled:
+        from equipoise.metrics import kernels
+
+        room = kernels.make_room(max([block.matrix.shape[0], *map(len, positives)]))
+        count = partial(kernels.positives_below, room=room)
+    for size, place, ranked, _ in _ranked(block, model, items, compiled=compiled):
+        below[size, place] = count(ranked, positives[size * shape[1] + place])
     return below
 
 
@@ -517,34 +517,50 @@ class Users(NamedTuple):
 _tally = Tally()
 
 
-def score_labels(
-    scorer: Scorer, labels: sp.csr_array, inputs: sp.csr_array, items: IntArray, k: int
-) -> ItemScores:
-    """Rank each item's users by score and compare with their labels; k = 0 skips precision."""
-    users = Users.of(labels, inputs, scorer.bits)
-    result = ItemScores(*(np.empty((scorer.n_ranks, len(items))) for _ in range(2)))
-    n_scores = labels.shape[0] * len(items) * scorer.n_ranks
-    large = _tally.is_large(
-        n_scores, at_first=_COMPILED_FROM, when_loaded=_COMPILED_FROM_WHEN_LOADED
+def _is_large(block: Block, shape: tuple[int, int]) -> bool:
+    """Whether compiled loops pay for the scores of all users at (sizes × items)."""
+    return _tally.is_large(
+        block.matrix.shape[0] * shape[0] * shape[1],
+        at_first=_COMPILED_FROM,
+        when_loaded=_COMPILED_FROM_WHEN_LOADED,
     )
+
+
+def _prepared(block: Block, model: ItemModel) -> tuple[Scorer, Users]:
+    inputs = model.inputs(block.matrix)
+    return model.scorer(inputs), Users.of(block.matrix, inputs, model.bits)
+
+
+def score_labels(block: Block, model: ItemModel, items: IntArray, k: int) -> ItemScores:
+    """Rank each item's users by score and compare with their labels; k = 0 skips precision."""
+    scorer, users = _prepared(block, model)
+    n_users, shape = block.matrix.shape[0], (len(model.sizes), len(items))
+    result = ItemScores(np.empty(shape), np.empty(shape))
+    large = _is_large(block, shape)
     count = _count_compiled if large else _count_plain
-    # items are divided among our own threads; threads of BLAS would spin in between
-    with one_blas_thread():
-        for part in scorer.blocks(items):
-            found = ItemScores(*(table[part.rank, part.block] for table in result))
-            count(part, items[part.block], users, k, found)
+
+    def work(some: slice) -> None:
+        for part in scorer(items, some):
+            found = ItemScores(*(table[part.rank, some] for table in result))
+            count(part, items[some], users, k, found)
+
+    threads = thread_count() if large else 1
+    blocks = list(_item_blocks(len(items), n_users, threads))
+    for _ in map_in_threads(work, blocks, threads):
+        pass
     return result
 
 
 def _count_compiled(
     part: ScoreBlock, items: IntArray, users: Users, k: int, found: ItemScores
 ) -> None:
-    from equipoise.metrics._kernels import score_items
+    from equipoise.metrics.kernels import make_room, score_items
 
     inputs, labels = users.inputs, users.labels
     columns = (inputs.indptr, inputs.indices, inputs.data, labels.indptr, labels.indices)
     scores = (part.scores, part.diagonal, part.limits, items)
-    score_items(*scores, users.sizes, users.factor, *columns, k, **found._asdict())
+    room = make_room(part.scores.shape[1])
+    score_items(*scores, users.sizes, users.factor, *columns, k, *found, room)
 
 
 def _count_plain(
@@ -558,17 +574,38 @@ def _count_plain(
 
 
 def ranked_rows(
-    part: ScoreBlock, items: IntArray, users: Users
+    part: ScoreBlock, items: IntArray, users: Users, *, compiled: bool = False
 ) -> Iterator[tuple[FloatArray, IntArray]]:
-    """Yield for each item the users' scores without the diagonal, and the users who have it."""
+    """Yield for each item the users' scores without the diagonal, and the users who have it.
+
+    The scores are in one array, which the next item overwrites.
+    """
+    if compiled:
+        from equipoise.metrics.kernels import settle_row
+    else:
+        settle_row = _settle_row
     own, labels = users.inputs[:, items], users.labels
     row = np.empty(part.scores.shape[1])
     for b, j in enumerate(items):
-        row[:] = part.scores[b]
         entries = slice(own.indptr[b], own.indptr[b + 1])
-        row[own.indices[entries]] -= part.diagonal[b] * own.data[entries]
-        ranked = settled(row, part.limits[b] * users.sizes, users.factor)
-        yield ranked, labels.indices[labels.indptr[j] : labels.indptr[j + 1]]
+        rules = (part.diagonal[b], part.limits[b], users.sizes, users.factor)
+        settle_row(part.scores[b], *rules, own.indices[entries], own.data[entries], row)
+        yield row, labels.indices[labels.indptr[j] : labels.indptr[j + 1]]
+
+
+def _settle_row(
+    raw: FloatArray,
+    diagonal: float,
+    limit: float,
+    sizes: FloatArray,
+    factor: Any,
+    users: IntArray,
+    values: FloatArray,
+    row: FloatArray,
+) -> None:
+    row[:] = raw
+    row[users] -= diagonal * values
+    row[:] = settled(row, limit * sizes, factor)
 
 
 def _auc(scores: FloatArray, positives: FloatArray) -> float:
@@ -605,9 +642,10 @@ def top_users(scores: FloatArray, k: int) -> IntArray:
     return np.concatenate([above, level])
 
 
-def _item_blocks(n_items: int, n_users: int) -> Iterator[slice]:
+def _item_blocks(n_items: int, n_users: int, threads: int = 1) -> Iterator[slice]:
     fewest = min(_FEWEST_ITEMS, _MOST_SCORES // max(1, n_users))
     step = max(1, fewest, _SCORES_AT_ONCE // max(1, n_users))
+    step = max(1, min(step, -(-n_items // threads)))
     for start in range(0, n_items, step):
         yield slice(start, min(start + step, n_items))
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from equipoise.metrics.groups import ItemGroups
+from equipoise.metrics.groups import ItemGroups, ratio
 from equipoise.metrics.metric import Context, Partial, Request, Totals, UserBlock, declared
 from equipoise.metrics.popularity import js_bits
 from equipoise.metrics.ranking import log2_discount
@@ -51,16 +51,6 @@ def held_out_by_user(block: UserBlock, groups: ItemGroups) -> FloatArray:
     """Held-out items, users × groups."""
     holders = np.repeat(np.arange(len(block.lists)), block.relevant)
     return groups.sums(holders, block.held_out.indices, len(block.lists))
-
-
-def ratio(part: ArrayLike, whole: ArrayLike) -> FloatArray:
-    """Divide; nan where the divisor is not positive."""
-    part, whole = np.broadcast_arrays(
-        np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64)
-    )
-    quotient = np.full(part.shape, np.nan)
-    np.divide(part, whole, out=quotient, where=whole > 0)
-    return quotient
 
 
 def recall_by_group(

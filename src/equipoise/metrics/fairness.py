@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from equipoise.checks import check_choice, check_item_vector, check_top_items
-from equipoise.metrics.exposure import exposure_by_user, hits_by_user, ratio
-from equipoise.metrics.groups import ItemGroups
+from equipoise.metrics.exposure import exposure_by_user, hits_by_user
+from equipoise.metrics.groups import ItemGroups, ratio
 from equipoise.metrics.metric import Context, Pairs, Partial, Request, Totals, UserBlock, declared
 from equipoise.metrics.popularity import average_ranks
 from equipoise.metrics.results import FloatArray, IntArray, Result

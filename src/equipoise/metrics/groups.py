@@ -256,7 +256,15 @@ def mean_by_group(
 def nan_mean(values: FloatArray) -> Any:
     """Mean over the last axis without its nan; nan, and no warning, where nothing is left."""
     known = ~np.isnan(values)
-    count = known.sum(axis=-1)
-    total = np.where(known, values, 0.0).sum(axis=-1)
-    mean = np.divide(total, count, out=np.full(np.shape(total), np.nan), where=count > 0)
+    mean = ratio(np.where(known, values, 0.0).sum(axis=-1), known.sum(axis=-1))
     return float(mean) if np.ndim(mean) == 0 else mean
+
+
+def ratio(part: ArrayLike, whole: ArrayLike) -> FloatArray:
+    """Divide; nan where the divisor is not positive."""
+    part, whole = np.broadcast_arrays(
+        np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64)
+    )
+    quotient = np.full(part.shape, np.nan)
+    np.divide(part, whole, out=quotient, where=whole > 0)
+    return quotient

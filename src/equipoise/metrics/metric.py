@@ -21,7 +21,7 @@ from equipoise.checks import (
     check_user_items,
 )
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.metrics.groups import ItemGroups
+from equipoise.metrics.groups import ItemGroups, ratio
 from equipoise.metrics.results import FloatArray, GroupResult, IntArray, Result
 
 BoolArray = NDArray[np.bool_]
@@ -83,9 +83,7 @@ class Pairs(NamedTuple):
             weights = np.ones(len(values))
         total = np.bincount(self.users, weights=weights, minlength=self.n_users)
         summed = np.bincount(self.users, weights=weights * values, minlength=self.n_users)
-        mean = np.full(self.n_users, np.nan)
-        np.divide(summed, total, out=mean, where=total > 0)
-        return mean
+        return ratio(summed, total)
 
 
 class UserBlock:
@@ -379,15 +377,15 @@ def user_mean(metric: str, per_user: FloatArray, convention: str) -> Result:
     return Result(metric, float(total / n) if n else np.nan, convention, n=n, per_user=values)
 
 
-def find_hits(lists: ListArray, held_out: sp.csr_array) -> BoolArray:
+def find_hits(lists: ListArray, held_out: sp.csr_array, map_bytes: int = _MAP_BYTES) -> BoolArray:
     """Mark the places of each list that contain one of the user's held-out items.
 
-    A block of users shares one map of their held-out items. Only what was set is cleared for
-    the next block: the cost grows with entries and places, not with users × items.
+    A block of users shares one map of their held-out items, of `map_bytes`. Only what was set is
+    cleared for the next block: the cost grows with entries and places, not with users × items.
     """
     n_users, n_items = held_out.shape
     hits = np.zeros(lists.shape, dtype=bool)
-    step = max(1, _MAP_BYTES // max(1, n_items))
+    step = max(1, map_bytes // max(1, n_items))
     wanted = np.zeros(min(step, n_users) * n_items, dtype=bool)
     for start in range(0, n_users, step):
         rows = slice(start, min(start + step, n_users))

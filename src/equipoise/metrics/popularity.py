@@ -16,7 +16,7 @@ from equipoise.checks import (
     check_user_items,
 )
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.metrics.groups import ItemGroups
+from equipoise.metrics.groups import ItemGroups, ratio
 from equipoise.metrics.metric import (
     Context,
     Pairs,
@@ -178,8 +178,7 @@ def _measure_lift(block: UserBlock, context: Context, k: int | None, _: str) -> 
     phi = context.popularity
     before, after = (_mean_popularity(pairs, phi) for pairs in (block.history, block.pairs(k)))
     both = ~np.isnan(before) & ~np.isnan(after)
-    per_user = np.full(len(before), np.nan)
-    np.divide(after - before, before, out=per_user, where=both & (before > 0))
+    per_user = ratio(after - before, before)  # nan where one of them is
     totals = (before[both].sum(), after[both].sum(), both.sum(), np.sum(~np.isnan(per_user)))
     return Partial(totals, per_user)
 
@@ -226,10 +225,7 @@ def _measure_miscalibration(
 def group_shares(pairs: Pairs, groups: ItemGroups) -> FloatArray:
     """Return the share of each group in the items of each user; nan for users without any."""
     counts = groups.sums(pairs.users, pairs.items, pairs.n_users)
-    total = counts.sum(axis=1, keepdims=True)
-    shares = np.full(counts.shape, np.nan)
-    np.divide(counts, total, out=shares, where=total > 0)
-    return shares
+    return ratio(counts, counts.sum(axis=1, keepdims=True))
 
 
 def js_bits(one: FloatArray, other: FloatArray) -> FloatArray:

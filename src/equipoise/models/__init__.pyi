@@ -16,11 +16,11 @@ from equipoise.models.fair.long_tail_regularized_pca import (
 from equipoise.models.fair.max_min_pca import MaxMinItemWeightedPCA as MaxMinItemWeightedPCA
 from equipoise.models.item_vectors import Factors as Factors
 from equipoise.models.item_vectors import ItemItem as ItemItem
-from equipoise.models.item_weighted_pca import ItemWeightedPCA as ItemWeightedPCA
 from equipoise.models.local_global import Evidence as Evidence
 from equipoise.models.local_global import LocalGlobal as LocalGlobal
-from equipoise.models.pca import NormalizedPCA as NormalizedPCA
-from equipoise.models.pca import VanillaPCA as VanillaPCA
+from equipoise.models.pca.item_weighted_pca import ItemWeightedPCA as ItemWeightedPCA
+from equipoise.models.pca.plain_pca import NormalizedPCA as NormalizedPCA
+from equipoise.models.pca.plain_pca import VanillaPCA as VanillaPCA
 from equipoise.models.peers.baselines import Popularity as Popularity
 from equipoise.models.peers.baselines import Random as Random
 from equipoise.models.peers.ease import EASE as EASE

@@ -30,7 +30,6 @@ from equipoise.exceptions import (
 from equipoise.memory import require
 from equipoise.models.estimator import (
     check_is_fitted,
-    check_parameters,
     clone,
 )
 from equipoise.models.explanations import (
@@ -40,10 +39,7 @@ from equipoise.models.explanations import (
     largest_contributions,
 )
 from equipoise.models.item_vectors import Factors, ItemItem, LowRank, itself_first
-from equipoise.models.parameters import (
-    VALUE_TRANSFORMS,
-    has_different_values,
-)
+from equipoise.models.parameters import check_parameters
 from equipoise.models.persistence import (
     SavedModel,
     class_name,
@@ -51,9 +47,15 @@ from equipoise.models.persistence import (
     refuse_damaged_model,
     write_model,
 )
-from equipoise.models.ranking import FallbackRanking, Ranking, Scored, rank_items, top_items
+from equipoise.models.ranking import ItemMask, Ranking, Scored, rank_items, top_items
 from equipoise.models.registry import RANKS, entry_of
-from equipoise.models.user_rows import RowReader, UserItems, prepare_matrix
+from equipoise.models.user_rows import (
+    VALUE_TRANSFORMS,
+    RowReader,
+    UserItems,
+    has_different_values,
+    prepare_matrix,
+)
 from equipoise.progress import NoProgress, Progress, task
 
 _LEARNED_NAME = re.compile(r"[a-zA-Z]\w*_")
@@ -381,8 +383,7 @@ class Recommender(RowReader, ABC):
         excluded = self._excluded(filter_items, items)
         ranking = self._rank(rows, k, seen, excluded)
         cold = np.diff(rows.indptr) == 0
-        wanted = fallback is not None and not self.ranks_without_items
-        marked = wanted and hasattr(self, "item_counts_") and bool(cold.any())
+        marked = fallback is not None and not self.ranks_without_items and bool(cold.any())
         if marked:
             among = None if isinstance(fallback, str) else fallback
             popular = self._most_popular(k, excluded, among)
@@ -390,11 +391,11 @@ class Recommender(RowReader, ABC):
         ids, scores = self._named(ranking.ids), ranking.scores
         one = self.is_one_user(user_items)
         found = Ranking(ids[0], scores[0]) if one else Ranking(ids, scores)
-        return FallbackRanking.of(found, cold[0] if one else cold) if marked else found
+        if marked:
+            found.fallback = cold[0] if one else cold
+        return found
 
-    def _most_popular(
-        self, k: int, excluded: NDArray[np.bool_] | None, among: Iterable[Any] | None
-    ) -> Ranking:
+    def _most_popular(self, k: int, excluded: ItemMask, among: Iterable[Any] | None) -> Ranking:
         left_out = self._excluded(None, among)
         if excluded is not None:
             left_out = excluded if left_out is None else excluded | left_out
@@ -507,11 +508,7 @@ class Recommender(RowReader, ABC):
         return Explanations(scores, self._named(columns), parts, scores - np.nansum(parts, axis=2))
 
     def _rank(
-        self,
-        rows: sp.csr_array,
-        k: int,
-        seen: sp.csr_array | None,
-        excluded: NDArray[np.bool_] | None,
+        self, rows: sp.csr_array, k: int, seen: sp.csr_array | None, excluded: ItemMask
     ) -> Ranking:
         n_users, n_items = rows.shape
         scorer = self._scorer(rows)
@@ -592,9 +589,6 @@ class Recommender(RowReader, ABC):
         if certificate is not None:
             facts["relative gap to the optimum"] = certificate.gap
         return Shown(str(self), ["", ""], list(facts.items())).html()
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     @classmethod
     def _deserialize(cls, saved: SavedModel) -> Self:

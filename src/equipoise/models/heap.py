@@ -10,34 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.metrics.ties import settle as _settle
+from equipoise.metrics.kernels import replace_root, settle
 from equipoise.parallel import compile_loop
 
 # Scores compared at a time: enough for SIMD, few enough to check one by one afterwards.
 _STRETCH = 64
-
-
-settle = compile_loop(_settle)
-
-
-def _replace_root(ids: Any, scores: Any, size: int, item: int, score: float) -> None:
-    """Put (item, score) in place of the root, which is the worst kept, and restore the heap."""
-    hole, child = 0, 1
-    while child < size:
-        right = child + 1
-        if right < size and (
-            scores[right] < scores[child]
-            or (scores[right] == scores[child] and ids[right] > ids[child])
-        ):
-            child = right
-        if score < scores[child] or (score == scores[child] and item > ids[child]):
-            break
-        ids[hole], scores[hole] = ids[child], scores[child]
-        hole, child = child, 2 * child + 1
-    ids[hole], scores[hole] = item, score
-
-
-replace_root = compile_loop(_replace_root)
 
 
 def _lowest_tie(worst: Any, limit: Any, margin: Any) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import warnings
 from collections.abc import Callable, Generator
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -13,32 +11,31 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.checks import check_whole_number
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
-from equipoise.exceptions import SolverWarning
-from equipoise.models.base import Recommender, grid_around, possible_sizes
+from equipoise.models.base import grid_around, possible_sizes
 from equipoise.models.estimator import check_is_fitted, clone
 from equipoise.models.item_vectors import Floats, item_norms
-from equipoise.models.item_weighted_pca import item_weights_of
 from equipoise.models.parameters import (
-    VALUE_TRANSFORMS,
     Count,
     Finite,
     ItemWeights,
     NonNegative,
     RandomState,
     Tolerance,
-    TransformsValues,
-    ValueTransform,
     estimator,
+)
+from equipoise.models.pca.item_weighted_pca import item_weights_of
+from equipoise.models.pca.projection import ComponentModel
+from equipoise.models.user_rows import (
+    VALUE_TRANSFORMS,
+    ValueTransform,
     has_different_values,
     invert,
     transform_rows,
+    with_values,
 )
-from equipoise.spectral.gram import DenseGram
-from equipoise.spectral.lanczos import basis_columns, block_width, wide_block
-from equipoise.spectral.solve import Components, Solver, solve
+from equipoise.spectral.solve import Solver
 
 # Dense rows of XᵀX that are added up over blocks of users: this share of the memory that the data
 # may take, or of 2 GB. While two sums are added, three are in memory.
@@ -79,7 +76,7 @@ class Evidence(NamedTuple):
 
 @estimator
 @dataclass(eq=False, repr=False)
-class LocalGlobal(TransformsValues, Recommender):
+class LocalGlobal(ComponentModel):
     """Item-weighted linear model for sparse catalogs: low rank plus sparse, without training.
 
     With `C = XᵀR²X` of the rows scaled by R, item weights W = diag(p^γ) and
@@ -181,11 +178,6 @@ class LocalGlobal(TransformsValues, Recommender):
         """What the fit does not use: it weighs the parts when scoring."""
         return frozenset({"ridge", "local_weight", "popularity_discount"})
 
-    @property
-    def nested_parameter(self) -> str | None:
-        """``n_components``: a smaller rank is `truncate` of a larger one."""
-        return self.size_parameter
-
     def for_search(self) -> Self:
         """Return an unfitted copy with components of half the cost; `tune` refits its choice."""
         return clone(self).set_params(tol=max(self.tol, _SEARCH_TOLERANCE))
@@ -247,49 +239,23 @@ class LocalGlobal(TransformsValues, Recommender):
         """Find the leading eigenpairs of G, and the largest co-occurrences of every item."""
         self.item_norms_ = item_norms(data.prepared(self._value_transform()))
         self.item_weights_ = item_weights_of(self.item_norms_, self.gamma, self.item_weights)
-        found = self._solve(data)
-        dtype = data.dtype
-        self.n_components_ = len(found.eigenvalues)
-        self.eigenvalues_ = found.eigenvalues
-        self.components_ = np.ascontiguousarray(found.vectors.T, dtype)
+        self._learn_components(data)
         self._progress.note("co-occurrences")
         counts = self._co_occurrences(data)
         counts.data /= self._unit()
-        self.co_occurrences_ = counts.astype(dtype)
-        if self.n_components_ < self.n_components:
-            warnings.warn(
-                f"{self.n_components_} of the {self.n_components} requested components were "
-                "kept: the weighted matrix has no more positive eigenvalues.",
-                SolverWarning,
-                stacklevel=3,
-            )
+        self.co_occurrences_ = counts.astype(data.dtype)
 
     def _value_transform(self) -> Callable[[sp.csr_array], sp.csr_array]:
         return partial(transform_rows, value_transform=self.value_transform)
 
-    def _solve(self, data: Interactions) -> Components:
+    def _learn_components(self, data: Interactions) -> None:
         scaled = data.prepared(self._row_transform())
         scaled = scaled.prepared(partial(scale_columns, scale=np.sqrt(self.item_weights_)))
-        rank = self.n_components
-        if self.solver in ("gram", "dense"):
-            advice = "Use solver='matrix_free', which forms none."
-            DenseGram.require_memory(data.n_items, f"solver={self.solver!r}", advice)
-        solver = scaled.fastest_solver(rank) if self.solver == "auto" else self.solver
+        solver = self._choose_solver(scaled)
         gram = scaled.gram(kind=solver)
-        block = min(wide_block(rank), gram.n_items) if gram.reading_dominates else None
-        if solver == "matrix_free":
-            width = block or block_width(rank)
-            data.check_memory(width, basis_columns(rank, width))
-        return solve(
-            gram,
-            np.ones(gram.n_items),
-            rank,
-            solver=solver,
-            tol=self.tol,
-            rng=self._generator(),
-            block=block,
-            progress=self._progress,
-        )
+        self._check_memory(data, gram, solver)
+        found = self._leading(gram, solver, block=self._block(gram))
+        self._keep(found, data.dtype, "the weighted matrix has no more positive eigenvalues")
 
     def _co_occurrences(self, data: Interactions) -> sp.csr_array:
         """Return C, cut; from several blocks, with one pass over them per range of items."""
@@ -314,22 +280,6 @@ class LocalGlobal(TransformsValues, Recommender):
         counts = data.items_per_user().astype(np.float64)
         few = min(float(counts @ counts), float(data.n_items) ** 2) <= _MOST_ENTRIES
         return data.n_items if few or self.n_neighbors is None else _NEIGHBORS
-
-    def truncate(self, n_components: int) -> Self:
-        """Return the model at a smaller rank, without refitting.
-
-        Parameters
-        ----------
-        n_components : int
-            At most `n_components_`.
-        """
-        check_is_fitted(self)
-        check_whole_number("n_components", n_components, least=1, most=self.n_components_)
-        shorter: Self = copy.copy(self).set_params(n_components=n_components)
-        shorter.components_ = self.components_[:n_components]
-        shorter.eigenvalues_ = self.eigenvalues_[:n_components]
-        shorter.n_components_ = n_components
-        return shorter
 
     # ----------------------------------------------------------------------------------- serve
 
@@ -444,8 +394,7 @@ class LocalGlobal(TransformsValues, Recommender):
 
 def scale_columns(user_items: sp.csr_array, scale: NDArray[Any]) -> sp.csr_array:
     """Return X·diag(scale), in the precision of X."""
-    values = (user_items.data * scale[user_items.indices]).astype(user_items.dtype)
-    return sp.csr_array((values, user_items.indices, user_items.indptr), shape=user_items.shape)
+    return with_values(user_items, user_items.data * scale[user_items.indices])
 
 
 def _largest_co_occurrences(block: RowBlock, k: int) -> sp.csr_array:

@@ -1,10 +1,10 @@
-"""Parameters of models: the type of a field states which values are allowed; value transforms."""
+"""Parameters of models: the type of a field states which values are allowed."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import (
@@ -22,16 +22,77 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.data.interactions import Interactions
-from equipoise.data.rows import Prepare, RowBlock
-from equipoise.models.estimator import Interval, StrOptions
+from equipoise.exceptions import InvalidParameterError
+from equipoise.models.estimator import Estimator
 
-Count = Annotated[int, Interval(Integral, 1, None, closed="left")]
-Finite = Annotated[float, Interval(Real, None, None, closed="neither")]
-NonNegative = Annotated[float, Interval(Real, 0, None, closed="left")]
-Positive = Annotated[float, Interval(Real, 0, None, closed="neither")]
-Share = Annotated[float, Interval(Real, 0, 1, closed="both")]
-Tolerance = Annotated[float, Interval(Real, 1e-12, 1e-2, closed="both")]
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule for a parameter, with the interface of scikit-learn's constraints.
+
+    Attributes
+    ----------
+    text : str
+        Completes "must be …".
+    test : callable
+        Whether the rule allows a value.
+    """
+
+    text: str
+    test: Callable[[Any], bool]
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        """Whether the rule allows this value."""
+        return bool(self.test(val))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def interval(
+    kind: type,
+    left: float = -np.inf,
+    right: float = np.inf,
+    closed: Literal["left", "right", "both", "neither"] = "neither",
+) -> Rule:
+    """Return the rule for numbers of a kind between two bounds; NaN is not between any.
+
+    Examples
+    --------
+    >>> str(interval(Integral, 1, closed="left"))
+    'an int in the range [1, inf)'
+    >>> interval(Integral, 0, 2).is_satisfied_by(2)
+    False
+    """
+    at_left, at_right = closed in ("left", "both"), closed in ("right", "both")
+
+    def test(value: Any) -> bool:
+        if not isinstance(value, kind):
+            return False
+        number: Any = value
+        above = number >= left if at_left else number > left
+        below = number <= right if at_right else number < right
+        return bool(above and below)
+
+    name, ends = ("an int", (left, right))
+    if kind is not Integral:
+        name, ends = "a float", (float(left), float(right))
+    shown = f"{'[' if at_left else '('}{ends[0]}, {ends[1]}{']' if at_right else ')'}"
+    return Rule(f"{name} in the range {shown}", test)
+
+
+def one_of(*words: str) -> Rule:
+    """Return the rule for one of some words."""
+    shown = ", ".join(map(repr, sorted(words)))
+    return Rule(f"a str among {{{shown}}}", lambda value: isinstance(value, str) and value in words)
+
+
+Count = Annotated[int, interval(Integral, 1, closed="left")]
+Finite = Annotated[float, interval(Real)]
+NonNegative = Annotated[float, interval(Real, 0, closed="left")]
+Positive = Annotated[float, interval(Real, 0)]
+Share = Annotated[float, interval(Real, 0, 1, closed="both")]
+Tolerance = Annotated[float, interval(Real, 1e-12, 1e-2, closed="both")]
 Values = Annotated[ArrayLike, "array-like"]
 RandomState = Annotated[Any, "random_state"]
 ItemWeights = Annotated[
@@ -73,112 +134,51 @@ def _allowed(hint: Any) -> list[Any]:
     if origin in (Union, UnionType):
         return [each for part in parts for each in _allowed(part)]
     if origin is Literal:
-        return [StrOptions(set(parts))]
-    plain: dict[Any, Any] = {NoneType: None, bool: "boolean", Any: object}
+        return [one_of(*parts)]
+    if hint is bool:
+        return [bool, np.bool_]
+    plain: dict[Any, Any] = {NoneType: None, Any: object}
     return [plain.get(hint, origin or hint)]
 
 
-# Value transforms and user scaling depend on one user's row only, so they apply to new users too.
-ValueTransform = Literal["binary", "log1p", "one_plus", "shares"]
-VALUE_TRANSFORMS: tuple[ValueTransform, ...] = get_args(ValueTransform)
-
-_TRANSFORMS: dict[ValueTransform, Callable[[sp.csr_array], NDArray[Any]]] = {
-    "binary": lambda rows: np.ones_like(rows.data),
-    "log1p": lambda rows: np.log1p(rows.data),
-    "one_plus": lambda rows: rows.data + 1,
-    "shares": lambda rows: rows.data / np.repeat(row_sums(rows), np.diff(rows.indptr)),
-}
-
-
-def has_different_values(data: Interactions) -> bool:
-    """Whether not all stored values are equal: only then does a value transform matter."""
-    ranges = [found for found in data.map(_range_of_values) if found is not None]
-    return len({value for pair in ranges for value in pair}) > 1
+def check_parameters(model: Estimator, constraints: dict[str, list[Any]]) -> None:
+    """Refuse parameters that satisfy none of their constraints, declared as in scikit-learn."""
+    for name, value in model.get_params(deep=False).items():
+        if name not in constraints:
+            continue
+        allowed = [_rule(one) for one in constraints[name]]
+        if not any(one.is_satisfied_by(value) for one in allowed):
+            rules = ", ".join(map(str, allowed[:-1])) + " or " * (len(allowed) > 1)
+            raise InvalidParameterError(
+                f"The {name!r} parameter of {type(model).__name__} must be {rules}{allowed[-1]}. "
+                f"Got {value!r} instead."
+            )
 
 
-def _range_of_values(block: RowBlock) -> tuple[float, float] | None:
-    values = block.matrix.data
-    return (float(values.min()), float(values.max())) if len(values) else None
+def _rule(given: Any) -> Any:
+    """Return the rule that a constraint stands for: one of this module or of scikit-learn."""
+    if hasattr(given, "is_satisfied_by"):
+        return given
+    if given is None:
+        return Rule("None", lambda value: value is None)
+    if given is callable:
+        return Rule("a callable", callable)
+    if isinstance(given, type):
+        return Rule(f"an instance of {given.__qualname__!r}", lambda one: isinstance(one, given))
+    if isinstance(given, str) and given == "array-like":
+        return Rule("an array-like", _is_array_like)
+    if isinstance(given, str) and given == "random_state":
+        return Rule("a whole number below 2³², a RandomState or None", _is_random_state)
+    from sklearn.utils._param_validation import make_constraint
+
+    return make_constraint(given)
 
 
-def row_sums(user_items: sp.csr_array) -> NDArray[np.float64]:
-    """Return the sum of each row; infinite where it overflows."""
-    with np.errstate(over="ignore"):
-        return np.asarray(user_items.sum(axis=1, dtype=np.float64)).ravel()
+def _is_array_like(value: Any) -> bool:
+    listed = any(hasattr(value, name) for name in ("__len__", "shape", "__array__"))
+    return listed and not np.isscalar(value) and not sp.issparse(value)
 
 
-class TransformsValues:
-    """Mixin of models with a parameter `value_transform`, and perhaps `user_scaling`."""
-
-    value_transform: ValueTransform | None = None
-    user_scaling: float = 0.0
-
-    def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
-        """Return the rows that the model computes with: values transformed, rows scaled."""
-        transform = self._row_transform()
-        return user_items if transform is None else transform(user_items)
-
-    def _row_transform(self) -> Prepare | None:
-        """Return a function of rows that can be sent to other processes; None for no change."""
-        if self.value_transform is None and self.user_scaling == 0:
-            return None
-        return partial(
-            transform_rows, value_transform=self.value_transform, user_scaling=self.user_scaling
-        )
-
-
-def transform_rows(
-    user_items: sp.csr_array, value_transform: ValueTransform | None, user_scaling: float = 0.0
-) -> sp.csr_array:
-    """Transform the stored values, then divide each row by (its number of items)^user_scaling.
-
-    Parameters
-    ----------
-    user_items : csr_array of shape (n_users, n_items)
-        Canonical, positive entries.
-    value_transform : {"binary", "log1p", "one_plus", "shares"} or None
-        x ↦ 1, log(1 + x), 1 + x, x divided by the sum of its row, or x.
-    user_scaling : float
-        The exponent a; 0 leaves the rows unchanged, ½ makes 0/1 rows unit vectors.
-
-    Examples
-    --------
-    >>> plays = sp.csr_array([[3.0, 0.0, 1.0, 0.0], [0.0, 2.0, 0.0, 0.0]])
-    >>> transform_rows(plays, "one_plus").toarray().tolist()
-    [[4.0, 0.0, 2.0, 0.0], [0.0, 3.0, 0.0, 0.0]]
-    >>> transform_rows(plays, "shares").toarray().tolist()
-    [[0.75, 0.0, 0.25, 0.0], [0.0, 1.0, 0.0, 0.0]]
-    >>> transform_rows(plays, "binary", 1.0).toarray().tolist()
-    [[0.5, 0.0, 0.5, 0.0], [0.0, 1.0, 0.0, 0.0]]
-    """
-    values = user_items.data
-    if value_transform is not None:
-        values = _TRANSFORMS[value_transform](user_items).astype(values.dtype, copy=False)
-    if user_scaling != 0:
-        counts = np.diff(user_items.indptr)
-        divisors = np.maximum(counts, 1).astype(values.dtype) ** values.dtype.type(user_scaling)
-        values = values / np.repeat(divisors, counts)
-    if values is user_items.data:
-        return user_items
-    return sp.csr_array((values, user_items.indices, user_items.indptr), shape=user_items.shape)
-
-
-def normalize_degrees(user_items: sp.csr_array) -> sp.csr_array:
-    """Return D_U^{-½} R D_I^{-½}; D_U and D_I contain the sums of rows and columns of R.
-
-    Examples
-    --------
-    >>> R = sp.csr_array([[1.0, 1.0], [0.0, 1.0]])
-    >>> normalize_degrees(R).toarray().round(4).tolist()
-    [[0.7071, 0.5], [0.0, 0.7071]]
-    """
-    of_users = invert(np.sqrt(user_items.sum(axis=1, dtype=np.float64)))
-    of_items = invert(np.sqrt(user_items.sum(axis=0, dtype=np.float64)))
-    by_user = np.repeat(of_users, np.diff(user_items.indptr))
-    values = (user_items.data * by_user * of_items[user_items.indices]).astype(user_items.dtype)
-    return sp.csr_array((values, user_items.indices, user_items.indptr), shape=user_items.shape)
-
-
-def invert(values: NDArray[Any]) -> NDArray[Any]:
-    """Return 1 / values, and 0 for a value of 0: a node without edges."""
-    return np.divide(1, values, out=np.zeros_like(values), where=values > 0)
+def _is_random_state(value: Any) -> bool:
+    is_seed = interval(Integral, 0, 2**32 - 1, closed="both").test(value)
+    return value is None or is_seed or isinstance(value, np.random.RandomState)

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from equipoise.models.base import Recommender
 
 FORMAT, FORMAT_VERSION = "equipoise-model", 4
-# Version 2 has no preparation: its models serve rows as they are passed.
-_READABLE = (2, 3, 4)
 
 _MANIFEST, _FOLDER = "manifest.json", "arrays/"
 # The id of padding in a zip's extra field that Android's zipalign uses
@@ -287,7 +285,7 @@ def read_model(
             manifest["scalars"],
             _join_sparse(flat),
             manifest["equipoise_version"],
-            steps_from_json(manifest.get("preparation", [])),
+            steps_from_json(manifest["preparation"]),
             verify,
             archive.digest,
         )
@@ -308,7 +306,7 @@ def _read_manifest(path: Path, archive: ArrayArchive) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ValueError(f"its {_MANIFEST} is of another program")
     version = manifest.get("format_version")
-    if version not in _READABLE:
+    if version != FORMAT_VERSION:
         raise ArtifactError(
             f"{path} has format version {version}, and this equipoise reads version "
             f"{FORMAT_VERSION}. Upgrade equipoise, or save the model again with this version."

@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equipoise.checks import check_whole_number
 from equipoise.display import Displayed, Shown
@@ -22,9 +23,7 @@ from equipoise.metrics.ties import settled, significant_bits, splitter
 from equipoise.parallel import map_in_threads, thread_count
 
 if TYPE_CHECKING:
-    import pandas as pd
     import polars as pl
-    from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
 # Longer lists are not printed in full.
@@ -50,9 +49,17 @@ _GROUP = 64
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
+#: which items are left out for all users; None for none
+ItemMask = NDArray[np.bool_] | None
 
-class Ranking(NamedTuple):
-    """The best items of every row, best first.
+
+class _Lists(NamedTuple):
+    ids: NDArray[Any]
+    scores: NDArray[Any]
+
+
+class Ranking(_Lists, Displayed):
+    """The best items of every row, best first: the tuple ``(ids, scores)``.
 
     Attributes
     ----------
@@ -60,10 +67,12 @@ class Ranking(NamedTuple):
         Item indices; -1 where fewer than k items were left to recommend.
     scores : ndarray of float, shape (n, k) or (k,)
         Their scores; NaN where `ids` is -1.
+    fallback : ndarray of bool, shape (n,), or bool
+        Which lists are fallbacks for users without known items; their scores are popularities.
+        False if no list is one.
     """
 
-    ids: NDArray[Any]
-    scores: NDArray[Any]
+    fallback: Any = False
 
     def __repr__(self) -> str:
         if self.ids.size <= _MOST_SHOWN:
@@ -82,41 +91,11 @@ class Ranking(NamedTuple):
         frame = pl.DataFrame({name: column.tolist() for name, column in columns.items()})
         return frame.filter(pl.col("score").is_not_nan())
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Return `to_polars` as a pandas data frame."""
-        return Displayed.to_pandas(self)  # type: ignore[arg-type]  # a tuple has no other base
-
-    def _repr_html_(self) -> str:
+    def _shown(self) -> Shown:
         n_users = 1 if self.ids.ndim == 1 else len(self.ids)
         frame = self.to_polars()
         title = f"Ranking of {n_users:,} user(s), up to {self.ids.shape[-1]} items each"
-        return Shown(title, frame.columns, frame.rows()).html()
-
-    @property
-    def fallback(self) -> Any:
-        """Whether a list is a fallback for a user without known items; one flag per user.
-
-        The scores of such a list are popularities. False if no list is one.
-        """
-        return False
-
-
-class FallbackRanking(Ranking):
-    """A `Ranking` with fallback lists."""
-
-    _fallback: Any
-
-    @classmethod
-    def of(cls, ranking: Ranking, fallback: Any) -> FallbackRanking:
-        """Mark the lists of a ranking."""
-        marked = cls(*ranking)
-        marked._fallback = fallback
-        return marked
-
-    @property
-    def fallback(self) -> Any:
-        """One flag per user; a single one for one user."""
-        return self._fallback
+        return Shown(title, frame.columns, frame.rows())
 
 
 class Scored(NamedTuple):
@@ -155,8 +134,8 @@ def rank_items(
     n_items: int,
     k: int,
     *,
-    seen: csr_array | None,
-    excluded: NDArray[np.bool_] | None,
+    seen: csr_array | None = None,
+    excluded: ItemMask = None,
     block_bytes: int = _BLOCK_BYTES,
 ) -> Ranking:
     """Rank the k best items of each user that are neither seen nor excluded.
@@ -190,12 +169,11 @@ def rank_items(
     >>> import numpy as np
     >>> scores = np.array([[0.5, 2.0, 2.0], [1.0, 0.0, -0.0]])
     >>> only_two = np.array([True, False, False])
-    >>> rank_items(lambda rows: scores[rows], 2, 3, 2, seen=None, excluded=only_two).ids
+    >>> rank_items(lambda rows: scores[rows], 2, 3, 2, excluded=only_two).ids
     array([[1, 2],
            [1, 2]])
     """
-    _check_length(k, n_items)
-    check_whole_number("block_bytes", block_bytes, least=1)
+    check_whole_number("k", k, least=1, most=max(n_items, _LONGEST_PADDED_LIST))
     mask = _mask(seen, excluded, n_users, n_items)
     compiled = n_users * n_items >= _SMALL_PROBLEM and n_users > 1
     select = _select_compiled if compiled else _select_one if n_users == 1 else _select_numpy
@@ -219,9 +197,7 @@ def rank_items(
     return Ranking(ids, scores)
 
 
-def top_items(
-    scores: NDArray[Any], k: int, *, excluded: NDArray[np.bool_] | None = None
-) -> Ranking:
+def top_items(scores: NDArray[Any], k: int, *, excluded: ItemMask = None) -> Ranking:
     """Rank the k best entries of one score vector, by the rule of `rank_items`.
 
     Examples
@@ -230,16 +206,8 @@ def top_items(
     >>> top_items(np.array([0.25, 0.5, 0.5]), 2)
     Ranking(ids=array([1, 2]), scores=array([0.5, 0.5]))
     """
-    _check_length(k, len(scores))
-    row = _checked_block(scores[None, :], slice(0, 1), len(scores))
-    kept = min(k, len(scores))
-    mask = _mask(None, excluded, 1, len(scores))
-    top = _select_numpy(row, mask, kept, 0, _ties(row, None))
-    padding = (0, k - kept)
-    return Ranking(
-        np.pad(top.ids[0], padding, constant_values=-1),
-        np.pad(top.scores[0], padding, constant_values=np.nan),
-    )
+    found = rank_items(lambda _: scores[None], 1, len(scores), k, excluded=excluded)
+    return Ranking(found.ids[0], found.scores[0])
 
 
 def best_of_rows(
@@ -248,8 +216,10 @@ def best_of_rows(
     k: int,
     guess: NDArray[np.int32] | None = None,
     limits: NDArray[Any] | None = None,
+    *,
+    compiled: bool = True,
 ) -> Ranking:
-    """Rank by the compiled kernel and in this thread, from lists that may be near already.
+    """Rank scores in memory, in this thread, from lists that may be near already.
 
     The k items of a similar ranking have k scores in this one, so nothing below the smallest of
     them can enter: one comparison dismisses nearly all items.
@@ -261,33 +231,41 @@ def best_of_rows(
     seen : csr_array of shape (n, n_items)
         Entries to leave out.
     k : int
-        Items to give each row, at most `n_items`.
+        Items to give each row; padded as in `rank_items`.
     guess : ndarray of int32, shape (n, k or more), optional
         Different items of each row, -1 for none; the result does not depend on them.
     limits : ndarray of shape (n,), optional
         As in `Scored`.
+    compiled : bool
+        Pays from some million scores on, and takes a guess; the result does not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> best_of_rows(np.array([[0.5, 2.0, 2.0, 1.0]]), sp.csr_array([[0, 1, 0, 0]]), 2).ids
+    array([[2, 3]])
     """
-    mask = _mask(seen, None, *scores.shape).rows(slice(0, len(scores)))
-    # contiguous, or else each layout would compile its own kernel
-    start = None if guess is None else np.ascontiguousarray(guess[:, :k], dtype=np.int32)
-    return _select_compiled(scores, mask, k, 0, _ties(scores, limits), start)
+    n, m = scores.shape
+    kept = min(k, m)
+    mask, ties = _mask(seen, None, n, m).rows(slice(0, n)), _ties(scores, limits)
+    if compiled:
+        # contiguous, or else each layout would compile its own kernel
+        start = None if guess is None else np.ascontiguousarray(guess[:, :kept], dtype=np.int32)
+        found = _select_compiled(scores, mask, kept, 0, ties, start)
+    else:
+        found = _select_numpy(scores, mask, kept, 0, ties)
+    if kept == k:
+        return found
+    missing = ((0, 0), (0, k - kept))
+    return Ranking(
+        np.pad(found.ids, missing, constant_values=-1),
+        np.pad(found.scores, missing, constant_values=np.nan),
+    )
 
 
-def _check_length(k: int, n_items: int) -> None:
-    check_whole_number("k", k, least=1, most=max(n_items, _LONGEST_PADDED_LIST))
-
-
-def _mask(
-    seen: csr_array | None, excluded: NDArray[np.bool_] | None, n_users: int, n_items: int
-) -> _Mask:
+def _mask(seen: csr_array | None, excluded: ItemMask, n_users: int, n_items: int) -> _Mask:
     if excluded is None:
         excluded = np.zeros(n_items, dtype=np.bool_)
-    if excluded.shape != (n_items,) or excluded.dtype != np.bool_:
-        message = (
-            f"excluded must contain one bool for each of the {n_items} items, got shape "
-            f"{excluded.shape} of {excluded.dtype}. Pass a boolean mask over the items."
-        )
-        raise InvalidDataError(message)
     if seen is None:
         return _Mask(np.zeros(n_users + 1, np.int64), np.zeros(0, np.int64), excluded)
     if seen.shape != (n_users, n_items) or seen.format != "csr":

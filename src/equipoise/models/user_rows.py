@@ -7,9 +7,9 @@ column numbers. Rows are users everywhere.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache, partial
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,11 +19,11 @@ from equipoise.checks import is_whole_number
 from equipoise.data.identifiers import Lookup
 from equipoise.data.interactions import Interactions
 from equipoise.data.preparation import State, Step, remaining_steps, state_of
-from equipoise.data.rows import RowBlock
+from equipoise.data.rows import Prepare, RowBlock
 from equipoise.data.validation import refuse_broken_structure
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
 from equipoise.models.estimator import Estimator, check_is_fitted
-from equipoise.models.parameters import row_sums
+from equipoise.spectral.norms import column_sums
 
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
@@ -38,7 +38,7 @@ class RowReader(Estimator):
     """How a model reads training data, rows to serve, and items: checked, with its columns."""
 
     item_ids_: NDArray[Any] | None
-    item_counts_: NDArray[np.int32]  # users of each item; models of older files lack it
+    item_counts_: NDArray[np.int32]  # users of each item
     n_features_in_: int
     preparation_: tuple[Step, ...] = ()
 
@@ -170,6 +170,7 @@ class RowReader(Estimator):
             left out of the training data, for example by `filter`.
         """
         check_is_fitted(self)
+        interactions = Interactions.require(interactions)
         wanted, done = self.preparation_, interactions.preparation
         if done != wanted and self.get_params(deep=False).get("value_transform") == "binary":
             wanted = (*wanted, Step("binarize", {}))  # all values count 1, whatever they were
@@ -299,7 +300,7 @@ def _values_of_block(block: RowBlock) -> tuple[bool, bool, NDArray[np.int32]]:
     """Whether all values are 1, whether all rows that are not empty sum to 1, and item counts."""
     X = block.matrix
     sums = row_sums(X)[np.diff(X.indptr) > 0]
-    counts = np.bincount(X.indices, minlength=X.shape[1]).astype(np.int32)
+    counts = column_sums(X, 0).astype(np.int32)
     ones, shares = np.all(X.data == 1), np.all(np.abs(sums - 1) <= _SUM_TOLERANCE)
     return bool(ones), bool(shares), counts
 
@@ -321,7 +322,7 @@ def prepare_matrix(user_items: sp.csr_array, steps: Sequence[Step]) -> sp.csr_ar
         return user_items
     X = user_items
     if state.scaled is None:
-        return _with_values(X, np.ones_like(X.data))
+        return with_values(X, np.ones_like(X.data))
     sums = row_sums(X)
     ready = sums <= 1 + _SUM_TOLERANCE
     if ready.all() and not state.binary:
@@ -340,7 +341,7 @@ def prepare_matrix(user_items: sp.csr_array, steps: Sequence[Step]) -> sp.csr_ar
             "with all items, or prepared rows."
         )
     scaled = 1.0 / counts[owner] if state.binary else X.data / sums[owner]
-    return _with_values(X, np.where(ready[owner], X.data, scaled))
+    return with_values(X, np.where(ready[owner], X.data, scaled))
 
 
 @lru_cache(maxsize=16)
@@ -351,7 +352,8 @@ def _empty_row(n_items: int) -> sp.csr_array:
     return row
 
 
-def _with_values(user_items: sp.csr_array, values: NDArray[Any]) -> sp.csr_array:
+def with_values(user_items: sp.csr_array, values: NDArray[Any]) -> sp.csr_array:
+    """Return the rows with other values at the same places, in the same precision."""
     parts = (values.astype(user_items.dtype, copy=False), user_items.indices, user_items.indptr)
     return sp.csr_array(parts, shape=user_items.shape)
 
@@ -397,3 +399,106 @@ def _plain(matrix: Any) -> sp.csr_array | None:
         return None
     floats = matrix if matrix.dtype in _FLOATS else matrix.astype(np.float64)
     return sp.csr_array(floats)
+
+
+# Value transforms and user scaling depend on one user's row only, so they apply to new users too.
+ValueTransform = Literal["binary", "log1p", "one_plus", "shares"]
+VALUE_TRANSFORMS: tuple[ValueTransform, ...] = get_args(ValueTransform)
+
+_TRANSFORMS: dict[ValueTransform, Callable[[sp.csr_array], NDArray[Any]]] = {
+    "binary": lambda rows: np.ones_like(rows.data),
+    "log1p": lambda rows: np.log1p(rows.data),
+    "one_plus": lambda rows: rows.data + 1,
+    "shares": lambda rows: rows.data / np.repeat(row_sums(rows), np.diff(rows.indptr)),
+}
+
+
+def has_different_values(data: Interactions) -> bool:
+    """Whether not all stored values are equal: only then does a value transform matter."""
+    ranges = [found for found in data.map(_range_of_values) if found is not None]
+    return len({value for pair in ranges for value in pair}) > 1
+
+
+def _range_of_values(block: RowBlock) -> tuple[float, float] | None:
+    values = block.matrix.data
+    return (float(values.min()), float(values.max())) if len(values) else None
+
+
+def row_sums(user_items: sp.csr_array) -> NDArray[np.float64]:
+    """Return the sum of each row; infinite where it overflows."""
+    with np.errstate(over="ignore"):
+        return np.asarray(user_items.sum(axis=1, dtype=np.float64)).ravel()
+
+
+class TransformsValues:
+    """Mixin of models with a parameter `value_transform`, and perhaps `user_scaling`."""
+
+    value_transform: ValueTransform | None = None
+    user_scaling: float = 0.0
+
+    def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
+        """Return the rows that the model computes with: values transformed, rows scaled."""
+        transform = self._row_transform()
+        return user_items if transform is None else transform(user_items)
+
+    def _row_transform(self) -> Prepare | None:
+        """Return a function of rows that can be sent to other processes; None for no change."""
+        if self.value_transform is None and self.user_scaling == 0:
+            return None
+        return partial(
+            transform_rows, value_transform=self.value_transform, user_scaling=self.user_scaling
+        )
+
+
+def transform_rows(
+    user_items: sp.csr_array, value_transform: ValueTransform | None, user_scaling: float = 0.0
+) -> sp.csr_array:
+    """Transform the stored values, then divide each row by (its number of items)^user_scaling.
+
+    Parameters
+    ----------
+    user_items : csr_array of shape (n_users, n_items)
+        Canonical, positive entries.
+    value_transform : {"binary", "log1p", "one_plus", "shares"} or None
+        x ↦ 1, log(1 + x), 1 + x, x divided by the sum of its row, or x.
+    user_scaling : float
+        The exponent a; 0 leaves the rows unchanged, ½ makes 0/1 rows unit vectors.
+
+    Examples
+    --------
+    >>> plays = sp.csr_array([[3.0, 0.0, 1.0, 0.0], [0.0, 2.0, 0.0, 0.0]])
+    >>> transform_rows(plays, "one_plus").toarray().tolist()
+    [[4.0, 0.0, 2.0, 0.0], [0.0, 3.0, 0.0, 0.0]]
+    >>> transform_rows(plays, "shares").toarray().tolist()
+    [[0.75, 0.0, 0.25, 0.0], [0.0, 1.0, 0.0, 0.0]]
+    >>> transform_rows(plays, "binary", 1.0).toarray().tolist()
+    [[0.5, 0.0, 0.5, 0.0], [0.0, 1.0, 0.0, 0.0]]
+    """
+    values = user_items.data
+    if value_transform is not None:
+        values = _TRANSFORMS[value_transform](user_items).astype(values.dtype, copy=False)
+    if user_scaling != 0:
+        counts = np.diff(user_items.indptr)
+        divisors = np.maximum(counts, 1).astype(values.dtype) ** values.dtype.type(user_scaling)
+        values = values / np.repeat(divisors, counts)
+    return user_items if values is user_items.data else with_values(user_items, values)
+
+
+def normalize_degrees(user_items: sp.csr_array) -> sp.csr_array:
+    """Return D_U^{-½} R D_I^{-½}; D_U and D_I contain the sums of rows and columns of R.
+
+    Examples
+    --------
+    >>> R = sp.csr_array([[1.0, 1.0], [0.0, 1.0]])
+    >>> normalize_degrees(R).toarray().round(4).tolist()
+    [[0.7071, 0.5], [0.0, 0.7071]]
+    """
+    of_users = invert(np.sqrt(user_items.sum(axis=1, dtype=np.float64)))
+    of_items = invert(np.sqrt(user_items.sum(axis=0, dtype=np.float64)))
+    by_user = np.repeat(of_users, np.diff(user_items.indptr))
+    return with_values(user_items, user_items.data * by_user * of_items[user_items.indices])
+
+
+def invert(values: NDArray[Any]) -> NDArray[Any]:
+    """Return 1 / values, and 0 for a value of 0: a node without edges."""
+    return np.divide(1, values, out=np.zeros_like(values), where=values > 0)

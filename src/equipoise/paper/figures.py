@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import polars as pl
 import polars.selectors as cs
 
-from equipoise.exceptions import require_extra
+from equipoise.evaluation.plot import render
 from equipoise.paper.measurements import Evaluation, ExperimentRunner, recorded_lightgcn
 from equipoise.paper.protocol import (
     DATASETS,
@@ -30,11 +29,6 @@ from equipoise.paper.protocol import (
 from equipoise.paper.theory.experiment import Experiment
 
 Format = Literal["svg", "png"]
-# Files contain neither the date nor the version of matplotlib.
-_SAVE_OPTIONS: dict[Format, dict[str, Any]] = {
-    "svg": {"metadata": {"Date": None, "Creator": None}},
-    "png": {"metadata": {"Software": None}, "pil_kwargs": {"optimize": True}},
-}
 # More digits than any figure shows, fewer than differ between processors.
 _DIGITS = 6
 
@@ -85,19 +79,11 @@ class Figure:
 
     def render(self, file_format: Format) -> bytes:
         """Return the picture; equal tables give equal bytes."""
-        matplotlib = require_extra("matplotlib", "plot", "drawing the paper's figures")
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure as Canvas
-
-        content, style = io.BytesIO(), resources.files("equipoise.paper") / "figures.mplstyle"
-        # `rc_file` starts from the defaults: a user's own settings must not change the bytes.
-        with matplotlib.rc_context(), resources.as_file(style) as path:
-            matplotlib.rc_file(path)
-            canvas = Canvas(figsize=self.size, layout="constrained")
-            FigureCanvasAgg(canvas)
-            self.draw(canvas, self.table)
-            canvas.savefig(content, format=file_format, **_SAVE_OPTIONS[file_format])
-        return content.getvalue()
+        style = resources.files("equipoise.paper") / "figures.mplstyle"
+        with resources.as_file(style) as path:
+            return render(
+                lambda figure: self.draw(figure, self.table), self.size, file_format, path
+            )
 
 
 def _titled(
@@ -124,10 +110,7 @@ def figure_1(runner: ExperimentRunner) -> Figure:
             every_fifth = range(0, len(values), 5)
             rows += [("C", f"{group}, by {rule}", rank, values[rank]) for rank in every_fifth]
     return _titled(
-        "fig1",
-        _table(rows, panel=str, curve=str, x=float, y=float),
-        _draw_1,
-        (12.0, 4.2),
+        "fig1", _table(rows, panel=str, curve=str, x=float, y=float), _draw_1, (12.0, 4.2)
     )
 
 
@@ -191,10 +174,7 @@ def figure_2(runner: ExperimentRunner) -> Figure:
         for e in evaluations
     ]
     return _titled(
-        "fig2",
-        _grid_table(evaluations, cells),
-        partial(_draw_grid, cells=cells),
-        _LARGE,
+        "fig2", _grid_table(evaluations, cells), partial(_draw_grid, cells=cells), _LARGE
     )
 
 
@@ -212,29 +192,18 @@ def figure_3(runner: ExperimentRunner) -> Figure:
         for metric, label in metrics.items()
     ]
     return _titled(
-        "fig3",
-        _grid_table(evaluations, cells),
-        partial(_draw_grid, cells=cells),
-        _LARGE,
+        "fig3", _grid_table(evaluations, cells), partial(_draw_grid, cells=cells), _LARGE
     )
 
 
 def figure_4(runner: ExperimentRunner) -> Figure:
     """Recall and NDCG on held-out interactions."""
-    return _user_figure(
-        "fig4",
-        runner.evaluations,
-        ("recall@20", "ndcg@20"),
-    )
+    return _user_figure("fig4", runner.evaluations, ("recall@20", "ndcg@20"))
 
 
 def figure_6(runner: ExperimentRunner) -> Figure:
     """All four user metrics."""
-    return _user_figure(
-        "fig6",
-        runner.evaluations,
-        tuple(USER_METRICS),
-    )
+    return _user_figure("fig6", runner.evaluations, tuple(USER_METRICS))
 
 
 def figure_7(runner: ExperimentRunner) -> Figure:
@@ -265,10 +234,7 @@ def figure_8(runner: ExperimentRunner) -> Figure:
     ]
     rows += [(None, m, movielens.value("recall@20", m, USER_RANK)) for m in (PCA, NORMALIZED)]
     return _titled(
-        "fig8",
-        _table(rows, gamma=float, model=str, **{"recall@20": float}),
-        _draw_8,
-        (5.4, 3.5),
+        "fig8", _table(rows, gamma=float, model=str, **{"recall@20": float}), _draw_8, (5.4, 3.5)
     )
 
 

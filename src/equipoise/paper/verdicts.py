@@ -98,10 +98,7 @@ class Outcome(NamedTuple):
 
 
 def judge(
-    claim: Claim,
-    by_text: Outcome | float,
-    by_code: Outcome | float | None = None,
-    note: str = "",
+    claim: Claim, by_text: Outcome | float, by_code: Outcome | float | None = None, note: str = ""
 ) -> Finding:
     """Return the verdict on a claim.
 

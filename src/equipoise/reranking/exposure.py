@@ -385,10 +385,11 @@ class _Problem:
         """Return relevance and exposure of lists whose users are divided among prices."""
         relevance, total = 0.0, 0.0
         exposure = np.zeros(self.membership.shape[0])
-        for batch, by_item in _divided(self.batches(), self.membership @ prices.T, weights):
-            found = best_lists(batch.items, batch.scores, by_item, self.discount)
-            relevance, total = relevance + found[0], total + found[1]
-            exposure += found[2]
+        for batch, parts in _divided(self.batches(), self.membership @ prices.T, weights):
+            for rows, by_item in parts:
+                found = best_lists(batch.items[rows], batch.scores[rows], by_item, self.discount)
+                relevance, total = relevance + found[0], total + found[1]
+                exposure += found[2]
         if total == 0:
             raise InvalidParameterError("no user has a candidate, so there is nothing to re-rank.")
         self.passes += 1
@@ -398,16 +399,19 @@ class _Problem:
 
 def _divided(
     batches: Iterable[Candidates], by_item: Floats, weights: Floats
-) -> Iterator[tuple[Candidates, Floats]]:
-    """Yield the users of each column of prices, batch by batch."""
+) -> Iterator[tuple[Candidates, list[tuple[Any, Floats]]]]:
+    """Yield each batch, and the rows of its users and the prices of items for each column."""
     seen = 0
     for batch in batches:
         own = columns_of_users(seen, len(batch.items), weights)
         seen += len(batch.items)
-        for column in np.unique(own):
-            rows = slice(None) if len(weights) == 1 else own == column
-            part = Candidates(batch.items[rows], batch.scores[rows])
-            yield part, np.ascontiguousarray(by_item[:, column])
+        yield (
+            batch,
+            [
+                (slice(None) if len(weights) == 1 else own == column, by_item[:, column].copy())
+                for column in np.unique(own)
+            ],
+        )
 
 
 def columns_of_users(first: int, count: int, weights: Floats) -> Positions:
@@ -437,22 +441,12 @@ def exposure_lists(
         What it returned.
     """
     by_item = sp.csr_array(groups.membership) @ solution.columns.T
-    seen = 0
-    for batch in batches():
-        own = columns_of_users(seen, len(batch.items), solution.weights)
-        seen += len(batch.items)
-        order = np.full((len(own), k), -1, dtype=np.intp)
-        for column in np.unique(own):
-            rows = own == column
-            prices = np.ascontiguousarray(by_item[:, column])
-            *_, found = best_lists(
-                batch.items[rows],
-                batch.scores[rows],
-                prices,
-                attention(k, discount),
-                with_order=True,
-            )
-            order[rows] = found
+    places = attention(k, discount)
+    for batch, parts in _divided(batches(), by_item, solution.weights):
+        order = np.full((len(batch.items), k), -1, dtype=np.intp)
+        for rows, prices in parts:
+            lists = (batch.items[rows], batch.scores[rows])
+            *_, order[rows] = best_lists(*lists, prices, places, with_order=True)
         yield order
 
 

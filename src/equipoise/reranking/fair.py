@@ -112,10 +112,16 @@ def _ranked(chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
 
 
 def _thresholds(length: int, p: float, alpha: float) -> NDArray[np.intp]:
-    from scipy.stats import binom
+    """Return the quantiles at α of the binomial distributions of 1 to `length` draws."""
+    # scipy.stats has them too, and takes most of a second to import
+    from scipy.special import bdtr, bdtrik
 
     sizes = np.arange(1, length + 1)
-    return np.asarray(np.clip(binom.ppf(alpha, sizes, p), 0, sizes), dtype=np.intp)
+    found = np.clip(np.ceil(bdtrik(alpha, sizes, p)), 0, sizes)
+    # the inverse is rounded: the distribution itself decides
+    found += bdtr(found, sizes, p) < alpha
+    one_less = np.maximum(found - 1, 0)
+    return np.where(bdtr(one_less, sizes, p) >= alpha, one_less, found).astype(np.intp)
 
 
 @cache
@@ -134,15 +140,11 @@ def _adjusted(length: int, p: float, alpha: float) -> float:
 def _rejection(length: int, p: float, alpha: float) -> float:
     """Return the probability that a random list fails in some prefix.
 
-    The distribution of the number of protected items runs from one place where a threshold rises
-    to the next, and loses what is below it there.
+    The distribution of the number of protected items grows by one draw per place, and loses what
+    is below the threshold there.
     """
-    from scipy.stats import binom
-
-    required = _thresholds(length, p, alpha)
-    rises = np.flatnonzero(np.diff(required, prepend=0)) + 1
     passed = np.ones(1)
-    for count, size in enumerate(np.diff(rises, prepend=0), start=1):
-        passed = np.convolve(binom.pmf(np.arange(size + 1), size, p), passed)
-        passed[:count] = 0.0
+    for least in _thresholds(length, p, alpha):
+        passed = np.convolve(passed, [1 - p, p])
+        passed[:least] = 0.0
     return float(1 - passed.sum())

@@ -17,11 +17,12 @@ from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
 from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics import ItemGroups
-from equipoise.models import Ranking, Recommender
+from equipoise.models import Ranking, Recommender, VanillaPCA
 from equipoise.models.estimator import clone
 from equipoise.models.item_vectors import Factors
 from equipoise.models.parameters import Count, estimator
 from equipoise.models.persistence import SavedModel
+from equipoise.models.ranking import ItemMask
 from equipoise.models.registry import find_model
 from equipoise.models.user_rows import values_of
 from equipoise.progress import Progress
@@ -172,15 +173,6 @@ class Reranked(Recommender):
             return self.groups
         return Groups.by_popularity(data, self.groups)
 
-    def _batches(self, block: RowBlock) -> list[Candidates]:
-        """Return the candidates of the training users in a block, with half the digits."""
-        found = []
-        for rows in _parts(block.matrix.shape[0], self._pool(1)):
-            own = block.matrix[rows]
-            items, scores, _ = self._candidates(own, 1, own, None)
-            found.append(Candidates(items.astype(np.int32), scores.astype(np.float32)))
-        return found
-
     # ----------------------------------------------------------------------------------- serve
 
     def _context(self) -> ItemContext:
@@ -195,22 +187,14 @@ class Reranked(Recommender):
         return max(pool, k)
 
     def _candidates(
-        self,
-        rows: sp.csr_array,
-        k: int,
-        seen: sp.csr_array | None,
-        excluded: NDArray[np.bool_] | None,
+        self, rows: sp.csr_array, k: int, seen: sp.csr_array | None, excluded: ItemMask
     ) -> Candidates:
         left_out = None if excluded is None else np.flatnonzero(excluded).tolist()
         items, scores = self.model_.rank(rows, self._pool(k), seen=seen, filter_items=left_out)
         return Candidates(items, scores, rows)
 
     def _rank(
-        self,
-        rows: sp.csr_array,
-        k: int,
-        seen: sp.csr_array | None,
-        excluded: NDArray[np.bool_] | None,
+        self, rows: sp.csr_array, k: int, seen: sp.csr_array | None, excluded: ItemMask
     ) -> Ranking:
         check_whole_number("k", k, least=1)
         context, method = self._context(), make_reranker(self.reranker)
@@ -344,16 +328,19 @@ def item_vectors(data: Interactions, groups: Any, factors: Factors | None) -> ND
         own = groups.align(data) if isinstance(groups, Groups) else groups
         return np.asarray(own.membership.toarray())
     if factors is None:
-        factors = (
-            find_model("pca").make(n_components=min(_VECTORS, data.n_items)).fit(data).factors()
-        )
-    if factors is None:
-        raise InvalidParameterError("a PCA has item vectors.")
+        pca = VanillaPCA(min(_VECTORS, data.n_items)).fit(data)
+        return np.asarray(pca.components_.T, dtype=np.float64)
     return np.asarray(factors.items, dtype=np.float64)
 
 
 def _batches_of(block: RowBlock, model: Reranked) -> list[Candidates]:
-    return model._batches(block)
+    """Return the candidates of the training users in a block, with half the digits."""
+    found = []
+    for rows in _parts(block.matrix.shape[0], model._pool(1)):
+        own = block.matrix[rows]
+        items, scores, _ = model._candidates(own, 1, own, None)
+        found.append(Candidates(items.astype(np.int32), scores.astype(np.float32)))
+    return found
 
 
 def by_column(model: Recommender) -> Recommender:

@@ -19,8 +19,8 @@ from equipoise.exceptions import InvalidDataError, InvalidParameterError, requir
 from equipoise.models.base import Recommender
 from equipoise.models.estimator import check_is_fitted
 from equipoise.models.item_vectors import Factors
-from equipoise.models.projection import project_onto
-from equipoise.models.ranking import FallbackRanking, Ranking
+from equipoise.models.pca.projection import project_onto
+from equipoise.models.ranking import Ranking
 from equipoise.models.user_rows import UserItems, ids_of
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 # Scores are sums in float32 here and in the model's precision there: relative to the row's
 # largest score, a rounding error of some hundred terms stays below this.
 _SAME_SCORE = 1e-5
-
-# The vectors that are found for a block of users take at most this.
-_BLOCK_BYTES = 32 * 2**20
 
 
 class Index(Protocol):
@@ -83,6 +80,8 @@ class AnnVectors:
         ``"ip"``: a score is the inner product of `user_vectors` and `item_vectors`.
     model : Recommender
         Computes user vectors from rows, of known and of new users.
+    block_bytes : int
+        The vectors that `search` compares for a block of users take at most this.
 
     Examples
     --------
@@ -100,6 +99,7 @@ class AnnVectors:
     item_ids: NDArray[Any]
     model: Recommender = field(repr=False)
     metric: str = "ip"
+    block_bytes: int = field(default=32 * 2**20, repr=False)
 
     def user_vectors(self, user_items: Any) -> NDArray[np.float32]:
         """Return one query for each row: float32 of shape (n_users, n_components).
@@ -189,9 +189,11 @@ class AnnVectors:
         # the users without items do not need the index
         lists = self.model.recommend(rows[cold], k, fallback=fallback)
         if one:
-            return FallbackRanking.of(Ranking(lists.ids[0], lists.scores[0]), lists.fallback[0])
-        found.ids[cold], found.scores[cold] = lists
-        return FallbackRanking.of(found, cold)
+            found = Ranking(lists.ids[0], lists.scores[0])
+        else:
+            found.ids[cold], found.scores[cold] = lists
+        found.fallback = cold[0] if one else cold
+        return found
 
     def _search_many(self, index: Index, rows: csr_array, k: int, leave_out: bool) -> Ranking:
         queries = self._embed(rows)
@@ -199,7 +201,7 @@ class AnnVectors:
         counts = np.minimum(k + seen, len(self.item_vectors))
         columns = np.full((len(queries), k), -1, dtype=np.int64)
         scores = np.full((len(queries), k), np.nan, dtype=np.float32)
-        for group in _alike(counts, self._width):
+        for group in _alike(counts, 4 * self._width, self.block_bytes):
             keys = _keys(index.search(queries[group], int(counts[group].max())), len(group))
             self._check_largest(keys.max(initial=-1))
             if leave_out:
@@ -227,12 +229,7 @@ class AnnVectors:
         return Ranking(ids_of(columns[None], self.item_ids), values[None])
 
     def recall_of(
-        self,
-        index: Index,
-        user_items: Any,
-        k: int = 10,
-        *,
-        filter_already_liked_items: bool = True,
+        self, index: Index, user_items: Any, k: int = 10, *, filter_already_liked_items: bool = True
     ) -> float:
         """Return the share of the k best items that `search` finds, over all these users.
 
@@ -302,7 +299,9 @@ class AnnVectors:
         return best, values
 
 
-def _alike(counts: NDArray[np.intp], width: int) -> Iterator[NDArray[np.intp]]:
+def _alike(
+    counts: NDArray[np.intp], item_bytes: int, block_bytes: int
+) -> Iterator[NDArray[np.intp]]:
     """Yield groups of users who need about the same number of items.
 
     Otherwise one user who has seen nearly all items makes the whole group fetch the catalog.
@@ -310,7 +309,7 @@ def _alike(counts: NDArray[np.intp], width: int) -> Iterator[NDArray[np.intp]]:
     sizes = np.ceil(np.log2(counts)).astype(int)
     for size in np.unique(sizes):
         users = np.flatnonzero(sizes == size)
-        block = max(1, _BLOCK_BYTES // (4 * width * 2 ** int(size)))
+        block = max(1, block_bytes // (item_bytes * 2 ** int(size)))
         yield from np.split(users, range(block, len(users), block))
 
 

@@ -19,16 +19,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.exceptions import (
-    InvalidDataError,
-    InvalidParameterError,
-    UnknownIdError,
-)
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
 from equipoise.models import load as load_model
 from equipoise.models.base import Recommender
 from equipoise.models.estimator import check_is_fitted
 from equipoise.models.item_vectors import cosines_to, itself_first
-from equipoise.models.projection import ProjectionModel
+from equipoise.models.pca.projection import ProjectionModel
 from equipoise.models.ranking import Ranking, top_items
 
 # implicit's score of a position that it could not fill

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from equipoise.data.identifiers import as_column
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
-from equipoise.exceptions import InvalidDataError, OutputError, require_extra
+from equipoise.exceptions import InvalidDataError, OutputError, explained, require_extra
 from equipoise.files import write_whole
 from equipoise.models.base import Recommender
 from equipoise.models.ranking import Ranking
@@ -78,20 +78,20 @@ def write_lists(
     target = Path(folder)
     if target.exists():
         raise OutputError(f"{target} exists already. Remove it, or choose another name.")
+    problem = (
+        f"{target} was not written, and nothing was kept. Check that its parent folder exists, has "
+        "free space, and that every worker can write to it"
+    )
     staging = target.with_name(f".equipoise-{secrets.token_hex(8)}.tmp")
-    try:
+    with explained(problem, OSError, kind=OutputError):
         staging.mkdir()
         request = Request(model, k, options, names, str(staging.resolve()), None)
-        rows = data.map(_write_lists, request, each=numbers)
-        _remove_leftovers(staging, len(numbers))
-        staging.rename(target)
-    except OSError as error:
-        raise OutputError(
-            f"{target} was not written: {error.strerror or error}. Nothing was kept. Check that "
-            "its parent folder exists, has free space, and that every worker can write to it."
-        ) from error
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        try:
+            rows = data.map(_write_lists, request, each=numbers)
+            _remove_leftovers(staging, len(numbers))
+            staging.rename(target)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
     return sum(rows)
 
 

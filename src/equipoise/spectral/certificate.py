@@ -136,6 +136,13 @@ def certify(
     )
 
 
+def certify_pairs(pairs: Eigenpairs, rank: int, scale: float = 1.0) -> Certificate:
+    """Certificate of leading eigenpairs, whose objective is the sum of their values."""
+    objective = float(pairs.values.sum())
+    bound = objective + suboptimality(pairs, rank)
+    return certify(pairs, objective=objective, bound=bound, scale=scale, passes=pairs.passes)
+
+
 def bound_by_cholesky(M: Floats, pairs: Eigenpairs) -> Eigenpairs:
     """Replace the estimate of the next eigenvalue by an upper bound that a factorization proves.
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from equipoise.memory import require
 from equipoise.spectral import matmul
@@ -40,6 +42,10 @@ _DENSE_MATRICES = 3
 
 # Multiply-adds per second when XᵀX is formed, measured on two cores; only their ratios matter.
 _RATES: dict[GramMethod, float] = {"blas": 2.9e10, "scipy": 1.5e8, "parallel": 5.0e8}
+
+# The smallest normal float32 is 1e-38. Sums over entries of M / scale that are all below this value
+# would involve subnormal numbers, which have fewer digits.
+_FLOAT32_LEAST = 1e-28
 
 
 class Gram(ABC):
@@ -156,18 +162,23 @@ class DenseGram(Gram):
         return cls(gram_matrix(X), owned=True)
 
     @staticmethod
+    def bytes_of(n_items: int) -> int:
+        """Return the memory of the dense items × items matrices of a fit."""
+        return _DENSE_MATRICES * 8 * n_items**2
+
+    @staticmethod
     def require_memory(n_items: int, purpose: str, advice: str) -> None:
         """Refuse dense items × items matrices that exceed the available memory."""
         require(
-            _DENSE_MATRICES * 8 * n_items**2,
+            DenseGram.bytes_of(n_items),
             f"{purpose} forms dense matrices of {n_items:,} × {n_items:,} items. That",
             advice,
         )
 
     @staticmethod
-    def seconds(X: sp.csr_array) -> float:
-        """Estimate how long `of` takes, to decide whether to form XᵀX at all."""
-        return min(_gram_seconds(X).values())
+    def seconds(row_entries: NDArray[Any], n_items: int) -> float:
+        """Estimate how long `of` takes for rows with so many entries each."""
+        return min(_gram_seconds(row_entries, n_items).values())
 
     def product(self, V: Block) -> Block:
         """Return XᵀXV / scale in V's dtype."""
@@ -321,7 +332,7 @@ def gram_matrix(X: sp.csr_array, method: GramMethod | None = None) -> Floats:
         BLAS on dense pieces of X is fastest for few items, SciPy's sparse product for few
         interactions, the parallel loop for many. By default the one estimated to be fastest.
     """
-    seconds = _gram_seconds(X)
+    seconds = _gram_seconds(np.diff(X.indptr), X.shape[1])
     chosen = min(seconds, key=seconds.__getitem__) if method is None else method
     if chosen == "blas":
         return _gram_by_blas(X)
@@ -334,15 +345,15 @@ def gram_matrix(X: sp.csr_array, method: GramMethod | None = None) -> Floats:
     return kernels.gram_matrix(X)
 
 
-def _gram_seconds(X: sp.csr_array) -> dict[GramMethod, float]:
+def _gram_seconds(row_entries: NDArray[Any], n_items: int) -> dict[GramMethod, float]:
     """Estimate the seconds that each method takes to form XᵀX."""
-    entries = np.diff(X.indptr).astype(np.float64)
+    entries = row_entries.astype(np.float64)
     pairs = float(entries @ entries)  # pairs of entries in a row: the work of a sparse product
     work: dict[GramMethod, float] = {
-        "blas": X.shape[0] * float(X.shape[1]) ** 2,
+        "blas": len(entries) * float(n_items) ** 2,
         "scipy": pairs,
     }
-    if X.nnz >= _GRAM_LOOP_FROM:
+    if entries.sum() >= _GRAM_LOOP_FROM:
         work["parallel"] = pairs
     return {method: operations / _RATES[method] for method, operations in work.items()}
 
@@ -355,3 +366,59 @@ def _gram_by_blas(X: sp.csr_array) -> Floats:
         block = X[start : start + rows].astype(np.float64).toarray()
         C += block.T @ block
     return C
+
+
+class WeightedGram:
+    """Products with M / scale, where M = ½(DC + CD), C = XᵀX and D = diag(w).
+
+    The leading eigenvectors of M are the components. M is symmetric and *indefinite*. It is formed
+    only for small catalogs. The passes over the data are counted.
+
+    Parameters
+    ----------
+    gram : Gram
+        Products XᵀXV.
+    weights : ndarray of shape (n_items,)
+        w, one weight per item, of any sign. If all are equal, M is a multiple of C and the
+        cheaper unweighted product is used.
+
+    Attributes
+    ----------
+    scale : float
+        Eigenvalues of M in the units of the data are `scale` times those of the operator.
+    passes, columns : int
+        Passes over the data so far, and vectors multiplied in them.
+    """
+
+    def __init__(self, gram: Gram, weights: Floats) -> None:
+        self.gram = gram
+        self.size = gram.n_items
+        # all zero weights give a zero matrix, not a division by zero
+        largest = max(float(np.abs(weights).max()), np.finfo(np.float64).tiny)
+        self.weights = weights / largest
+        self.scale = gram.scale * largest
+        self.passes = 0
+        self.columns = 0
+
+    @cached_property
+    def _product(self) -> Product:
+        """Built on first use: a dense Gram matrix forms M for it, and LAPACK needs no products."""
+        uniform = bool(np.all(self.weights == 1.0))
+        return self.gram.product if uniform else self.gram.weighted_product(self.weights)
+
+    @cached_property
+    def working_dtype(self) -> np.dtype[Any]:
+        """The precision in which the iteration is fast; float64 if float32 cannot represent M."""
+        relative = np.sqrt(self.gram.squared_norms / self.gram.scale)
+        largest = float((np.abs(self.weights) * relative).max())  # no entry of M / scale is larger
+        return self.gram.working_dtype if largest > _FLOAT32_LEAST else np.dtype(np.float64)
+
+    def __call__(self, V: Block) -> Block:
+        """Return MV / scale in V's dtype: one pass over the data."""
+        self.passes += 1
+        self.columns += V.shape[1]
+        return self._product(V)
+
+    def dense(self) -> Floats | None:
+        """Return M / scale as a matrix; None if the Gram matrix is not dense."""
+        return self.gram.weighted_matrix(self.weights) if isinstance(self.gram, DenseGram) else None

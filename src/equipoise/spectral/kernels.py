@@ -43,6 +43,8 @@ def _compiled_gram_rows() -> Callable[..., None]:
 
 def user_ranges(indptr: NDArray[Any], parts: int) -> list[tuple[int, int]]:
     """Divide the users into `parts` ranges with about the same number of interactions."""
+    if parts == 1:
+        return [(0, len(indptr) - 1)]
     targets = np.linspace(0, indptr[-1], parts + 1)
     edges = np.searchsorted(indptr, targets).tolist()
     edges[0], edges[-1] = 0, len(indptr) - 1

@@ -6,11 +6,16 @@ symmetric, indefinite matrix, only positive ones, and choose the signs of the ve
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg as sl
+from numpy.typing import NDArray
+from scipy.linalg import cython_lapack
 
 from equipoise.spectral import matmul
 from equipoise.spectral.matmul import Block, Floats
@@ -26,6 +31,13 @@ _SAFE_PIVOT_FLOAT32, _SAFE_PIVOT_FLOAT64 = 1e-3, 1e-7
 # The sum of a unit vector is at most √size. Below this share of it, the error of the solver (about
 # 1e-6) can change the sign of the sum.
 _NO_CLEAR_SUM = 1e-6
+
+# Columns of a product that is needed only for its norms: enough for BLAS, few to hold.
+_COLUMNS_AT_ONCE = 64
+
+# Sizes from which LAPACK picks some eigenpairs faster than it computes all, in one thread: 40 of
+# 300 take as long as all, 40 of 224 and 120 of 500 take longer, 300 of 1,500 take less time.
+_MANY, _FEW = 300, 5
 
 BoundMethod = Literal["lapack", "lanczos", "cholesky"]
 
@@ -75,21 +87,45 @@ class Eigenpairs:
     passes: int
     method: BoundMethod
 
+    def in_units(self, unit: float) -> Eigenpairs:
+        """Return the pairs of the operator times `unit`."""
+        return replace(
+            self,
+            values=self.values * unit,
+            residuals=self.residuals * unit,
+            next_value=self.next_value * unit,
+        )
+
     @property
     def max_residual(self) -> float:
         """The largest residual relative to the largest eigenvalue."""
         return float(self.residuals.max() / self.values[0]) if len(self.values) else 0.0
 
 
-def dense_eigenpairs(M: Floats, rank: int) -> Eigenpairs:
-    """Leading eigenpairs of a dense symmetric matrix."""
+def dense_eigenpairs(M: Floats, rank: int, *, overwrite: bool = False) -> Eigenpairs:
+    """Leading eigenpairs of a dense symmetric matrix.
+
+    With `overwrite`, half of M is destroyed, and M is freed as soon as it is not needed if the
+    caller keeps no reference to it: a large M is then the only matrix of its size.
+    """
     size = M.shape[0]
-    values, vectors = largest_eigenpairs(M, rank + 1)
+    values, vectors = largest_eigenpairs(M, rank + 1, overwrite=overwrite)
     next_value = float(values[rank]) if rank < size else -np.inf
     values, vectors = values[:rank], vectors[:, :rank]
-    residuals = np.linalg.norm(M @ vectors - vectors * values, axis=0)
+    residuals = _residuals_of_lower(M, values, vectors)
+    del M
     found = Eigenpairs(values, vectors, residuals, next_value, passes=1, method="lapack")
     return keep_positive(found, size * np.finfo(np.float64).eps)
+
+
+def _residuals_of_lower(M: Floats, values: Floats, vectors: Floats) -> Floats:
+    """Return ‖M u_i − θ_i u_i‖ from the lower triangle of M, some columns at a time."""
+    residuals = np.empty(len(values))
+    for start in range(0, len(values), _COLUMNS_AT_ONCE):
+        some = slice(start, start + _COLUMNS_AT_ONCE)
+        left = sl.blas.dsymm(1.0, M.T, vectors[:, some])  # the upper triangle of the transpose
+        residuals[some] = np.linalg.norm(left - vectors[:, some] * values[some], axis=0)
+    return residuals
 
 
 def rayleigh_ritz(operator: Operator, V: Block, next_value: float = -np.inf) -> Eigenpairs:
@@ -139,18 +175,87 @@ def fix_signs(U: Floats) -> Floats:
     return np.ascontiguousarray(U * np.where(sums < 0, -1.0, 1.0))
 
 
-def largest_eigenpairs(A: Floats, count: int) -> tuple[Floats, Floats]:
-    """The `count` largest eigenvalues of a symmetric matrix, largest first, and their vectors."""
+def largest_eigenpairs(A: Floats, count: int, *, overwrite: bool = False) -> tuple[Floats, Floats]:
+    """The `count` largest eigenvalues of a symmetric matrix, largest first, and their vectors.
+
+    With `overwrite`, no copy of A is made: its lower triangle and diagonal stay, the rest does not.
+    """
     size = len(A)
     count = min(count, size)
-    if 3 * count < size:  # else computing all pairs (evd) is faster than picking some (evr)
-        subset = [size - count, size - 1]
-        values, vectors = sl.eigh(A, subset_by_index=subset, driver="evr", check_finite=False)
+    # picking some pairs (evr) always takes less memory than computing all (evd), which works in two
+    # more matrices, but is faster only where few are picked of many
+    if overwrite or (size >= _MANY and _FEW * count <= size):
+        diagonal = A.diagonal().copy()
+        values, vectors = _last_eigenpairs(A if overwrite else A.copy(), count)
+        if overwrite:
+            np.fill_diagonal(A, diagonal)
         # LAPACK may return fewer than requested where nearly all eigenvalues are equal
         if len(values) == count:
             return values[::-1], vectors[:, ::-1]
-    values, vectors = sl.eigh(A, driver="evd", check_finite=False)
+    values, vectors = _all_eigenpairs(np.array(A.T, order="C"))
     return values[::-1][:count], vectors[:, ::-1][:, :count]
+
+
+def _last_eigenpairs(A: Floats, count: int) -> tuple[Floats, Floats]:
+    """The largest eigenvalues in ascending order, and their vectors; destroys half of A."""
+    size, found = len(A), np.zeros(1, np.intc)
+    A = np.require(A, np.float64, "C")
+    values, vectors = np.empty(size), np.empty((count, size))
+    support = np.empty(2 * count, np.intc)
+    fixed = (b"V", b"I", b"L", size, A, size, 0.0, 0.0, size - count + 1, size, 0.0)
+    _call_with_work_space("dsyevr", *fixed, found, values, vectors, size, support)
+    return values[: found[0]], vectors[: found[0]].T
+
+
+def _all_eigenpairs(A: Floats) -> tuple[Floats, Floats]:
+    """All eigenvalues in ascending order, and their vectors in the place of A."""
+    values = np.empty(len(A))
+    _call_with_work_space("dsyevd", b"V", b"L", len(A), A, len(A), values)
+    return values, A.T
+
+
+def _call_with_work_space(name: str, *arguments: Any) -> None:
+    """Call a routine that needs work space, as large as it asks for."""
+    work, iwork = np.empty(1), np.empty(1, np.intc)
+    call_lapack(name, *arguments, work, -1, iwork, -1)
+    work, iwork = np.empty(int(work[0])), np.empty(iwork[0], np.intc)
+    failed = call_lapack(name, *arguments, work, len(work), iwork, len(iwork))
+    if failed:
+        raise np.linalg.LinAlgError(f"LAPACK's {name} found no eigenvectors (info = {failed})")
+
+
+def call_lapack(name: str, *arguments: Any) -> int:
+    """Call a routine of LAPACK and return `info`, its last argument: 0 if all went well.
+
+    SciPy's own functions hold Python's global lock: a large problem would stop all other threads,
+    and what they show, for minutes. Arrays are contiguous, and LAPACK sees their transpose.
+    """
+    info = np.zeros(1, np.intc)
+    _lapack_routine(name)(*[_pointer(argument) for argument in (*arguments, info)])
+    return int(info[0])
+
+
+@cache
+def _lapack_routine(name: str) -> Callable[..., None]:
+    capsule = cython_lapack.__pyx_capi__[name]
+    name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)
+    address_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    signature = name_of(("PyCapsule_GetName", ctypes.pythonapi))(capsule)
+    address = address_in(("PyCapsule_GetPointer", ctypes.pythonapi))(capsule, signature)
+    n_arguments = signature.count(b",") + 1
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
+
+
+def _pointer(value: NDArray[Any] | bytes | float) -> Any:
+    """Fortran takes the address of every argument."""
+    match value:
+        case np.ndarray():
+            return value.ctypes.data
+        case int():
+            return ctypes.byref(ctypes.c_int(value))
+        case float():
+            return ctypes.byref(ctypes.c_double(value))
+    return value
 
 
 class Orthonormal(NamedTuple):

@@ -12,11 +12,41 @@ from equipoise.spectral.matmul import Floats
 _FULL_PRECISION = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)
 
 
+# Entries that are added up at once: `bincount` copies indices and values to eight bytes each, which
+# for all entries would take more memory than the data.
+_AT_ONCE = 2**18
+
+
+def column_sums(X: sp.csr_array, power: int) -> Floats:
+    """Σ_i X_ij^power of the stored entries, for every column j, in float64.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n, m)
+        The data.
+    power : {0, 1, 2}
+        0 counts the entries.
+
+    Examples
+    --------
+    >>> column_sums(sp.csr_array([[3.0, 0.0], [4.0, 0.0]]), 2).tolist()
+    [25.0, 0.0]
+    """
+    sums = np.zeros(X.shape[1])
+    step = max(_AT_ONCE, X.shape[1])  # each step also adds up m sums
+    for start in range(0, X.nnz, step):
+        some = slice(start, start + step)
+        values = X.data[some]
+        if power == 2:
+            values = np.square(values, dtype=np.float64)
+        sums += np.bincount(X.indices[some], values if power else None, X.shape[1])
+    return sums
+
+
 def squared_column_norms(X: sp.csr_array) -> Floats:
     """‖X_·j‖² for every column j, accumulated in float64; inf or 0 outside its range."""
     with np.errstate(over="ignore", under="ignore"):
-        squares = np.square(X.data, dtype=np.float64)
-        return np.bincount(X.indices, weights=squares, minlength=X.shape[1]).astype(np.float64)
+        return column_sums(X, 2)
 
 
 def column_norms(X: sp.csr_array) -> Floats:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from equipoise.parallel import lapack_threads, one_blas_thread
 from equipoise.progress import Progress
@@ -15,14 +16,14 @@ from equipoise.spectral.certificate import (
     Certificate,
     bound_by_cholesky,
     certify,
+    certify_pairs,
     suboptimality,
 )
-from equipoise.spectral.gram import PARALLEL_FROM, DenseGram, Gram, SparseGram
+from equipoise.spectral.gram import PARALLEL_FROM, DenseGram, Gram, SparseGram, WeightedGram
 from equipoise.spectral.groups.minmax import EigenSolver
 from equipoise.spectral.lanczos import block_width, lanczos_eigenpairs
-from equipoise.spectral.lapack import Eigenpairs, dense_eigenpairs, rayleigh_ritz
+from equipoise.spectral.lapack import dense_eigenpairs, rayleigh_ritz
 from equipoise.spectral.matmul import Floats
-from equipoise.spectral.weighted import WeightedGram
 
 Solver = Literal["auto", "matrix_free", "gram", "dense"]
 SOLVERS: tuple[Solver, ...] = get_args(Solver)
@@ -64,11 +65,13 @@ class Components:
 
 def choose_solver(X: sp.csr_array, rank: int, *, fits: int = 1) -> Solver:
     """Return the solver with the smallest estimated time."""
-    seconds = estimate_seconds(X, rank, fits=fits)
+    seconds = estimate_seconds(np.diff(X.indptr), X.shape[1], rank, fits=fits)
     return min(seconds, key=seconds.__getitem__)
 
 
-def estimate_seconds(X: sp.csr_array, rank: int, *, fits: int = 1) -> dict[Solver, float]:
+def estimate_seconds(
+    row_entries: NDArray[Any], n_items: int, rank: int, *, fits: int = 1
+) -> dict[Solver, float]:
     """Estimate how long a fit takes with each solver whose memory is acceptable.
 
     The constants were fitted to timings on two cores; only their ratios matter. `matrix_free`
@@ -76,15 +79,15 @@ def estimate_seconds(X: sp.csr_array, rank: int, *, fits: int = 1) -> dict[Solve
     Gram matrix and, at any rank, a tridiagonal reduction of order m³, which is slower if the matrix
     exceeds the caches (1,700 items). Several fits on one X share its Gram matrix.
     """
-    n_items, width = X.shape[1], block_width(rank)
+    nnz, width = float(row_entries.sum(dtype=np.float64)), block_width(rank)
     columns = min(5.0 * rank + 6 * width, 2.0 * n_items)
     checks = 6e-10 * min(2.0 * rank + 6 * width, n_items) ** 3
     iterate = n_items * columns**2 / 1.5e10 + checks
-    pass_rate = _PARALLEL_RATES[width] if X.nnz >= PARALLEL_FROM else _SCIPY_RATE
-    matrix_free = 4 * X.nnz * columns / pass_rate + iterate
+    pass_rate = _PARALLEL_RATES[width] if nnz >= PARALLEL_FROM else _SCIPY_RATE
+    matrix_free = 4 * nnz * columns / pass_rate + iterate
     if 3 * 8 * n_items**2 > _DENSE_BYTES:
         return {"matrix_free": matrix_free}
-    gram = DenseGram.seconds(X) / fits
+    gram = DenseGram.seconds(row_entries, n_items) / fits
     reduction = 5e-11 * n_items**3 * max(1.0, n_items / 1700)
     return {
         "matrix_free": matrix_free,
@@ -151,15 +154,17 @@ def solve(
         else:
             operator, multiplier = WeightedGram(gram, weights), 0.0
             if solver == "dense":
-                M = operator.dense()
-                if M is None:
+                if not isinstance(gram, DenseGram):
                     raise TypeError(f"solver='dense' needs a DenseGram, got {type(gram).__name__}")
-                pairs = dense_eigenpairs(M, rank)
+                # M has no name here: it is freed when it is not needed
+                pairs = dense_eigenpairs(
+                    gram.weighted_matrix(operator.weights), rank, overwrite=True
+                )
             else:
                 pairs = lanczos_eigenpairs(
                     operator, rank, tol=tol, rng=rng, block=block, progress=progress
                 )
-            pairs = _in_units(pairs, operator.scale / gram.scale)
+            pairs = pairs.in_units(operator.scale / gram.scale)
             objective = float(pairs.values.sum())
             bound, passes = objective + suboptimality(pairs, rank), pairs.passes
     certificate = certify(pairs, objective=objective, bound=bound, scale=gram.scale, passes=passes)
@@ -177,15 +182,4 @@ def certify_rigorously(gram: DenseGram, weights: Floats, vectors: Floats, rank: 
     operator = WeightedGram(gram, weights)
     M = gram.weighted_matrix(operator.weights)
     pairs = bound_by_cholesky(M, rayleigh_ritz(operator, vectors))
-    objective = float(pairs.values.sum())
-    bound = objective + suboptimality(pairs, rank)
-    return certify(pairs, objective=objective, bound=bound, scale=operator.scale, passes=1)
-
-
-def _in_units(pairs: Eigenpairs, unit: float) -> Eigenpairs:
-    return replace(
-        pairs,
-        values=pairs.values * unit,
-        residuals=pairs.residuals * unit,
-        next_value=pairs.next_value * unit,
-    )
+    return certify_pairs(pairs, rank, operator.scale)

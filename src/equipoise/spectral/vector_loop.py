@@ -43,6 +43,7 @@ class _Variant(NamedTuple):
     values: str | None
     weighted: bool
     row_weighted: bool
+    tiles: tuple[int, ...]  # those that the width needs: each takes milliseconds to compile
 
 
 def add_gram(
@@ -82,6 +83,7 @@ def add_gram(
         None if values is None else values.dtype.name,
         half_w is not None,
         d is not None,
+        _tiles(V.shape[1]),
     )
     run = _compiled(variant)
     arrays = (indptr, indices, values, half_w, d, V)
@@ -91,6 +93,18 @@ def add_gram(
         run(*addresses, factor, V.shape[1], start, stop)
 
     return add
+
+
+def _tiles(width: int) -> tuple[int, ...]:
+    """Return the tiles that cover this many columns, the widest as often as needed.
+
+    Examples
+    --------
+    >>> _tiles(8), _tiles(100)
+    ((8,), (32, 4))
+    """
+    widest, *others = _TILES
+    return ((widest,) if width >= widest else ()) + tuple(n for n in others if width & n)
 
 
 def _plain(array: NDArray[Any], otherwise: type[np.generic] | None = None) -> NDArray[Any]:
@@ -154,7 +168,7 @@ def _write_function(module: ir.Module, variant: _Variant) -> None:
     def of_user(user: Any) -> list[Any]:
         first, last = whole(indptr, user), b.sub(whole(indptr, b.add(user, one)), one)
         column: Any = _INT64(0)
-        for n in _TILES:
+        for n in variant.tiles:
 
             def tile(s: Any, n: int = n) -> list[Any]:
                 return of_tile(user, first, last, s, n)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, stdtr
 
 from equipoise.audit.findings import Findings
-from equipoise.audit.to_json import as_json, to_json
+from equipoise.audit.report.to_json import as_json, to_json
 from equipoise.display import Shown, page
 from equipoise.exceptions import InvalidDataError
 
@@ -192,16 +192,16 @@ class Changes:
         return "".join(section.html() for section in self.sections())
 
 
-def read_report(text: str, source: str) -> dict[str, Any]:
+def read_report(path: str | PathLike[str]) -> dict[str, Any]:
     """Return the JSON of an audit; refuse anything else."""
     try:
-        report = json.loads(text)
+        report = json.loads(Path(path).read_bytes())
     except ValueError:
         report = None
     if not (isinstance(report, dict) and {"models", "items", "settings", "data"} <= set(report)):
         raise InvalidDataError(
-            f"{source} is not the JSON report of an audit. Write one with equipoise audit DATA "
-            "--out report.json."
+            f"{path} is not the JSON report of an audit. Write one with equipoise audit DATA --out "
+            "report.json. To compare two models, give DATA too."
         )
     return report
 
@@ -232,7 +232,7 @@ def as_report(source: Findings | Report | str | PathLike[str]) -> Report:
     if isinstance(source, Findings):
         return json.loads(to_json(source))
     if isinstance(source, str | PathLike):
-        return read_report(Path(source).read_text(encoding="utf-8"), str(source))
+        return read_report(source)
     return source
 
 

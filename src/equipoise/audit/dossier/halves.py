@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from equipoise.audit.dossier.compare import item_table, numbers
+from equipoise.audit.dossier.compare import as_report, item_table, numbers
 from equipoise.audit.findings import Findings
-from equipoise.audit.to_json import to_json
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError
 
@@ -47,7 +45,7 @@ def noise(
         users = generator.permutation(data.n_users)
         half = data.n_users // 2
         sides = [
-            _report(audit(data.select_users(data.user_ids[np.sort(part)])))
+            as_report(audit(data.select_users(data.user_ids[np.sort(part)])))
             for part in (users[:half], users[half:])
         ]
         first, second = (numbers(side) for side in sides)
@@ -71,10 +69,6 @@ def noise(
             for item, metrics in sorted(by_item.items())
         },
     }
-
-
-def _report(found: Findings) -> Mapping[str, Any]:
-    return json.loads(to_json(found))
 
 
 def _root(squares: list[float]) -> float:

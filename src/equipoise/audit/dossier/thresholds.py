@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from equipoise.audit.dossier.compare import Number
 from equipoise.evaluation.goal import COMPARISONS, parse_condition
-from equipoise.exceptions import InvalidParameterError
+from equipoise.exceptions import InvalidParameterError, explained
 
 Bound = Literal["estimate", "low", "high"]
 
@@ -66,10 +66,8 @@ def read_thresholds(path: Path) -> list[Threshold]:
 
     A condition with a bound of its own is a table: ``{condition = "…", bound = "low"}``.
     """
-    try:
+    with explained(f"{path} is not TOML", ValueError, kind=InvalidParameterError):
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidParameterError(f"{path} is not TOML: {error}.") from error
     unknown = set(content) - {"fail_if", "bound"}
     if unknown or not isinstance(content.get("fail_if"), list):
         raise InvalidParameterError(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from equipoise.audit.dossier.compare import Changes, Number, changes
+from equipoise.audit.dossier.compare import Changes, Number, as_report, changes
 from equipoise.audit.engine import audit
 from equipoise.audit.models.audited import AuditedModel, Projection
 from equipoise.audit.models.given import read_models
-from equipoise.audit.to_json import to_json
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics.intervals import bootstrap_mean
@@ -55,7 +53,7 @@ def compare_models(
         raise InvalidParameterError(f"give two models, before and after; got {len(models)}.")
     quick: dict[str, Any] = {"depth": "quick", "budget": 0.0, **options}
     found = audit(data, models=models, k=k, seed=seed, progress=progress, **quick)
-    report = json.loads(to_json(found))
+    report = as_report(found)
     old, new = read_models(models, data)
     return changes(
         (report, old.key),

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.audit.findings import Floats
+from equipoise.audit.models.neighbors import nearest_by_cosine
 from equipoise.data.identifiers import Lookup
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import Prepare, RowBlock
@@ -217,7 +218,7 @@ class Projection(AuditedModel):
         view = self._view(data, kept, sample, int(kept[-1]))
         together = collaboration_of_view(view, k)
         return ItemNumbers(
-            _measured("self_reconstruction", view),
+            every.basis.diagonal(kept),
             error[kept],
             components_to_reach(error, 0.5, unreached=np.inf),
             together.auc,
@@ -244,19 +245,14 @@ class Projection(AuditedModel):
             scale = np.sqrt(self.model.component_weights[:kept])
             vectors = self.model.components[:kept].T * scale
         norms = np.linalg.norm(vectors, axis=1)
-        present = is_present(norms)
-        unit = vectors[columns] / np.where(present, norms, 1.0)[columns, None]
+        at = np.flatnonzero(is_present(norms)[columns]).astype(np.int32)
+        unit = vectors[columns[at]] / norms[columns[at], None]
         if len(columns) > _EXACT_NEIGHBORS:
             unit = unit.astype(np.float32)
-        absent = ~present[columns]
-
-        def cosines(rows: slice) -> NDArray[Any]:
-            values: NDArray[Any] = unit[rows] @ unit.T
-            values[absent[rows]] = -np.inf
-            values[:, absent] = -np.inf
-            return values
-
-        return _nearest(cosines, len(columns), count)
+        near = nearest_by_cosine(unit, count)
+        found = np.full((len(columns), count), -1, np.int32)
+        found[at] = np.where(near >= 0, at[near], -1)
+        return found
 
     def geometry(self, popularity: Floats) -> Geometry | None:
         """Return how the given vectors lie; None if they are orthonormal: no direction leads."""
@@ -336,7 +332,7 @@ class ScoreMatrix(AuditedModel):
         def score(rows: slice) -> NDArray[Any]:
             return np.asarray(self.prepare(seen[rows]) @ self.scores)
 
-        yield rank_items(score, n_users, n_items, k, seen=seen, excluded=None).ids.astype(np.int32)
+        yield rank_items(score, n_users, n_items, k, seen=seen).ids.astype(np.int32)
 
     def similar(self, columns: NDArray[np.int64], size: int, count: int) -> NDArray[np.int32]:  # noqa: ARG002
         """Return the items whose score an entry at the item raises most."""
@@ -590,5 +586,5 @@ class OwnScores(Projection):
 
 def _nearest(values: Callable[[slice], NDArray[Any]], n: int, count: int) -> NDArray[np.int32]:
     """Return the largest values of each row without the item itself; −inf if there is none."""
-    ranked = rank_items(values, n, n, count, seen=sp.eye_array(n, format="csr"), excluded=None)
+    ranked = rank_items(values, n, n, count, seen=sp.eye_array(n, format="csr"))
     return np.where(np.isfinite(ranked.scores), ranked.ids, -1).astype(np.int32)

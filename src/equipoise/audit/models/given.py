@@ -47,7 +47,7 @@ from equipoise.data.rows import Prepare, RowBlock
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
 from equipoise.models import Recommender, VanillaPCA
 from equipoise.models.item_vectors import LowRank, unchanged
-from equipoise.models.parameters import ValueTransform, has_different_values, transform_rows
+from equipoise.models.user_rows import ValueTransform, has_different_values, transform_rows
 
 # Float32 solvers are orthonormal to about 1e-6 (see `metrics.orthonormal_basis`). What was saved in
 # float16 is orthonormal to about 1e-3, and is made so again without a change of order.

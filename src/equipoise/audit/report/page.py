@@ -79,7 +79,7 @@ def render(findings: Findings) -> str:
         policy=_policy(application),
         style=style(),
         source=_safe(findings.data.source),
-        size=_size(findings.data),
+        size=f"{findings.data.size}, {findings.data.density:.2%} of the cells filled",
         subject=_safe(name_of(findings.subject)),
         whose="" if findings.subject_key.startswith("given:") else _NO_MODEL,
         answer=_answer(answer(findings), marked),
@@ -180,13 +180,6 @@ def _code(text: str) -> str:
 
 def _minus(text: str) -> str:
     return _safe(text).replace("-", "\N{MINUS SIGN}")
-
-
-def _size(data: DataSummary) -> str:
-    return (
-        f"{data.n_users:,} users × {data.n_items:,} items, "
-        f"{data.n_interactions:,} interactions, {data.density:.2%} of the cells filled"
-    )
 
 
 def _answer(found: Answer, marked: set[str]) -> str:

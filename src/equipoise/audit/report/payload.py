@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from equipoise.audit.findings import Entry, Findings, Floats, UserView, Variant
 from equipoise.audit.formatting import setting
 from equipoise.audit.group_section import GroupSection
 from equipoise.audit.report.encoding import Blocks, quantize
+from equipoise.audit.report.to_json import as_json
 
 _NEVER, _UNKNOWN = 65535, 65534  # codes of components to half error: infinite, not measured
 
@@ -98,9 +98,9 @@ def _packed(findings: Findings, fidelity: Fidelity) -> Payload:
         for place, variant in enumerate(findings.variants)
     ]
     summary = {
-        "data": _data(findings),
+        "data": asdict(findings.data),
         "settings": _settings(findings),
-        "advice": dict(findings.settings.audited),
+        "advice": findings.settings.audited,
         "subject": findings.subject_key,
         "advised": findings.advised_key,
         "contest": [_entry(entry, findings) for entry in findings.contest],
@@ -112,7 +112,7 @@ def _packed(findings: Findings, fidelity: Fidelity) -> Payload:
         ],
         "blocks": blocks.index,
     }
-    return Payload(safe_json(summary), blocks.zipped(), fidelity)
+    return Payload(safe_json(as_json(summary)), blocks.zipped(), fidelity)
 
 
 def safe_json(value: Any) -> str:
@@ -125,17 +125,6 @@ def safe_json(value: Any) -> str:
     """
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def plain(values: Iterable[float]) -> list[float | None]:
-    """Return floats with six digits; null if not finite.
-
-    Examples
-    --------
-    >>> plain([0.12345678, float("nan")])
-    [0.123457, None]
-    """
-    return [float(f"{v:.6g}") if math.isfinite(v) else None for v in map(float, values)]
 
 
 def as_text(value: Any) -> str:
@@ -152,11 +141,6 @@ def as_text(value: Any) -> str:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _data(findings: Findings) -> dict[str, Any]:
-    curve = [plain(point) for point in findings.data.popularity_curve]
-    return {**asdict(findings.data), "popularity_curve": curve}
 
 
 def _settings(findings: Findings) -> dict[str, Any]:
@@ -193,25 +177,20 @@ def _variant(
     blocks.add(f"{place}.to_half", _to_half_codes(variant.components_to_half_by_item))
     neighbors = _neighbors(variant, findings, fidelity)
     blocks.add(f"{place}.neighbors", neighbors)
-    halved = variant.components_to_half
     return {
         "key": variant.key,
-        "label": as_text(variant.label),
+        "label": variant.label,
         "kind": variant.kind,
-        "settings": dict(variant.settings),
-        "sizes": list(variant.sizes),
-        "means": {metric: _series(by_group) for metric, by_group in variant.means.items()},
-        "to_half": dict(zip(halved, plain(halved.values()), strict=True)),
+        "settings": variant.settings,
+        "sizes": variant.sizes,
+        "means": variant.means,
+        "to_half": variant.components_to_half,
         "size": variant.size,
         "owned": [[o.component, o.item, round(float(o.weight), 3)] for o in variant.owned],
         "scales": {metric: quantized[1:] for metric, quantized in by_item.items()},
         "neighbors": neighbors.shape[1],
         "shares": [_shares(findings, variant, at) for at in range(len(variant.sizes))],
     }
-
-
-def _series(by_name: Mapping[str, Floats]) -> dict[str, list[float | None]]:
-    return {name: plain(values) for name, values in by_name.items()}
 
 
 def _to_half_codes(needed: Floats) -> NDArray[np.uint16]:
@@ -228,7 +207,7 @@ def _neighbors(variant: Variant, findings: Findings, fidelity: Fidelity) -> NDAr
     return listed.astype(np.int16 if len(findings.items.ids) <= 32_767 else np.int32)
 
 
-def _shares(findings: Findings, variant: Variant, at: int) -> list[list[float | None]]:
+def _shares(findings: Findings, variant: Variant, at: int) -> Floats:
     """Return shares of the items, most popular first, with their shares of the components.
 
     The self-reconstructions of a projection add up to its rank: each is the item's part of the
@@ -248,8 +227,8 @@ def _shares(findings: Findings, variant: Variant, at: int) -> list[list[float | 
         where = np.concatenate([[0.0], np.cumsum(sizes) / sum(sizes)])
         y = np.concatenate([[0.0], np.cumsum(np.array(sizes) * np.array(means))])
     if not (math.isfinite(y[-1]) and y[-1] > 0):  # EASE has no self-reconstruction
-        return []
-    return [plain(point) for point in zip(where, y / y[-1], strict=True)]
+        return np.zeros((0, 2))
+    return np.column_stack([where, y / y[-1]])
 
 
 def _entry(entry: Entry, findings: Findings) -> dict[str, Any]:
@@ -257,11 +236,11 @@ def _entry(entry: Entry, findings: Findings) -> dict[str, Any]:
     advice, subject = findings.verdict.advice, entry is findings.contest[0]
     chosen = (entry.model, entry.settings) == (advice.model, advice.settings)
     interval = {
-        name: None if found is None else plain([found.mean, found.low, found.high])
+        name: None if found is None else [found.mean, found.low, found.high]
         for name, found in (("test", entry.test), ("gain", entry.gain))
     }
     return {
-        "title": as_text(entry.title),
+        "title": entry.title,
         "preparation": entry.preparation,
         "setting": setting(entry.settings),
         "subject": subject,
@@ -287,27 +266,21 @@ def _group_section(
     blocks: Blocks, place: str, section: GroupSection, findings: Findings
 ) -> dict[str, Any]:
     """Add the groups of the listed items, unless they are the popularity groups; summarize."""
-    fields = section.to_dict()
-    for by_measure in fields["numbers"].values():
-        for by_group in by_measure.values():
-            by_group |= {name: plain(values) for name, values in by_group.items()}
-    for group in fields["groups"]:
-        group["share"], group["interactions"] = plain([group["share"], group["interactions"]])
     own = section.members is not None and section.is_own
     if section.members is not None and own:
         listed = section.members[findings.items.columns]
         blocks.add(f"groups.{place}.starts", listed.indptr.astype(np.uint32))
         blocks.add(f"groups.{place}.of", listed.indices.astype(np.uint16))
-    return {**fields, "members": own}
+    return {**section.to_dict(), "members": own}
 
 
 def _user(user: UserView) -> dict[str, Any]:
     return {
-        "user": as_text(user.user),
-        "history": [int(i) for i in user.history],
-        "heldOut": [int(i) for i in user.held_out],
+        "user": user.user,
+        "history": user.history,
+        "heldOut": user.held_out,
         "recommended": {
-            key: [[int(r.item), [int(b) for b in r.because]] for r in listed]
+            key: [[one.item, one.because] for one in listed]
             for key, listed in user.recommended.items()
         },
     }

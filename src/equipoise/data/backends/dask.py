@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
 
-from equipoise.data.backends.placement import balance
 from equipoise.data.backends.retry import RetryPolicy, with_retries
-from equipoise.data.block_ops import prepared_block, size_of
+from equipoise.data.block_ops import prepared_block, size_of, whole
 from equipoise.data.rows import (
     BlockSize,
     Composed,
@@ -21,11 +20,10 @@ from equipoise.data.rows import (
     RowBlock,
     Rows,
     driver_bytes,
-    own,
     pairwise_sum,
     worker_bytes,
 )
-from equipoise.exceptions import ClusterError, require_extra
+from equipoise.exceptions import ClusterError, explained, require_extra
 from equipoise.memory import require
 
 # Partial sums added in one task. Fixed: it decides the order of the sum.
@@ -122,7 +120,8 @@ class DaskRows(Rows):
         """Return the sum over blocks, by one tree of additions, the same for any workers."""
 
         def submit() -> list[Any]:
-            return compute(self.client, [_tree(self._tasks(function, shared, each))])
+            tasks = self._tasks(function, shared, each)
+            return compute(self.client, [reduced(pairwise_sum, tasks, _FAN_IN)])
 
         return with_retries(self.client, submit, self.retry)[0]
 
@@ -173,13 +172,14 @@ class DaskRows(Rows):
         from dask.delayed import delayed
 
         blocks = self._blocks.balanced()
+        own = each or [()] * len(blocks)
         token = uuid4().hex
         common = delayed((function, self._prepare, shared), pure=False, traverse=False)
         call = delayed(_call, pure=False)
         name = getattr(function, "__name__", "call")
         return [
-            call(block, common, *own(each, i), dask_key_name=f"{name}-{token}-{i}")
-            for i, block in enumerate(blocks)
+            call(block, common, *arguments, dask_key_name=f"{name}-{token}-{i}")
+            for i, (block, arguments) in enumerate(zip(blocks, own, strict=True))
         ]
 
 
@@ -187,22 +187,14 @@ def connect(client: Any = None) -> Any:
     """Return a connected client: the one given, that of an address, or the current one."""
     distributed = require_extra("distributed", "dask", "working on a cluster")
     if client is None:
-        try:
+        problem = "no Dask client. Connect first: distributed.Client('tcp://host:8786')"
+        with explained(problem, ValueError, kind=ClusterError):
             return distributed.get_client()
-        except ValueError as error:
-            raise ClusterError(
-                "there is no Dask client. Connect first: distributed.Client('tcp://host:8786'), "
-                "or pass client=."
-            ) from error
     if not isinstance(client, str):
         return client
-    try:
+    problem = f"no scheduler responds at {client}. Check the address and that `dask scheduler` runs"
+    with explained(problem, OSError, TimeoutError, ValueError, kind=ClusterError):
         return distributed.Client(client)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise ClusterError(
-            f"no scheduler responds at {client}: {error}. Check the address and that it runs "
-            "(dask scheduler)."
-        ) from error
 
 
 def compute(client: Any, tasks: list[Any]) -> list[Any]:
@@ -220,16 +212,88 @@ def _call(block: RowBlock, common: tuple[Any, ...], *arguments: Any) -> Any:
     return function(prepared_block(block, prepare), *shared, *arguments)
 
 
-def _tree(tasks: list[Any]) -> Any:
-    """Add adjacent results, then their sums, until one is left."""
+def reduced(function: Callable[..., Any], tasks: list[Any], fan_in: int) -> Any:
+    """Join adjacent results, then what they gave, until one is left."""
     from dask.delayed import delayed
 
-    add = delayed(pairwise_sum, pure=False)
+    join = delayed(function, pure=False)
     token, level = uuid4().hex, 0
     while len(tasks) > 1:
         tasks = [
-            add(*tasks[first : first + _FAN_IN], dask_key_name=f"sum-{token}-{level}-{first}")
-            for first in range(0, len(tasks), _FAN_IN)
+            join(
+                *tasks[first : first + fan_in],
+                dask_key_name=f"{function.__name__}-{token}-{level}-{first}",
+            )
+            for first in range(0, len(tasks), fan_in)
         ]
         level += 1
     return tasks[0]
+
+
+# ---------------------------------------- which worker holds which block
+
+
+def spread(n_blocks: int, workers: Sequence[str]) -> list[str]:
+    """Return a worker for each block; adjacent blocks, which are added first, share one.
+
+    Examples
+    --------
+    >>> spread(5, ["a", "b"])
+    ['a', 'a', 'a', 'b', 'b']
+    """
+    return [workers[i * len(workers) // n_blocks] for i in range(n_blocks)]
+
+
+def moves(holders: Sequence[str | None], workers: Sequence[str]) -> dict[int, str]:
+    """Return block → worker: the fewest moves after which no worker has more than its share.
+
+    Parameters
+    ----------
+    holders : sequence of str or None
+        The worker of each block; None while it is being recomputed.
+    workers : sequence of str
+        All workers.
+
+    Examples
+    --------
+    >>> moves(["a", "a", "a", "a"], ["a", "b"])
+    {2: 'b', 3: 'b'}
+    >>> moves(["a", "a", "b", None], ["a", "b"])
+    {}
+    """
+    known = [holder for holder in holders if holder in workers]
+    share = -(-len(known) // max(1, len(workers)))
+    load = {worker: known.count(worker) for worker in workers}
+    found: dict[int, str] = {}
+    for block in reversed(range(len(holders))):
+        holder = holders[block]
+        if holder not in load or load[holder] <= share:
+            continue
+        lightest = min(workers, key=lambda worker: (load[worker], worker))
+        load[holder] -= 1
+        load[lightest] += 1
+        found[block] = lightest
+    return dict(sorted(found.items()))
+
+
+def balance(client: Any, futures: list[Any], workers: Sequence[str]) -> list[Any]:
+    """Move blocks to workers that have less than their share; the blocks do not change.
+
+    A move is a task that returns the block: if its new worker dies, the scheduler can still
+    recompute the block.
+    """
+    if not workers:
+        return futures
+    places = client.who_has(futures)
+    # a block that several workers hold counts for the first: it can be moved without harm
+    holders = [next(iter(sorted(places.get(future.key) or ())), None) for future in futures]
+    moved = list(futures)
+    for block, worker in moves(holders, workers).items():
+        moved[block] = client.submit(
+            whole,
+            futures[block],
+            workers=[worker],
+            allow_other_workers=True,
+            key=f"moved-{uuid4().hex}-{block}",
+        )
+    return moved

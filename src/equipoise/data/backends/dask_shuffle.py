@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from equipoise.checks import check_unused
 from equipoise.data.backends import sources
-from equipoise.data.backends.dask import DaskRows, connect
-from equipoise.data.backends.placement import spread
+from equipoise.data.backends.dask import DaskRows, connect, reduced, spread
 from equipoise.data.backends.retry import RetryPolicy, with_retries
 from equipoise.data.backends.shuffle import assemble_block, divide
 from equipoise.data.readers import Options
@@ -112,7 +111,8 @@ def _load(
 
     if not parts:
         raise InvalidDataError("the data have no rows: their files contain no row group.")
-    names = client.compute(_merged([delayed(_names, pure=False)(*part) for part in parts]))
+    by_part = [delayed(_names, pure=False)(*part) for part in parts]
+    names = client.compute(reduced(merge_names, by_part, _FAN_IN))
     known: Names = with_retries(client, lambda: [names], RetryPolicy())[0]
     if not known.rows:
         raise InvalidDataError("the data contain no interaction: no rows, or no value above 0.")
@@ -121,16 +121,6 @@ def _load(
     futures = client.compute(_shuffled(client, parts, names, count, duplicates))
     rows = DaskRows(client, list(futures), retry)
     return rows, id_array(known.items, "item"), known.columns
-
-
-def _merged(tasks: list[Any]) -> Any:
-    from dask.delayed import delayed
-
-    merge = delayed(merge_names, pure=False)
-    while True:
-        tasks = [merge(*tasks[i : i + _FAN_IN]) for i in range(0, len(tasks), _FAN_IN)]
-        if len(tasks) == 1:
-            return tasks[0]
 
 
 def _shuffled(

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,18 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from equipoise.data.block_ops import prepared_block, size_of
-from equipoise.data.rows import (
-    BlockSize,
-    Composed,
-    Each,
-    Prepare,
-    RowBlock,
-    Rows,
-    driver_bytes,
-    own,
-    pairwise_sum,
-)
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.data.rows import BlockSize, Composed, Each, Prepare, RowBlock, Rows, driver_bytes
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, explained
 from equipoise.memory import require
 
 _PARTS = ("data", "indices", "indptr", "user_ids", "order", "timestamps")
@@ -81,23 +71,11 @@ class DiskRows(Rows):
         """Return a placeholder per block: its file."""
         return [_BlockFile(block_folder(self.folder, i), self.prepare) for i in range(len(self))]
 
-    def map(
-        self, function: Callable[..., Any], *shared: Any, each: Each | None = None
-    ) -> list[Any]:
-        """Return the result for every block, in order."""
-        return list(self._results(function, shared, each))
-
-    def total(self, function: Callable[..., Any], *shared: Any, each: Each | None = None) -> Any:
-        """Return the sum over blocks, from the first to the last: two sums are held at a time."""
-        total: Any = None
-        for number, part in enumerate(self._results(function, shared, each)):
-            if number == 0:
-                total = part
-            elif isinstance(total, np.ndarray):
-                total += part  # no other code uses this array
-            else:
-                total = pairwise_sum(total, part)
-        return total
+    def loaded(self, value: Any) -> Any:
+        """Read a block from its file; return anything else unchanged."""
+        if not isinstance(value, _BlockFile):
+            return value
+        return prepared_block(read_block(value.folder), value.prepare)
 
     def transform(
         self, function: Callable[..., RowBlock], *shared: Any, each: Each | None = None
@@ -105,7 +83,7 @@ class DiskRows(Rows):
         """Return new blocks, written to a new folder next to the old one."""
         scratch = Scratch(self.folder.parent)
         sizes = []
-        for number, block in enumerate(self._results(function, shared, each)):
+        for number, block in enumerate(self.results(function, shared, each)):
             write_block(block_folder(scratch.path, number), block)
             sizes.append(size_of(block))
         return DiskRows(scratch.path, sizes, self.memory, scratch)
@@ -131,12 +109,6 @@ class DiskRows(Rows):
                 error=InvalidParameterError,
             )
 
-    def _results(
-        self, function: Callable[..., Any], shared: tuple[Any, ...], each: Each | None
-    ) -> Iterator[Any]:
-        for number, handle in enumerate(self.handles()):
-            yield function(_loaded(handle), *shared, *map(_loaded, own(each, number)))
-
 
 def block_folder(folder: Path, number: int) -> Path:
     """Return the folder of one block."""
@@ -148,13 +120,6 @@ class _BlockFile(NamedTuple):
 
     folder: Path
     prepare: Prepare | None
-
-
-def _loaded(value: Any) -> Any:
-    """Read a block from its placeholder; return anything else unchanged."""
-    if not isinstance(value, _BlockFile):
-        return value
-    return prepared_block(read_block(value.folder), value.prepare)
 
 
 def write_block(folder: Path, block: RowBlock) -> None:
@@ -172,18 +137,14 @@ def write_block(folder: Path, block: RowBlock) -> None:
 
 def read_block(folder: Path) -> RowBlock:
     """Read what `write_block` wrote; refuse a block with a missing or truncated file."""
-    try:
+    problem = f"the block {folder} cannot be read: it is incomplete. Read the data again"
+    with explained(problem, OSError, ValueError, EOFError):
         found = {
             name: np.load(folder / f"{name}.npy", allow_pickle=False)
             for name in _PARTS
             if name != "timestamps" or (folder / "timestamps.npy").is_file()
         }
         shape = tuple(np.load(folder / "shape.npy", allow_pickle=False).tolist())
-    except (OSError, ValueError, EOFError) as error:
-        raise InvalidDataError(
-            f"the block {folder} cannot be read: {error}. Its files are missing or truncated; read "
-            "the data again."
-        ) from error
     X = sp.csr_array((found["data"], found["indices"], found["indptr"]), shape=shape)
     X.has_canonical_format = True  # checked when it was written
     ids = found["user_ids"]

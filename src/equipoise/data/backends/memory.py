@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from equipoise.data.block_ops import prepared_block, size_of
-from equipoise.data.rows import BlockSize, Each, Prepare, RowBlock, Rows, own
+from equipoise.data.rows import BlockSize, Each, Prepare, RowBlock, Rows
 
 
 class MemoryRows(Rows):
@@ -34,21 +34,11 @@ class MemoryRows(Rows):
         """Return the block itself as its placeholder."""
         return [self._block]
 
-    def map(
-        self, function: Callable[..., Any], *shared: Any, each: Each | None = None
-    ) -> list[Any]:
-        """Return the result for the block, in a list."""
-        return [function(self._block, *shared, *own(each, 0))]
-
-    def total(self, function: Callable[..., Any], *shared: Any, each: Each | None = None) -> Any:
-        """Return the result for the block."""
-        return function(self._block, *shared, *own(each, 0))
-
     def transform(
         self, function: Callable[..., RowBlock], *shared: Any, each: Each | None = None
     ) -> MemoryRows:
         """Return a new block."""
-        return MemoryRows(function(self._block, *shared, *own(each, 0)))
+        return MemoryRows(*self.results(function, shared, each))
 
     def prepared(self, prepare: Prepare) -> MemoryRows:
         """Return the block with a function applied to its matrix."""

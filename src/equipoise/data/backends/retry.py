@@ -14,9 +14,21 @@ ATTEMPTS = 3
 
 
 class RetryPolicy(NamedTuple):
-    """How long a cluster may lack its scheduler or all workers, and seconds between checks."""
+    """How long to wait for a cluster, and seconds between checks.
+
+    Attributes
+    ----------
+    lost_after : float
+        Seconds that a cluster may be without scheduler or workers.
+    idle_after : float
+        Seconds that its workers may have no task while a result is missing: the scheduler then lost
+        the task.
+    interval : float
+        Seconds between checks.
+    """
 
     lost_after: float = 60.0
+    idle_after: float = 180.0
     interval: float = 2.0
 
 
@@ -60,6 +72,7 @@ def with_retries(client: Any, submit: Callable[[], list[Any]], retry: RetryPolic
 def _result(client: Any, future: Any, retry: RetryPolicy) -> Any:
     """Wait for one result, and check from time to time that the cluster has workers."""
     without_workers_since: float | None = None
+    idle_since: float | None = None
     interval = retry.interval
     while True:
         try:
@@ -73,6 +86,12 @@ def _result(client: Any, future: Any, retry: RetryPolicy) -> Any:
             raise CancelledError("the connection to the scheduler is lost")
         if client.nthreads():
             without_workers_since = None
+            if future.status == "finished" or any(client.processing().values()):
+                idle_since = None
+                continue
+            idle_since = idle_since or time.monotonic()
+            if time.monotonic() - idle_since > retry.idle_after:
+                raise CancelledError(f"no worker has had a task for {retry.idle_after:g} seconds")
             continue
         without_workers_since = without_workers_since or time.monotonic()
         if time.monotonic() - without_workers_since > retry.lost_after:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from equipoise.data.readers.columns import Columns
 from equipoise.data.readers.sql import without_credentials
-from equipoise.exceptions import InvalidDataError, first_line, require_extra
+from equipoise.exceptions import InvalidDataError, explained, require_extra
 
 # Rows that a task reads at a time, at least a row group: some 100 MB of table
 ROWS_AT_A_TIME = 1 << 22
@@ -98,17 +98,10 @@ def _opened(system: Any, path: str, url: str) -> Any:
     parquet = require_extra("pyarrow.parquet", "dask", f"reading {url}")
     import pyarrow as pa
 
-    try:
+    gone = f"{url} no longer exists. Restore it, or read the data again from their new path"
+    broken = f"{url} cannot be read as Parquet; it may be broken or another kind of file"
+    with explained(broken, pa.ArrowException, OSError), explained(gone, FileNotFoundError):
         return parquet.ParquetFile(system.open(path, "rb"))
-    except FileNotFoundError as error:
-        raise InvalidDataError(
-            f"{url} no longer exists. Restore it, or read the data again from their new path."
-        ) from error
-    except (pa.ArrowException, OSError) as error:
-        raise InvalidDataError(
-            f"{url} cannot be read as Parquet; it may be broken or another kind of file. "
-            f"({first_line(error)})"
-        ) from error
 
 
 def read_part(part: ParquetPart, asked: Columns) -> Any:
@@ -123,12 +116,9 @@ def read_part(part: ParquetPart, asked: Columns) -> Any:
     file = _opened(system, part.path, part.url)
     schema = pl.DataFrame(file.schema_arrow.empty_table()).schema
     names = column_names(schema, asked, part.url)
-    try:
+    broken = f"{part.url} cannot be read to its end; it may be broken or cut off"
+    with explained(broken, pa.ArrowException, OSError):
         table = file.read_row_groups(list(part.groups), columns=list(names.values()))
-    except (pa.ArrowException, OSError) as error:
-        raise InvalidDataError(
-            f"{part.url} cannot be read to its end; it may be broken or cut off. ({error})"
-        ) from error
     return batch_of(pl.DataFrame(table), names, part.url, part.first_row)
 
 

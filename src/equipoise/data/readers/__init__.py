@@ -28,6 +28,7 @@ from equipoise.data.readers.ids import (
     TextVocabulary,
     Vocabulary,
 )
+from equipoise.data.readers.text import prefetch
 from equipoise.data.validation import Duplicates
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, explained
 from equipoise.parallel import require_polars_threads
@@ -179,9 +180,11 @@ def _open(found: files.Files, source: str | os.PathLike[str], options: Options) 
         n_bytes = sum(path.stat().st_size for path in found.paths)
     if found.format == "parquet":
         rows = parquet.row_count(found.paths)
-        batches = options.localized(parquet.batches(found.paths, options.columns))
+        batches = options.localized(prefetch(parquet.batches(found.paths, options.columns)))
         return Opened(batches, ColumnVocabulary, rows, rows)
-    text = (batch for path in found.paths for batch in _text_batches(path, found.format, options))
+    text = prefetch(
+        batch for path in found.paths for batch in _text_batches(path, found.format, options)
+    )
     is_plain = found.format != "lightgcn" and not any(map(files.is_compressed, found.paths))
     work = n_bytes if is_plain else None
     return Opened(options.localized(text), TextVocabulary, n_bytes // _LEAST_ROW, work)

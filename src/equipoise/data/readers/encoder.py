@@ -109,7 +109,11 @@ def joined(parts: list[CodedColumns]) -> CodedColumns:
     """Return the columns of all parts; the parts are emptied, which saves memory."""
     if len({part["timestamp"].dtype.kind == "M" for part in parts if "timestamp" in part}) > 1:
         raise InvalidDataError("timestamps are numbers in one part and dates in another.")
-    return {role: np.concatenate([part.pop(role) for part in parts]) for role in tuple(parts[0])}
+    roles = tuple(parts[0])
+    columns = in_threads(
+        lambda place: np.concatenate([part.pop(roles[place]) for part in parts]), len(roles)
+    )
+    return dict(zip(roles, columns, strict=True))
 
 
 def coded_pairs(

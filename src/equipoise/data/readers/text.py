@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar, cast
 
+import numpy as np
+
 from equipoise.exceptions import InvalidDataError, require_extra
 
 # Text in memory at a time: large enough for polars to run at full speed.
@@ -99,7 +101,7 @@ def chunks(path: Path, *, quoted: bool, has_header: bool = False) -> Iterator[Ch
             cut = _last_record_end(rest, quoted)
             if cut:
                 yield Chunk(rest[:cut], line)
-                line, rest = line + rest.count(b"\n", 0, cut), rest[cut:]
+                line, rest = line + _count(rest, b"\n", cut), rest[cut:]
             _check_record_length(rest, path, line)
     if rest.strip():
         yield Chunk(rest, line)
@@ -126,9 +128,14 @@ def _check_record_length(text: bytes, path: Path, line: int) -> None:
         )
 
 
+def _count(text: bytes, byte: bytes, stop: int) -> int:
+    """Count a byte before `stop`: faster than `bytes.count`, and without the GIL."""
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8, stop) == ord(byte)))
+
+
 def _last_record_end(text: bytes, quoted: bool) -> int:
     last = cut = text.rfind(b"\n") + 1
-    open_quotes = text.count(b'"', 0, cut) % 2 if quoted else 0
+    open_quotes = _count(text, b'"', cut) % 2 if quoted else 0
     while cut and open_quotes:
         before = text.rfind(b"\n", 0, cut - 1) + 1
         open_quotes ^= text.count(b'"', before, cut) % 2

@@ -11,7 +11,6 @@ from equipoise.models.fair.group_pca import GroupPCA
 from equipoise.models.item_vectors import Floats
 from equipoise.models.parameters import NonNegative, estimator
 from equipoise.spectral.groups.families import Combined, ItemFamily
-from equipoise.spectral.groups.minmax import maximize
 from equipoise.spectral.groups.welfare import Welfare
 
 # Popularities that differ by less than this share are equal: there is nothing to bound.
@@ -99,19 +98,11 @@ class CovarianceRegularizedPCA(GroupPCA):
             T = np.array([[1.0, 0.0], [0.0, -1 / unit], [0.0, 1 / unit]])
             offsets = np.array([0.0, self.max_covariance, self.max_covariance])
         goal = Combined(parts, T)
-        found = maximize(
-            goal,
-            self.n_components,
-            solver,
-            offsets=offsets,
-            welfare=Welfare(goals=1),
-            tol=self.tol,
-            fractional=self.fractional,
-        )
+        found = self._maximize(goal, solver, offsets, Welfare(goals=1))
         weights = T.T @ found.dual_weights
         self.item_weights_ = energy * (S @ weights)
         self.multiplier_ = float(-energy * weights[1] / sums.sum())
-        self._learn_solution(found, goal.operator(found.dual_weights), _NAMES[: len(T)])
+        self._learn_solution(found, goal, _NAMES[: len(T)])
         self.covariance_ = _covariance(parts, found.vectors * np.sqrt(found.occupations))
 
     def _map_factors(self) -> Floats:

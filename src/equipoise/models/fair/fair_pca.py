@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from equipoise.data.groups import row_groups
 from equipoise.data.interactions import Interactions
-from equipoise.data.row_groups import row_groups
 from equipoise.exceptions import InfeasibleError, InvalidParameterError
 from equipoise.models.fair.group_pca import (
     GroupPCA,
@@ -21,12 +21,10 @@ from equipoise.models.fair.group_pca import (
 )
 from equipoise.models.item_vectors import Floats
 from equipoise.models.parameters import NonNegative, estimator
-from equipoise.spectral.gram import DenseGram
 from equipoise.spectral.groups.families import Combined, Family, MatrixFamily, RowFamily
-from equipoise.spectral.groups.minmax import EigenSolver, maximize
+from equipoise.spectral.groups.minmax import EigenSolver
 from equipoise.spectral.groups.welfare import Welfare
 from equipoise.spectral.lapack import Eigenpairs
-from equipoise.spectral.solve import Solver
 
 Balance = Literal["loss", "variance", "share"]
 
@@ -134,9 +132,10 @@ class FairPCA(GroupPCA):
         # the groups, between the users of the objective and those of the error budget
         own = slice(first := int(self.max_disparity is not None), first + groups.n_groups)
         refuse_empty(groups.names, rows.energies[own], "users")
-        self.solver_ = self._choose(data.n_items, rows.k)
+        size, small = data.n_items * int(np.ceil(np.sqrt(rows.k))), rows.k * data.n_items**2
+        self.solver_ = self._dense_or_not(size, small=small <= _DENSE_NUMBERS)
         gram = rows.gram(np.ones(rows.k))
-        self._check_memory(data, gram)
+        self._check_memory(data, gram, self.solver_)
         solver = self._eigen_solver(gram)
         scale = 1 / rows.sizes
         if self.balance == "share":
@@ -157,20 +156,16 @@ class FairPCA(GroupPCA):
             start.append(budget.vectors)
         problem = self._problem(family, groups.names, None if budget is None else budget.least)
         try:
-            found = maximize(
+            found = self._maximize(
                 problem.family,
-                self.n_components,
                 solver,
-                offsets=problem.offsets,
-                welfare=problem.welfare,
-                tol=self.tol,
-                fractional=self.fractional,
-                start=np.hstack(start) if start else None,
+                problem.offsets,
+                problem.welfare,
+                np.hstack(start) if start else None,
             )
         except InfeasibleError as error:
             raise self._refusal(error) from None
-        operator = problem.family.operator(found.dual_weights)
-        self._learn_solution(found, operator, problem.names)
+        self._learn_solution(found, problem.family, problem.names)
 
     def _members(self, S: sp.csr_array) -> sp.csr_array:
         """Add the users of the objective, if they differ from the groups, and of the budget."""
@@ -194,14 +189,6 @@ class FairPCA(GroupPCA):
             best=error.best,
             dual_weights=error.dual_weights,
         )
-
-    def _choose(self, n_items: int, k: int) -> Solver:
-        if self.solver in ("gram", "dense"):
-            advice = "Use solver='matrix_free', which forms none."
-            DenseGram.require_memory(n_items * int(np.ceil(np.sqrt(k))), "FairPCA", advice)
-            return "dense"
-        small = self.solver == "auto" and k * n_items**2 <= _DENSE_NUMBERS
-        return "dense" if small else "matrix_free"
 
     def _single(
         self, family: Family, own: RowFamily, group: int, solver: EigenSolver

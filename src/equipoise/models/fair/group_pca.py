@@ -15,12 +15,19 @@ from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
 from equipoise.models.item_vectors import Floats
 from equipoise.models.parameters import Count, Positive, Values, estimator
-from equipoise.models.projection import FilteredProjection
-from equipoise.spectral.gram import Gram
-from equipoise.spectral.groups.families import FamilyOperator
-from equipoise.spectral.groups.minmax import EigenSolver, FairSolution, Fractional, Outcome
+from equipoise.models.pca.projection import FilteredProjection
+from equipoise.spectral.gram import DenseGram, Gram
+from equipoise.spectral.groups.families import Family, FamilyOperator
+from equipoise.spectral.groups.minmax import (
+    EigenSolver,
+    FairSolution,
+    Fractional,
+    Outcome,
+    maximize,
+)
 from equipoise.spectral.groups.welfare import Welfare
 from equipoise.spectral.lapack import BoundMethod
+from equipoise.spectral.solve import Solver
 
 GroupSpec = Count | Groups | Values
 WelfareGoal = Literal["min", "nash"] | Positive
@@ -204,14 +211,13 @@ class GroupPCA(FilteredProjection):
             return Welfare("min")
         return Welfare("alpha", 1.0 if welfare == "nash" else float(welfare))
 
-    def _eigen_solver(self, gram: Gram) -> EigenSolver:
-        """Return the solver of eigenproblems of these data, whatever their weights."""
-        return EigenSolver(
-            self._generator(),
-            block=self._block(gram),
-            progress=self._progress,
-            lapack=self.solver_ == "dense",
-        )
+    def _dense_or_not(self, size: int, *, small: bool) -> Solver:
+        """Return "dense" if that is asked for and fits into memory, or if the problem is small."""
+        if self.solver in ("gram", "dense"):
+            advice = "Use solver='matrix_free', which forms none."
+            DenseGram.require_memory(size, type(self).__name__, advice)
+            return "dense"
+        return "dense" if small and self.solver == "auto" else "matrix_free"
 
     def _within_budget(
         self, error_budget: float, C: FamilyOperator, energy: float, solver: EigenSolver
@@ -222,9 +228,26 @@ class GroupPCA(FilteredProjection):
         least = energy - (1 + error_budget) * least_error
         return BudgetConstraint(least, pca.vectors * np.sqrt(pca.values))
 
-    def _learn_solution(
-        self, found: FairSolution, operator: FamilyOperator, names: tuple[str, ...]
-    ) -> None:
+    def _maximize(
+        self,
+        family: Family,
+        solver: EigenSolver,
+        offsets: Floats,
+        welfare: Welfare,
+        start: Floats | None = None,
+    ) -> FairSolution:
+        return maximize(
+            family,
+            self.n_components,
+            solver,
+            offsets=offsets,
+            welfare=welfare,
+            tol=self.tol,
+            fractional=self.fractional,
+            start=start,
+        )
+
+    def _learn_solution(self, found: FairSolution, family: Family, names: tuple[str, ...]) -> None:
         """Keep the components and the certificate of a solution."""
         self.certificate_ = GroupCertificate.of(found, names)  # type: ignore[assignment]
         self.n_components_ = found.vectors.shape[1]
@@ -238,6 +261,7 @@ class GroupPCA(FilteredProjection):
         self.components_ = np.ascontiguousarray(found.vectors.T, dtype=self._dtype)
         self.eigenvalues_ = found.eigenvalues
         self.occupations_ = found.occupations
+        operator = family.operator(found.dual_weights)
         image = operator(np.ascontiguousarray(found.vectors)) * operator.scale
         self.residuals_ = np.linalg.norm(image - found.vectors * found.eigenvalues, axis=0)
 

@@ -9,14 +9,12 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 
-from equipoise.data.groups import Groups
+from equipoise.data.groups import Groups, row_groups
 from equipoise.data.interactions import Interactions
-from equipoise.data.row_groups import row_groups
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models.fair.group_pca import GroupPCA, GroupSpec, find_groups
 from equipoise.models.item_vectors import Floats
 from equipoise.models.parameters import Count, NonNegative, Values, estimator
-from equipoise.spectral.gram import DenseGram
 from equipoise.spectral.groups.families import (
     Combined,
     Deflated,
@@ -26,12 +24,14 @@ from equipoise.spectral.groups.families import (
     RowFamily,
     Stacked,
 )
-from equipoise.spectral.groups.minmax import EigenSolver, maximize
+from equipoise.spectral.groups.minmax import EigenSolver
 from equipoise.spectral.groups.welfare import Welfare
-from equipoise.spectral.solve import Solver
 
 # Differences of means below this share of the largest are in the span of the others.
 _SAME_MEAN = 1e-10
+
+# Items up to which the matrices of all groups are formed, for LAPACK.
+_DENSE_ITEMS = 400
 
 # Residuals of the eigenvectors of a covariance difference, whose eigenvalues err by their squares.
 _ALONE_TOL = 1e-6
@@ -155,9 +155,10 @@ class HiddenGroupsPCA(GroupPCA):
                 f"{N.shape[1]} of the dimensions (n_features={data.n_items}) differ between the "
                 "group means."
             )
-        self.solver_ = self._choose(data.n_items)
+        small = data.n_items <= _DENSE_ITEMS
+        self.solver_ = self._dense_or_not(2 * data.n_items, small=small)
         gram = rows.gram(np.ones(rows.k))
-        self._check_memory(data, gram)
+        self._check_memory(data, gram, self.solver_)
         solver = self._eigen_solver(gram)
         own = RowFamily(rows, 1 / rows.sizes, center=True)
         family = self._deflated(own, N)
@@ -173,21 +174,13 @@ class HiddenGroupsPCA(GroupPCA):
             names += tuple(
                 f"{group}, {kind}" for kind in constraints.kinds for group in groups.names
             )
-        found = maximize(
-            variance,
-            self.n_components,
-            solver,
-            offsets=offsets,
-            welfare=Welfare(goals=1),
-            tol=self.tol,
-            fractional=self.fractional,
-        )
+        found = self._maximize(variance, solver, offsets, Welfare(goals=1))
         if not found.vectors.shape[1]:
             raise InvalidDataError(
                 "no variance is left: apart from the group means, all rows are equal "
                 f"(n_samples={data.n_users})."
             )
-        self._learn_solution(found, variance.operator(found.dual_weights), names)
+        self._learn_solution(found, variance, names)
         U = found.vectors * np.sqrt(found.occupations)
         self.mean_gap_ = float(np.linalg.norm(U.T @ differences, axis=0).max())
         gaps = np.tensordot(_gaps(own.k), own.compress(U, own.image(U)), 1)
@@ -236,13 +229,6 @@ class HiddenGroupsPCA(GroupPCA):
                 f"shape {chosen.shape} of dtype {chosen.dtype}."
             )
         return sp.csr_array(sp.diags_array(chosen.astype(bool).astype(np.float64)) @ S)
-
-    def _choose(self, n_items: int) -> Solver:
-        dense = self.solver in ("gram", "dense")
-        if dense:
-            advice = "Use solver='matrix_free', which forms no such matrix."
-            DenseGram.require_memory(2 * n_items, type(self).__name__, advice)
-        return "dense" if dense or (self.solver == "auto" and n_items <= 400) else "matrix_free"
 
 
 def mean_differences(means: Floats) -> Floats:

@@ -8,13 +8,11 @@ import numpy as np
 
 from equipoise.data.interactions import Interactions
 from equipoise.models.parameters import Finite, Share, estimator
-from equipoise.models.projection import FilteredProjection
-from equipoise.spectral.certificate import certify, suboptimality
-from equipoise.spectral.gram import Gram
+from equipoise.models.pca.projection import FilteredProjection
+from equipoise.spectral.certificate import certify_pairs
+from equipoise.spectral.gram import Gram, WeightedGram
 from equipoise.spectral.groups.families import LowRankOperator
-from equipoise.spectral.groups.minmax import EigenSolver
 from equipoise.spectral.solve import Components
-from equipoise.spectral.weighted import WeightedGram
 
 
 @estimator
@@ -92,15 +90,6 @@ certificate_, solver_
             np.full(2, -weight),
             weight * (sizes @ classes),
         )
-        solver = EigenSolver(
-            self._generator(),
-            block=self._block(gram),
-            progress=self._progress,
-            lapack=self.solver_ == "dense",
-        )
-        pairs = solver(operator, self.n_components, self.tol)
-        objective = float(pairs.values.sum())
-        bound = objective + suboptimality(pairs, self.n_components)
-        passes = pairs.passes
-        certificate = certify(pairs, objective=objective, bound=bound, scale=1.0, passes=passes)
+        pairs = self._eigen_solver(gram)(operator, self.n_components, self.tol)
+        certificate = certify_pairs(pairs, self.n_components)
         return Components(pairs.values, pairs.vectors, pairs.residuals, 0.0, certificate)

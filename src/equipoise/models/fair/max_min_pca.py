@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from equipoise.data.groups import row_groups
 from equipoise.data.interactions import Interactions
-from equipoise.data.row_groups import row_groups
 from equipoise.exceptions import InfeasibleError, InvalidParameterError
 from equipoise.models.fair.group_pca import (
     GroupPCA,
@@ -19,8 +19,9 @@ from equipoise.models.fair.group_pca import (
     refuse_empty,
 )
 from equipoise.models.item_vectors import Floats
-from equipoise.models.item_weighted_pca import popularity_weights
 from equipoise.models.parameters import Finite, NonNegative, Share, estimator
+from equipoise.models.pca.item_weighted_pca import popularity_weights
+from equipoise.spectral.gram import WeightedGram
 from equipoise.spectral.groups.families import (
     Combined,
     Family,
@@ -28,10 +29,9 @@ from equipoise.spectral.groups.families import (
     RowFamily,
     Stacked,
 )
-from equipoise.spectral.groups.minmax import EigenSolver, maximize
+from equipoise.spectral.groups.minmax import EigenSolver
 from equipoise.spectral.groups.welfare import Welfare
 from equipoise.spectral.lapack import Eigenpairs
-from equipoise.spectral.weighted import WeightedGram
 
 # γ of the objective under floors if none is given: the paper's choice.
 _PAPER_GAMMA = -1.0
@@ -206,20 +206,11 @@ class MaxMinItemWeightedPCA(GroupPCA):
         order = np.eye(family.k)[np.append(np.delete(np.arange(family.k), last), last)]
         family = Combined(family, order)
         try:
-            found = maximize(
-                family,
-                self.n_components,
-                solver,
-                offsets=offsets,
-                welfare=welfare,
-                tol=self.tol,
-                fractional=self.fractional,
-                start=start,
-            )
+            found = self._maximize(family, solver, offsets, welfare, start)
         except InfeasibleError as error:
             raise self._refusal(error, names[1:], -offsets[1:]) from None
         self.item_weights_ = S @ (order.T @ found.dual_weights)[: S.shape[1]]
-        self._learn_solution(found, family.operator(found.dual_weights), names)
+        self._learn_solution(found, family, names)
         shares = ItemFamily(gram, membership / energies)
         B = shares.compress(found.vectors, shares.image(found.vectors))
         self.shares_ = np.einsum("gii,i->g", B, found.occupations)

@@ -13,7 +13,7 @@ from equipoise.models.base import Recommender
 from equipoise.models.estimator import check_is_fitted
 from equipoise.models.explanations import PaddedRows
 from equipoise.models.item_vectors import Factors, ItemItem, cosines_to
-from equipoise.models.parameters import TransformsValues
+from equipoise.models.user_rows import TransformsValues
 
 
 class FactorModel(Recommender):
@@ -59,9 +59,6 @@ class ItemItemModel(TransformsValues, Recommender):
         """Return what an entry at `item` adds to every other score; −inf where that is 0."""
         added = _dense(self.coefficients_[[item]])[0]
         return np.where(added == 0, -np.inf, added)
-
-    def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
-        return self._contributions_to(user_items, np.array([[item]]))[0, 0]
 
     def _contributions_to(self, user_items: sp.csr_array, lists: NDArray[np.intp]) -> NDArray[Any]:
         signal = self.preprocess(user_items)

@@ -9,10 +9,12 @@ import numpy as np
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError
 from equipoise.models.item_vectors import Floats, item_norms
-from equipoise.models.parameters import Finite, Positive, ValueTransform, estimator
+from equipoise.models.parameters import Finite, Positive, estimator
 from equipoise.models.peers.base import ItemItemModel
+from equipoise.models.user_rows import ValueTransform
 from equipoise.parallel import lapack_threads
 from equipoise.spectral.gram import DenseGram
+from equipoise.spectral.lapack import call_lapack
 
 
 @estimator
@@ -86,19 +88,19 @@ class EASE(ItemItemModel):
 
     def _weights(self, C: Floats, ridge: float) -> Floats:
         """Return B from XᵀX and λ in the same units; overwrites C."""
-        from scipy.linalg.lapack import dpotrf, dpotri
-
-        C.flat[:: len(C) + 1] += ridge
-        # C is symmetric: its transpose is the same matrix in the order that LAPACK works in place
-        factor, failed = dpotrf(C.T, lower=1, clean=1, overwrite_a=1)
+        n_items, C = len(C), np.ascontiguousarray(C)
+        C.flat[:: n_items + 1] += ridge
+        failed = call_lapack("dpotrf", b"L", n_items, C, n_items)
         if failed:
             raise InvalidParameterError(
                 f"regularization={self.regularization} is too small for these data: to rounding, "
                 f"XᵀX + λI is singular at item {failed - 1}. Pass a larger regularization."
             )
-        P, _ = dpotri(factor, lower=1, overwrite_c=1)  # its lower half; the upper one is zero
-        diagonal = P.diagonal().copy()
-        B: Floats = P + P.T
+        call_lapack("dpotri", b"L", n_items, C, n_items)  # writes one half of the inverse
+        for item in range(n_items):
+            C[item, :item] = 0.0
+        diagonal = C.diagonal().copy()
+        B: Floats = C + C.T
         B /= -diagonal
         np.fill_diagonal(B, 0.0)
-        return np.ascontiguousarray(B)
+        return B

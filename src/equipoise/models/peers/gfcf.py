@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import copy
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.checks import check_whole_number
 from equipoise.data.interactions import Interactions
-from equipoise.exceptions import SolverWarning
-from equipoise.models.base import Recommender
-from equipoise.models.estimator import check_is_fitted
 from equipoise.models.item_vectors import item_norms
-from equipoise.models.parameters import (
-    Count,
-    NonNegative,
-    RandomState,
-    Tolerance,
-    TransformsValues,
-    ValueTransform,
-    estimator,
-    invert,
-    normalize_degrees,
-)
+from equipoise.models.parameters import Count, NonNegative, RandomState, Tolerance, estimator
+from equipoise.models.pca.projection import ComponentModel
+from equipoise.models.user_rows import ValueTransform, invert, normalize_degrees
 from equipoise.parallel import one_blas_thread
 from equipoise.spectral.gram import DenseGram, SparseGram
-from equipoise.spectral.solve import Components, Solver, build_gram, choose_solver, solve
+from equipoise.spectral.solve import Solver, build_gram, choose_solver
 
 # R̃ᵀR̃ is formed where it takes no more than this. Scoring a user with 30 of 3 000 items then takes
 # 90 000 multiplications, where R̃ of 100 000 such users takes two for each of 3 million entries.
@@ -43,7 +29,7 @@ _BLOCK_BYTES = 32 * 2**20
 
 @estimator
 @dataclass(eq=False, repr=False)
-class GFCF(TransformsValues, Recommender):
+class GFCF(ComponentModel):
     """Graph-filter collaborative filtering: recommends signals that are smooth on the item graph.
 
     The scores of rows X are
@@ -129,21 +115,6 @@ class GFCF(TransformsValues, Recommender):
         """α, unless it is 0: then no components are computed."""
         return frozenset({"ideal_weight"} if self.ideal_weight > 0 else ())
 
-    @property
-    def nested_parameter(self) -> str | None:
-        """``n_components``: a smaller number is `truncate` of a larger one."""
-        return self.size_parameter
-
-    def truncate(self, n_components: int) -> Self:
-        """Return the model with fewer components, without refitting."""
-        check_is_fitted(self)
-        check_whole_number("n_components", n_components, least=1)
-        shorter: Self = copy.copy(self).set_params(n_components=n_components)
-        shorter.components_ = self.components_[:n_components]
-        shorter.eigenvalues_ = self.eigenvalues_[:n_components]
-        shorter.n_components_ = len(shorter.eigenvalues_)
-        return shorter
-
     def _fit(self, data: Interactions) -> None:
         """Normalize the interaction graph, and find its smoothest signals on items."""
         user_items = data.require_matrix(type(self).__name__)
@@ -155,34 +126,16 @@ class GFCF(TransformsValues, Recommender):
         self._learn_components()
 
     def _learn_components(self) -> None:
-        dtype = self.normalized_interactions_.dtype
-        self.eigenvalues_ = np.zeros(0)
-        self.components_ = np.zeros((0, self.n_features_in_), dtype)
-        if self.ideal_weight > 0:
-            found = self._solve()
-            self.eigenvalues_ = found.eigenvalues
-            self.components_ = np.ascontiguousarray(found.vectors.T, dtype)
-        self.n_components_ = len(self.eigenvalues_)
-        if self.ideal_weight > 0 and self.n_components_ < self.n_components:
-            warnings.warn(
-                f"{self.n_components_} of the {self.n_components} requested components were "
-                "kept: the normalized matrix has no more singular values above zero.",
-                SolverWarning,
-                stacklevel=4,
-            )
-
-    def _solve(self) -> Components:
-        normalized, rank = self.normalized_interactions_, self.n_components
-        solver = choose_solver(normalized, rank) if self.solver == "auto" else self.solver
-        return solve(
-            build_gram(normalized, solver),
-            np.ones(self.n_features_in_),
-            rank,
-            solver=solver,
-            tol=self.tol,
-            rng=self._generator(),
-            progress=self._progress,
-        )
+        normalized = self.normalized_interactions_
+        if self.ideal_weight == 0:
+            self.n_components_, self.eigenvalues_ = 0, np.zeros(0)
+            self.components_ = np.zeros((0, self.n_features_in_), normalized.dtype)
+            return
+        auto = self.solver == "auto"
+        solver = choose_solver(normalized, self.n_components) if auto else self.solver
+        found = self._leading(build_gram(normalized, solver), solver)
+        why_fewer = "the normalized matrix has no more singular values above zero"
+        self._keep(found, normalized.dtype, why_fewer)
 
     @cached_property
     def _linear(self) -> NDArray[Any] | SparseGram:

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
 from equipoise.models.item_vectors import Floats, item_norms
-from equipoise.models.parameters import Count, NonNegative, ValueTransform, estimator
+from equipoise.models.parameters import Count, NonNegative, estimator
 from equipoise.models.peers.base import ItemItemModel
 from equipoise.models.ranking import Ranking, rank_items
+from equipoise.models.user_rows import ValueTransform
 
 
 @estimator
@@ -104,7 +105,7 @@ def _nearest(user_items: sp.csr_array, n_neighbors: int, shrinkage: float) -> Ra
 
     itself = sp.eye_array(n_items, format="csr")
     kept = min(n_neighbors, n_items)
-    return rank_items(cosines, n_items, n_items, kept, seen=itself, excluded=None)
+    return rank_items(cosines, n_items, n_items, kept, seen=itself)
 
 
 def _as_columns(nearest: Ranking) -> sp.csr_array:

@@ -14,16 +14,14 @@ from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError, SolverWarning
-from equipoise.models.estimator import Interval
 from equipoise.models.parameters import (
     Count,
     Finite,
     NonNegative,
     Positive,
     RandomState,
-    ValueTransform,
     estimator,
-    transform_rows,
+    interval,
 )
 from equipoise.models.peers.weighted_als import (
     Cells,
@@ -32,6 +30,7 @@ from equipoise.models.peers.weighted_als import (
     factorize,
     weighted_squares,
 )
+from equipoise.models.user_rows import ValueTransform, transform_rows, with_values
 
 # Below this share of the weighted squares a fit ranks items by rounding and leftovers of the start.
 _LEAST_EXPLAINED = 1e-3
@@ -167,7 +166,7 @@ class IPSMF(_ReweightedMF):
     """
 
     _: KW_ONLY
-    clip: Annotated[float, Interval(Real, 0, 1, closed="right")] = 0.01
+    clip: Annotated[float, interval(Real, 0, 1, closed="right")] = 0.01
 
     def _weights(self, counts: NDArray[np.intp]) -> Floats:
         propensities = (counts / counts.max()) ** self.exponent
@@ -244,9 +243,8 @@ class PopularityWeightedMF(_ReweightedMF):
     def cells(self, user_items: sp.csr_array) -> Cells:
         """The users' values above the imputed one, each with the weight of its item."""
         found = super().cells(user_items)
-        X = found.targets
-        above = sp.csr_array((X.data - self.imputed_value, X.indices, X.indptr), shape=X.shape)
-        return found._replace(targets=above)
+        above = found.targets.data - self.imputed_value
+        return found._replace(targets=with_values(found.targets, above))
 
     def _weights(self, counts: NDArray[np.intp]) -> Floats:
         # relative to the most popular item first: N^(−β) alone would underflow for a large β

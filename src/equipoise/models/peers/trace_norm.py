@@ -13,17 +13,10 @@ from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import SolverWarning
-from equipoise.models.estimator import Interval
 from equipoise.models.item_vectors import item_norms
-from equipoise.models.parameters import (
-    Count,
-    RandomState,
-    Tolerance,
-    TransformsValues,
-    ValueTransform,
-    estimator,
-)
+from equipoise.models.parameters import Count, RandomState, Tolerance, estimator, interval
 from equipoise.models.peers.base import FactorModel
+from equipoise.models.user_rows import TransformsValues, ValueTransform
 from equipoise.spectral.gram import Gram
 from equipoise.spectral.solve import Components, Solver, build_gram, choose_solver, solve
 
@@ -116,7 +109,7 @@ class TraceNormMF(TransformsValues, FactorModel):
     [[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     """
 
-    penalty: Annotated[float, Interval(Real, 1e-3, 1, closed="left")] = 0.1
+    penalty: Annotated[float, interval(Real, 1e-3, 1, closed="left")] = 0.1
     _: KW_ONLY
     value_transform: ValueTransform | None = None
     max_components: Count = 512

@@ -12,17 +12,9 @@ from numpy.typing import NDArray
 from equipoise.checks import check_choice
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, require_extra
-from equipoise.models.parameters import (
-    Count,
-    Finite,
-    NonNegative,
-    Positive,
-    RandomState,
-    ValueTransform,
-    estimator,
-    transform_rows,
-)
+from equipoise.models.parameters import Count, Finite, NonNegative, Positive, RandomState, estimator
 from equipoise.models.peers.weighted_als import Cells, WeightedFactorModel
+from equipoise.models.user_rows import ValueTransform, transform_rows, with_values
 from equipoise.parallel import one_blas_thread
 from equipoise.progress import task
 
@@ -150,9 +142,7 @@ class WeightedMF(WeightedFactorModel):
 
     def cells(self, user_items: sp.csr_array) -> Cells:
         """Preference 1 with confidence c for touched items; 0 with confidence 1 for others."""
-        touched = sp.csr_array(
-            (np.ones(user_items.nnz), user_items.indices, user_items.indptr), user_items.shape
-        )
+        touched = with_values(user_items, np.ones(user_items.nnz))
         return Cells.of(touched, self._confidences(user_items), 1.0)
 
     def _confidences(self, user_items: sp.csr_array) -> NDArray[np.float64]:
@@ -172,6 +162,9 @@ class WeightedMF(WeightedFactorModel):
             )
         # implicit's compiled loops refuse read-only arrays, as those of Interactions are
         parts = (confidences, user_items.indices.copy(), user_items.indptr.copy())
+        # implicit checks that BLAS has one thread, as here, by a scan of all loaded libraries. That
+        # deadlocks if another thread imports one at the same time.
+        vars(als)["check_blas_config"] = lambda: None
         with one_blas_thread():  # implicit starts its own threads
             model = als.AlternatingLeastSquares(
                 factors=self.n_components,

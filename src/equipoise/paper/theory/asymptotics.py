@@ -12,12 +12,7 @@ from numpy.typing import NDArray
 
 from equipoise.data import synthetic
 from equipoise.models import VanillaPCA
-from equipoise.paper.theory.experiment import (
-    Experiment,
-    Floats,
-    finding,
-    log_slope,
-)
+from equipoise.paper.theory.experiment import Experiment, Floats, finding, log_slope
 from equipoise.paper.verdicts import CLAIMS, Finding
 
 _POPULAR = 5  # M of Theorem 1

@@ -11,7 +11,7 @@ import polars as pl
 from equipoise.data import synthetic
 from equipoise.exceptions import MissingExtraError
 from equipoise.models import ItemWeightedPCA
-from equipoise.models.sdp import solve_sdp
+from equipoise.models.pca.sdp import solve_sdp
 from equipoise.paper.theory.experiment import Experiment, Floats, finding
 from equipoise.paper.verdicts import CLAIMS, Finding
 

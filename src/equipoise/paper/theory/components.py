@@ -80,12 +80,7 @@ def diminishing_returns(quick: bool = False) -> Experiment:
         sigma: Floats = np.linalg.svd(X, compute_uv=False).astype(np.float64)
         returns.append(measure_returns(f"random {seed + 1}", X, sigma))
     table = pl.concat(returns)
-    return Experiment(
-        "diminishing-returns",
-        "Diminishing returns",
-        (judge_returns(table),),
-        table,
-    )
+    return Experiment("diminishing-returns", "Diminishing returns", (judge_returns(table),), table)
 
 
 def judge_returns(returns: pl.DataFrame) -> Finding:

@@ -14,10 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from equipoise.spectral import matmul
-from equipoise.spectral.gram import Gram, SparseGram
+from equipoise.spectral.gram import Gram, SparseGram, WeightedGram
 from equipoise.spectral.lapack import Operator
 from equipoise.spectral.matmul import Block, Floats
-from equipoise.spectral.weighted import WeightedGram
 
 
 class Family(Protocol):
@@ -448,7 +447,21 @@ class _Sum:
         return np.sum([scale * M for scale, M in terms if M is not None], axis=0)
 
 
-class LowRankOperator:
+class _Corrected:
+    """Base of operators that correct another one, in float64: leading digits may cancel."""
+
+    working_dtype = np.dtype(np.float64)
+
+    def __init__(self, operator: FamilyOperator) -> None:
+        self.operator, self.size, self.scale = operator, operator.size, operator.scale
+
+    @property
+    def passes(self) -> int:
+        """Passes over the data so far."""
+        return self.operator.passes
+
+
+class LowRankOperator(_Corrected):
     """M + Fᵀ diag(c) F + diag(d) for few rows F."""
 
     def __init__(
@@ -458,20 +471,10 @@ class LowRankOperator:
         coefficients: Floats,
         diagonal: Floats | None = None,
     ) -> None:
-        self.operator, self.F, self.coefficients = operator, F, coefficients / operator.scale
-        self.size, self.scale = operator.size, operator.scale
+        super().__init__(operator)
+        self.F, self.coefficients = F, coefficients / operator.scale
         given = np.zeros(self.size) if diagonal is None else diagonal
         self.diagonal = given / operator.scale
-
-    @property
-    def passes(self) -> int:
-        """Passes over the data so far."""
-        return self.operator.passes
-
-    @property
-    def working_dtype(self) -> np.dtype[Any]:
-        """Float64: the correction may cancel leading digits."""
-        return np.dtype(np.float64)
 
     def __call__(self, V: Block) -> Block:
         """Return the product."""
@@ -488,22 +491,12 @@ class LowRankOperator:
         return M + self.F.T @ (self.coefficients[:, None] * self.F) + np.diag(self.diagonal)
 
 
-class DeflatedOperator:
+class DeflatedOperator(_Corrected):
     """ΠMΠ with Π = I − NNᵀ."""
 
     def __init__(self, operator: FamilyOperator, N: Floats) -> None:
-        self.operator, self.N = operator, N
-        self.size, self.scale = operator.size, operator.scale
-
-    @property
-    def passes(self) -> int:
-        """Passes over the data so far."""
-        return self.operator.passes
-
-    @property
-    def working_dtype(self) -> np.dtype[Any]:
-        """Float64, in which the removed directions stay removed."""
-        return np.dtype(np.float64)
+        super().__init__(operator)
+        self.N = N
 
     def __call__(self, V: Block) -> Block:
         """Return the product."""

@@ -10,7 +10,7 @@ visited next and gives an upper bound. The difference of the two is the certific
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -109,12 +109,7 @@ class EigenSolver:
                 progress=self.progress,
             )
         self.passes += found.passes
-        return replace(
-            found,
-            values=found.values * operator.scale,
-            residuals=found.residuals * operator.scale,
-            next_value=found.next_value * operator.scale,
-        )
+        return found.in_units(operator.scale)
 
 
 def _no_eigenpairs(size: int) -> Eigenpairs:

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.exceptions import InvalidDataError
-from equipoise.models.parameters import invert, normalize_degrees
+from equipoise.models.user_rows import invert, normalize_degrees
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]

@@ -12,8 +12,15 @@ from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import require_extra
-from equipoise.models.estimator import Interval, clone
-from equipoise.models.parameters import Count, NonNegative, Positive, RandomState, estimator
+from equipoise.models.estimator import clone
+from equipoise.models.parameters import (
+    Count,
+    NonNegative,
+    Positive,
+    RandomState,
+    estimator,
+    interval,
+)
 from equipoise.models.peers.base import FactorModel
 from equipoise.models.peers.lightgcn.graph import (
     KnownRows,
@@ -133,7 +140,7 @@ class LightGCN(FactorModel):
     batch_size: Count | None = None
     max_epochs: Count = 1000
     patience: Count = 30
-    validation: Annotated[float, Interval(Real, 0, 1, closed="left")] = 0.1
+    validation: Annotated[float, interval(Real, 0, 1, closed="left")] = 0.1
     refit: bool = True
     device: Literal["auto", "cpu", "cuda"] = "auto"
     random_state: RandomState = None

@@ -179,7 +179,6 @@ class Trainer:
             n_items,
             K,
             seen=self.task.train[users],
-            excluded=None,
         )
         return float(ndcg_at_k(ranking.ids, self.task.held_out[users], K).value)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import shlex
 import tempfile
 from dataclasses import dataclass, replace
@@ -63,7 +62,6 @@ class ReviewOptions:
         command: str,
     ) -> Findings:
         """Add the manifest: the data, files, command, noise and thresholds of the audit."""
-        from equipoise.audit import to_json
         from equipoise.audit.dossier import compare, halves, manifest
 
         limits = self.limits()
@@ -72,7 +70,7 @@ class ReviewOptions:
         if self.repeat:
             content["noise"] = halves.noise(data, again, self.repeat, found.settings.seed)  # type: ignore[arg-type]  # refuses parts
         if limits:
-            numbers = compare.numbers(json.loads(to_json(found)))
+            numbers = compare.numbers(compare.as_report(found))
             content["thresholds"] = [limit.check(numbers) for limit in limits]
         return replace(found, manifest=content)
 
@@ -130,7 +128,7 @@ def compare(
         )
     opt.check_outputs({"--out": out})
     if data is None:
-        reports = [read_report(_text(path), str(path)) for path in (before, after)]
+        reports = [read_report(path) for path in (before, after)]
         found = compare_reports(*reports)
         if not all(report.get("manifest", {}).get("noise") for report in reports):
             console.say(
@@ -161,18 +159,12 @@ def compare(
         return
     *news, same = found.sections()
     for section in news:
-        rows = [dict(zip(section.columns, row, strict=True)) for row in section.rows]
-        console.print_rows(rows, section.title)
-        for note in section.notes:
-            console.out.print(console.escape_markup(note), highlight=False)
+        console.print_table(section)
     console.write(f"{len(same.rows)} numbers did not change beyond noise (--out lists them).")
 
 
 def verify(
-    report: Path,
-    data: str | None = None,
-    tolerance: float = 0.0,
-    as_json: bool = False,
+    report: Path, data: str | None = None, tolerance: float = 0.0, as_json: bool = False
 ) -> int:
     """Compute an audit again and show whether every number is the same.
 
@@ -182,7 +174,7 @@ def verify(
     from equipoise.audit.dossier.compare import read_report
     from equipoise.audit.dossier.manifest import check_signature, count_values, differences
 
-    content = read_report(_text(report), str(report))
+    content = read_report(report)
     signed = check_signature(report)
     again = _recomputed(content, data, report)
     found = list(differences(content, again, tolerance=tolerance))
@@ -242,18 +234,9 @@ def _recomputed(content: dict[str, Any], data: str | None, report: Path) -> dict
             code = run([*quiet, *command, *options, "--out", str(out)])
         if code not in (0, 1):
             raise InvalidDataError("the audit could not be computed again; see above.")
-        return read_report(out.read_text(encoding="utf-8"), str(out))
+        return read_report(out)
 
 
 def _fingerprints(report: dict[str, Any]) -> dict[str, Any]:
     parts = report.get("manifest", {}).get("data", {})
     return {name: part.get("fingerprint") for name, part in parts.items()}
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise InvalidDataError(
-            f"{path} is not the JSON report of an audit. For two models, give DATA too."
-        ) from None

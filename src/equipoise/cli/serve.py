@@ -64,7 +64,7 @@ def update(
     certifies what a refit would gain. With --items-only, only items that the model lacks get
     vectors, by projection. DATA are read and prepared as for the fit.
     """
-    from equipoise.models.projection import ProjectionModel
+    from equipoise.models.pca.projection import ProjectionModel
 
     target = model if out is None else out
     if target.resolve() == model.resolve():
@@ -151,10 +151,7 @@ def serve(
     run(model, host, port, reload_seconds=reload_seconds, limits=limits, mmap=mmap)
 
 
-def export(
-    model: Path,
-    out: Path,
-) -> None:
+def export(model: Path, out: Path) -> None:
     """Write the item vectors of a model with their ids, for programs without equipoise."""
     from equipoise.serving import export_vectors
 

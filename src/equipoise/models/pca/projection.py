@@ -1,4 +1,4 @@
-"""Base class of the three PCAs: components, scores X U f(Λ) Uᵀ, transformer methods."""
+"""Base classes: models of leading components, and the PCAs with their scores X U f(Λ) Uᵀ."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from equipoise.models.parameters import (
     NonNegative,
     RandomState,
     Tolerance,
-    TransformsValues,
-    ValueTransform,
     estimator,
 )
 from equipoise.models.persistence import SavedModel
 from equipoise.models.ranking import Scored
+from equipoise.models.user_rows import TransformsValues, ValueTransform
 from equipoise.progress import Progress
-from equipoise.spectral.certificate import Certificate, certify, suboptimality
+from equipoise.spectral.certificate import Certificate, certify_pairs
 from equipoise.spectral.gram import DenseGram, Gram
+from equipoise.spectral.groups.minmax import EigenSolver
 from equipoise.spectral.lanczos import (
     LANCZOS_ZERO,
     basis_columns,
@@ -58,7 +58,7 @@ from equipoise.spectral.solve import (
 )
 
 if TYPE_CHECKING:
-    from equipoise.models.update import Update
+    from equipoise.models.pca.update import Update
 
 Passes = Literal["auto", "few", "many"]
 SpectralFilter = Literal["hard", "power", "ridge"]
@@ -113,9 +113,90 @@ class NewItems(NamedTuple):
     errors: Floats
 
 
+class ComponentModel(TransformsValues, Recommender):
+    """Base of the models whose smaller ranks are the first of their components.
+
+    A subclass has the parameters `n_components`, `solver`, `tol` and `random_state`, and learns
+    `components_` and `eigenvalues_`.
+    """
+
+    n_components: int
+    solver: Solver
+    tol: float
+    passes: Passes = "auto"
+
+    @property
+    def nested_parameter(self) -> str | None:
+        """``n_components``: a smaller rank is `truncate` of a larger one."""
+        return self.size_parameter
+
+    def truncate(self, n_components: int) -> Self:
+        """Return the model at a smaller rank, without refitting: solutions are nested.
+
+        Parameters
+        ----------
+        n_components : int
+            At most that of the model.
+        """
+        check_is_fitted(self)
+        check_whole_number("n_components", n_components, least=1, most=self.n_components)
+        shorter: Self = copy.copy(self).set_params(n_components=n_components)
+        shorter.components_ = self.components_[:n_components]
+        shorter.eigenvalues_ = self.eigenvalues_[:n_components]
+        shorter.n_components_ = len(shorter.eigenvalues_)
+        return shorter
+
+    def _choose_solver(self, data: Interactions, *, fits: int = 1) -> Solver:
+        """Return the solver for these data; refuse a Gram matrix that does not fit into memory."""
+        if self.solver in ("gram", "dense"):
+            advice = "Use solver='matrix_free', which forms none."
+            DenseGram.require_memory(data.n_items, f"solver={self.solver!r}", advice)
+        auto = self.solver == "auto"
+        return data.fastest_solver(self.n_components, fits=fits) if auto else self.solver
+
+    def _check_memory(self, data: Interactions, gram: Gram, solver: Solver) -> None:
+        """Refuse a fit by passes over the data whose vectors do not fit into memory."""
+        if solver == "matrix_free":
+            width = self._block(gram) or block_width(self.n_components)
+            data.check_memory(width, basis_columns(self.n_components, width))
+
+    def _block(self, gram: Gram) -> int | None:
+        """Vectors per pass: many where reading the data dominates the cost."""
+        few = gram.reading_dominates if self.passes == "auto" else self.passes == "few"
+        return min(wide_block(self.n_components), gram.n_items) if few else None
+
+    def _leading(
+        self, gram: Gram, solver: Solver, weights: Floats | None = None, **options: Any
+    ) -> Components:
+        """Find the leading components under weights of items, by default all one."""
+        return solve(
+            gram,
+            np.ones(gram.n_items) if weights is None else weights,
+            self.n_components,
+            solver=solver,
+            tol=self.tol,
+            rng=self._generator(),
+            progress=self._progress,
+            **options,
+        )
+
+    def _keep(self, found: Components, dtype: Any, why_fewer: str) -> None:
+        """Learn the components; warn, in the name of the caller of `fit`, if there are fewer."""
+        self.n_components_ = len(found.eigenvalues)
+        self.eigenvalues_ = found.eigenvalues
+        self.components_ = np.ascontiguousarray(found.vectors.T, dtype)
+        if self.n_components_ < self.n_components:
+            warnings.warn(
+                f"{self.n_components_} of the {self.n_components} requested components were "
+                f"kept: {why_fewer}.",
+                SolverWarning,
+                stacklevel=5,
+            )
+
+
 @estimator
 @dataclass(eq=False, repr=False)
-class ProjectionModel(Transformer, TransformsValues, Recommender):
+class ProjectionModel(Transformer, ComponentModel):
     """Base of the models that project users onto leading components.
 
     A subclass may differ from PCA in the transform of rows (`_row_transform`), in the components
@@ -133,11 +214,6 @@ class ProjectionModel(Transformer, TransformsValues, Recommender):
     passes: Passes = "auto"
     random_state: RandomState = None
 
-    @property
-    def nested_parameter(self) -> str | None:
-        """``n_components``: a smaller rank is `truncate` of a larger one."""
-        return self.size_parameter
-
     def for_search(self) -> Self:
         """Return an unfitted copy whose components rank items as exact ones, but for near-ties."""
         return clone(self).set_params(tol=max(self.tol, _SEARCH_TOLERANCE))
@@ -153,16 +229,7 @@ class ProjectionModel(Transformer, TransformsValues, Recommender):
 
     def _solve(self, gram: Gram) -> Components:
         """Find the components; by default those of PCA: all weights one."""
-        return solve(
-            gram,
-            np.ones(gram.n_items),
-            self.n_components,
-            solver=self.solver_,
-            tol=self.tol,
-            rng=self._generator(),
-            block=self._block(gram),
-            progress=self._progress,
-        )
+        return self._leading(gram, self.solver_, block=self._block(gram))
 
     def filter_factors(self) -> NDArray[Any]:
         """Return f(λ_i), the weight of component i in a score; 1 in the paper's projector."""
@@ -229,29 +296,33 @@ class ProjectionModel(Transformer, TransformsValues, Recommender):
         interactions : Interactions
             All interactions of the users who interacted with the new items, in memory.
         """
-        if self.item_ids_ is None:
-            raise InvalidParameterError("add_items needs a model with ids: fit on Interactions.")
-        known = self.item_ids_
-        fresh = interactions.item_ids[self._item_lookup.find(interactions.item_ids) < 0]
-        larger: Self = copy.copy(self)
-        larger.__dict__.pop("_item_lookup", None)
-        larger.item_ids_ = as_id_array([*known.tolist(), *fresh.tolist()], "item")
-        larger.n_features_in_ = len(larger.item_ids_)
-        self._weights_of(self.item_norms_)  # refuses models without a rule for weights
-        if len(fresh) == 0:
+        interactions = Interactions.require(interactions)
+        larger, known = self._with_new_items(interactions.item_ids), self.n_features_in_
+        if larger.n_features_in_ == known:
             larger.projection_errors_ = np.zeros(0)
             return larger
         rows = larger._read(interactions)
-        new = sp.csr_array(rows[:, len(known) :])
-        found = self.project_items(sp.csr_array(rows[:, : len(known)]), new)
+        new = sp.csr_array(rows[:, known:])
+        found = self.project_items(sp.csr_array(rows[:, :known]), new)
         vectors = found.vectors.T.astype(self.components_.dtype)
         larger.components_ = np.ascontiguousarray(np.hstack([self.components_, vectors]))
         larger.item_norms_ = np.append(self.item_norms_, column_norms(new))
-        if hasattr(self, "item_counts_"):
-            larger.item_counts_ = np.append(self.item_counts_, np.diff(new.tocsc().indptr))
+        larger.item_counts_ = np.append(self.item_counts_, np.diff(new.tocsc().indptr))
         if hasattr(self, "item_weights_"):
             larger.item_weights_ = self._weights_of(larger.item_norms_)
         larger.projection_errors_ = found.errors
+        return larger
+
+    def _with_new_items(self, item_ids: NDArray[Any]) -> Self:
+        """Return a copy with the items that it lacks behind its own; nothing is learned of them."""
+        if self.item_ids_ is None:
+            raise InvalidParameterError("new items need a model with ids: fit on Interactions.")
+        self._weights_of(self.item_norms_)  # refuses models without a rule for weights
+        fresh = item_ids[self._item_lookup.find(item_ids) < 0]
+        larger: Self = copy.copy(self)
+        larger.__dict__.pop("_item_lookup", None)
+        larger.item_ids_ = as_id_array([*self.item_ids_.tolist(), *fresh.tolist()], "item")
+        larger.n_features_in_ = len(larger.item_ids_)
         return larger
 
     def update(
@@ -298,10 +369,12 @@ class ProjectionModel(Transformer, TransformsValues, Recommender):
         Update
             ``model``, ``loss``, ``passes``, ``refitted``.
         """
-        from equipoise.models.update import update, update_from_gram
+        from equipoise.models.pca.update import update, update_from_gram
 
+        interactions = Interactions.require(interactions)
         if not all_data:
-            return update_from_gram(self, interactions, replaced)
+            former = None if replaced is None else Interactions.require(replaced, "replaced")
+            return update_from_gram(self, interactions, former)
         if replaced is not None:
             raise InvalidParameterError("replaced= has no effect with all_data=True. Leave it out.")
         return update(self, interactions, passes=passes, refit_above=refit_above, progress=progress)
@@ -350,23 +423,17 @@ class ProjectionModel(Transformer, TransformsValues, Recommender):
         check_whole_number("n_components", n_components, least=1, most=self.n_components_)
         if n_components == self.n_components:
             return copy.copy(self)
-        shorter: Self = copy.copy(self).set_params(n_components=n_components)
+        shorter = super().truncate(n_components)
+        shorter.residuals_ = self.residuals_[:n_components]
         kept = Eigenpairs(
-            values=self.eigenvalues_[:n_components],
-            vectors=self.components_[:n_components].T.astype(np.float64),
-            residuals=self.residuals_[:n_components],
+            values=shorter.eigenvalues_,
+            vectors=shorter.components_.T.astype(np.float64),
+            residuals=shorter.residuals_,
             next_value=self._first_left_out(n_components),
             passes=self.certificate_.passes,
             method=self.certificate_.method,
         )
-        objective = float(kept.values.sum())
-        bound = objective + suboptimality(kept, n_components)
-        shorter.certificate_ = certify(
-            kept, objective=objective, bound=bound, scale=1.0, passes=kept.passes
-        )
-        shorter.components_ = self.components_[:n_components]
-        shorter.eigenvalues_, shorter.residuals_ = kept.values, kept.residuals
-        shorter.n_components_ = n_components
+        shorter.certificate_ = certify_pairs(kept, n_components)
         return shorter
 
     def _first_left_out(self, n_components: int) -> float:
@@ -382,21 +449,11 @@ class ProjectionModel(Transformer, TransformsValues, Recommender):
 
     def _prepare(self, data: Interactions, *, fits: int = 1) -> Gram:
         """Build the Gram operator of the training data."""
-        if self.solver in ("gram", "dense"):
-            advice = "Use solver='matrix_free', which forms none."
-            DenseGram.require_memory(data.n_items, f"solver={self.solver!r}", advice)
-        auto = self.solver == "auto"
-        self.solver_ = data.fastest_solver(self.n_components, fits=fits) if auto else self.solver
+        self.solver_ = self._choose_solver(data, fits=fits)
         self._dtype = data.dtype
         gram = self._signal(data).gram(kind=self.solver_)
-        self._check_memory(data, gram)
+        self._check_memory(data, gram, self.solver_)
         return gram
-
-    def _check_memory(self, data: Interactions, gram: Gram) -> None:
-        """Refuse a fit by passes over the data whose vectors do not fit into memory."""
-        if self.solver_ == "matrix_free":
-            width = self._block(gram) or block_width(self.n_components)
-            data.check_memory(width, basis_columns(self.n_components, width))
 
     def _signal(self, data: Interactions) -> Interactions:
         """Return the data that are projected, and learn their p_j = ‖X_·j‖₂."""
@@ -404,23 +461,9 @@ class ProjectionModel(Transformer, TransformsValues, Recommender):
         self.item_norms_ = item_norms(signal)
         return signal
 
-    def _block(self, gram: Gram) -> int | None:
-        """Vectors per pass: many where reading the data dominates the cost."""
-        few = gram.reading_dominates if self.passes == "auto" else self.passes == "few"
-        return min(wide_block(self.n_components), gram.n_items) if few else None
-
     def _learn(self, found: Components) -> None:
-        self.n_components_ = len(found.eigenvalues)
-        if self.n_components_ < self.n_components:
-            warnings.warn(
-                f"{self.n_components_} of the {self.n_components} requested components were "
-                f"kept: the data have no more with an eigenvalue above {self._zero():.0e} of the "
-                "largest.",
-                SolverWarning,
-                stacklevel=4,
-            )
-        self.components_ = np.ascontiguousarray(found.vectors.T, dtype=self._dtype)
-        self.eigenvalues_ = found.eigenvalues
+        zero = f"{self._zero():.0e} of the largest"
+        self._keep(found, self._dtype, f"the data have no more with an eigenvalue above {zero}")
         self.residuals_ = found.residuals
         self.certificate_ = found.certificate
         self._learn_more(found)
@@ -468,9 +511,6 @@ class ProjectionModel(Transformer, TransformsValues, Recommender):
         """Cosine between the items' rows of U f(Λ)^½; −inf for items with no such row."""
         return cosines_to(item, self.components_.T * np.sqrt(self.filter_factors()))
 
-    def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
-        return self._contributions_to(user_items, np.array([[item]]))[0, 0]
-
     def _contributions_to(self, user_items: sp.csr_array, lists: NDArray[np.intp]) -> NDArray[Any]:
         signal = self.preprocess(user_items)
         columns, stored = PaddedRows.of(signal)
@@ -508,6 +548,15 @@ class FilteredProjection(ProjectionModel):
     def filter_factors(self) -> NDArray[Any]:
         """Return f(λ_i), the weight of component i in a score."""
         return self._filtered_values().astype(self.components_.dtype)
+
+    def _eigen_solver(self, gram: Gram) -> EigenSolver:
+        """Return the solver of eigenproblems of these data, whatever their weights."""
+        return EigenSolver(
+            self._generator(),
+            block=self._block(gram),
+            progress=self._progress,
+            lapack=self.solver_ == "dense",
+        )
 
     def _filtered_values(self) -> Floats:
         tiny = np.finfo(np.float64).tiny

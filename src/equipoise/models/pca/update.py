@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from equipoise.checks import check_whole_number
-from equipoise.data.identifiers import as_id_array, show
+from equipoise.data.identifiers import show
 from equipoise.data.interactions import Interactions
 from equipoise.data.preparation import Step, state_of
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, PreparationWarning
@@ -17,15 +16,13 @@ from equipoise.models.estimator import check_is_fitted, clone
 from equipoise.models.user_rows import values_of
 from equipoise.parallel import one_blas_thread
 from equipoise.progress import Progress
-from equipoise.spectral.certificate import Certificate, certify, suboptimality
-from equipoise.spectral.gram import DenseGram
-from equipoise.spectral.lapack import Eigenpairs
+from equipoise.spectral.certificate import certify_pairs
+from equipoise.spectral.gram import DenseGram, WeightedGram
 from equipoise.spectral.refine import refine
 from equipoise.spectral.solve import Components, solve
-from equipoise.spectral.weighted import WeightedGram
 
 if TYPE_CHECKING:
-    from equipoise.models.projection import ProjectionModel
+    from equipoise.models.pca.projection import ProjectionModel
 
 # Random vectors in addition to the old components: they find new directions. More hardly help.
 _EXTRA = 8
@@ -71,6 +68,10 @@ def update(
     """Update a model on all data of today; see `ProjectionModel.update`."""
     check_is_fitted(model)
     check_whole_number("passes", passes, least=1)
+    if refit_above is not None and not refit_above >= 0:  # NaN is not, either
+        raise InvalidParameterError(
+            f"refit_above={refit_above!r} (--refit-above) must be a number of at least 0."
+        )
     data = _like_training(model, interactions)
     new, data, start = _with_new_items(model, data, keep=False)
     new._accept(data)
@@ -82,7 +83,7 @@ def update(
     rank, rng = new.n_components, np.random.default_rng(0)
     with one_blas_thread():
         for pairs in refine(operator, start, rank, extra=_EXTRA, passes=passes, rng=rng):
-            certificate = _certificate(pairs, rank, operator)
+            certificate = certify_pairs(pairs, rank, operator.scale)
             enough = refit_above is None or certificate.gap <= refit_above
             if enough or pairs.passes >= _MOST_PASSES:
                 break
@@ -93,13 +94,6 @@ def update(
     scaled = (pairs.values * operator.scale, pairs.vectors, pairs.residuals * operator.scale)
     _learn(new, weights, Components(*scaled, 0.0, certificate))
     return Update(new, certificate.gap, pairs.passes, refitted=False)
-
-
-def _certificate(pairs: Eigenpairs, rank: int, operator: WeightedGram) -> Certificate:
-    objective = float(pairs.values.sum())
-    bound = objective + suboptimality(pairs, rank)
-    scale = operator.scale
-    return certify(pairs, objective=objective, bound=bound, scale=scale, passes=pairs.passes)
 
 
 def _warn_of_missing_rows(old: ProjectionModel, now: int) -> None:
@@ -136,7 +130,7 @@ def _refuse_other_rows(item_ids: Any, counts: Any, squared_norms: Any) -> None:
 
 
 def _entries(model: ProjectionModel) -> int:
-    return int(model.item_counts_.sum()) if hasattr(model, "item_counts_") else 0
+    return int(model.item_counts_.sum())
 
 
 def _warn(message: str) -> None:
@@ -219,19 +213,12 @@ class _Larger(NamedTuple):
 
 def _with_new_items(model: ProjectionModel, data: Interactions, *, keep: bool) -> _Larger:
     """Add the items that the model lacks, or keep its items and leave others out."""
-    if model.item_ids_ is None:
-        raise InvalidParameterError("update needs a model with ids: fit on Interactions.")
-    model._weights_of(model.item_norms_)  # refuses models that are not updated
-    unknown = model._item_lookup.find(data.item_ids) < 0
-    fresh = data.item_ids[unknown & (not keep)]
-    ids = as_id_array([*model.item_ids_.tolist(), *fresh.tolist()], "item")
-    new = copy.copy(model)
-    for name in ("_item_lookup", "gram_", "projection_errors_"):
+    new = model._with_new_items(data.item_ids[:0] if keep else data.item_ids)
+    for name in ("gram_", "projection_errors_"):
         new.__dict__.pop(name, None)
-    new.item_ids_, new.n_features_in_ = ids, len(ids)
-    start = np.zeros((len(ids), len(model.components_)))
+    start = np.zeros((new.n_features_in_, len(model.components_)))
     start[: model.n_features_in_] = model.components_.T
-    return _Larger(new, data.align_items(ids, unknown="drop"), start)
+    return _Larger(new, data.align_items(new._item_lookup, unknown="drop"), start)
 
 
 def _like_training(model: ProjectionModel, data: Interactions) -> Interactions:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import Prepare, RowBlock
 from equipoise.models.item_vectors import Floats, item_norms
-from equipoise.models.projection import ProjectionModel
+from equipoise.models.pca.projection import ProjectionModel
+from equipoise.models.user_rows import with_values
 from equipoise.spectral.solve import Components
 
 
@@ -149,5 +150,4 @@ def columns_divided(
     if before is not None:
         user_items = before(user_items)
     divisors = np.where(norms > 0, norms, np.inf)
-    values = (user_items.data / divisors[user_items.indices]).astype(user_items.dtype)
-    return sp.csr_array((values, user_items.indices, user_items.indptr), shape=user_items.shape)
+    return with_values(user_items, user_items.data / divisors[user_items.indices])

@@ -16,11 +16,11 @@ from equipoise.models.base import grid_around
 from equipoise.models.estimator import check_is_fitted, clone
 from equipoise.models.item_vectors import Floats
 from equipoise.models.parameters import Finite, ItemWeights, NonNegative, estimator
-from equipoise.models.projection import FilteredProjection, SpectralFilter
+from equipoise.models.pca.projection import FilteredProjection, SpectralFilter
 from equipoise.progress import Progress, task
 from equipoise.spectral.certificate import Certificate
 from equipoise.spectral.gram import DenseGram, Gram
-from equipoise.spectral.solve import Components, certify_rigorously, solve
+from equipoise.spectral.solve import Components, certify_rigorously
 
 # Values of filter_strength that `tune` tries, around the paper's hard filter.
 _SEARCHED_FILTERS: dict[SpectralFilter, tuple[float, ...]] = {
@@ -280,17 +280,13 @@ class ItemWeightedPCA(FilteredProjection):
 
     def _solve(self, gram: Gram) -> Components:
         self.item_weights_ = item_weights_of(self.item_norms_, self.gamma, self.item_weights)
-        found = solve(
+        found = self._leading(
             gram,
+            self.solver_,
             self.item_weights_,
-            self.n_components,
-            solver=self.solver_,
             error_budget=self.error_budget,
             rounding=float(np.finfo(self._dtype).eps),
-            tol=self.tol,
-            rng=self._generator(),
             block=self._block(gram),
-            progress=self._progress,
         )
         self.error_budget_multiplier_ = found.multiplier
         return found

@@ -1,0 +1,1 @@
+"""PCAs: Item-Weighted PCA, the PCAs that it is compared with, updates, the paper's program."""
