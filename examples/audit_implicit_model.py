@@ -37,7 +37,7 @@ def main() -> None:
     pl.Config(tbl_hide_column_data_types=True, float_precision=3)
     print(pl.DataFrame([line(model) for model in findings.compared]))
     print(f"\npopular: {findings.data.groups[0].n_items} artists; niche: the least played")
-    print("\n".join(f"- {sentence}" for sentence in findings.verdict.sentences[:3]))
+    print("\n".join(f"- {sentence}" for sentence in findings.answer))
     print("\nThe whole audit, item by item: open audit.html in a browser.")
 
 

@@ -94,7 +94,7 @@ def test_audits_of_extreme_values_are_complete(name):
 def test_an_audit_is_the_same_in_any_unit():
     X = counts(90, 30)
     plain, *scaled = (
-        audit(Interactions.from_sparse(sp.csr_array(X * f)), rank=4, budget=0).verdict.sentences
+        audit(Interactions.from_sparse(sp.csr_array(X * f)), rank=4, budget=0).answer
         for f in (1.0, 1e-30, 1e30)
     )
     assert scaled == [plain, plain]

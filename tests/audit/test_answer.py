@@ -96,30 +96,33 @@ def test_a_group_whose_interval_reaches_its_share_is_not_named(findings):
 
 def test_what_to_do_has_gain_and_losses_in_one_sentence(findings):
     advice = replace(
-        findings.verdict.advice,
+        findings.advice,
         keep=False,
         score=interval(0.3),
         gain=Interval(0.1, 0.08, 0.12, 0.95, 9),
     )
-    better = replace(findings, verdict=replace(findings.verdict, advice=advice))
+    better = replace(findings, advice=advice)
     found = answer(stated(better)).advice
     assert "Use Item-Weighted PCA" in found
     assert "NDCG@5 0.200 → 0.300 (by 0.080 to 0.120)" in found
     before, after = better.subject.mean("recall"), better.advised.mean("recall")
     assert f"It lowers recall {before:.3f} → {after:.3f}" in found
-    unknown = replace(better.verdict, advice=replace(advice, gain=None))
-    assert "saw" in answer(stated(replace(better, verdict=unknown))).advice
-    keep = replace(better.verdict, advice=replace(advice, keep=True))
-    assert answer(stated(replace(better, verdict=keep))).advice.startswith("Keep PCA")
+    unknown = replace(advice, gain=None)
+    assert "saw" in answer(stated(replace(better, advice=unknown))).advice
+    keep = replace(advice, keep=True)
+    assert answer(stated(replace(better, advice=keep))).advice.startswith("Keep PCA")
+    edge = replace(advice, edge=("gamma",))
+    text = answer(stated(replace(better, advice=edge))).advice
+    assert "γ is at the edge of what was tried" in text
 
 
 def kept(findings: Findings, mitigation: Mitigation | str, *, model: str) -> Findings:
     """The subject is kept, and its popularity group “indie” is left out."""
-    advice = replace(findings.verdict.advice, keep=True, model=model, source="my plays.csv")
+    advice = replace(findings.advice, keep=True, model=model, source="my plays.csv")
     items = replace(findings.groups[0], rule="popularity")
     return replace(
         findings,
-        verdict=replace(findings.verdict, advice=advice),
+        advice=advice,
         groups=(items,),
         mitigation=mitigation,
     )
@@ -170,7 +173,7 @@ def test_no_re_ranking_is_named_if_no_popularity_group_is_left_out(findings):
 def advised(findings: Findings, aplt: float, kind: str = "pca") -> Findings:
     """Another model is better than the subject, which is of a kind; its long-tail share is set."""
     gain = Interval(0.1, 0.08, 0.12, 0.95, 9)
-    advice = replace(findings.verdict.advice, keep=False, score=interval(0.3), gain=gain)
+    advice = replace(findings.advice, keep=False, score=interval(0.3), gain=gain)
     share = {findings.subject_key: 0.2, findings.advised_key: aplt}
     variants = []
     for each in findings.variants:
@@ -180,8 +183,7 @@ def advised(findings: Findings, aplt: float, kind: str = "pca") -> Findings:
         own = kind if each.key == findings.subject_key else each.kind
         variants.append(replace(each, kind=own, results=replace(each.results, rows=tuple(rows))))
     findings = replace(findings, variants=tuple(variants))
-    verdict = replace(findings.verdict, advice=advice)
-    return stated(replace(findings, verdict=verdict, mitigation=OFFER))
+    return stated(replace(findings, advice=advice, mitigation=OFFER))
 
 
 def test_a_better_model_that_shows_fewer_long_tail_items_comes_with_a_re_ranking(findings):
@@ -254,9 +256,9 @@ def test_keeping_without_a_comparison_does_not_claim_one(findings):
 def test_the_chart_advises_only_what_is_known_to_be_better(keep, gain, given, roles):
     found = fakes.findings(files=["mine"])
     best = found.contest[1]
-    advice = replace(found.verdict.advice, keep=keep, gain=gain, settings=best.settings)
+    advice = replace(found.advice, keep=keep, gain=gain, settings=best.settings)
     key = "given:0" if given else "pca"
-    found = replace(found, verdict=replace(found.verdict, advice=advice), subject_key=key)
+    found = replace(found, advice=advice, subject_key=key)
     entries = json.loads(payload(found, 10**7).summary)["contest"]
     assert [entry["role"] for entry in entries] == roles
     advised = [entry["advised"] for entry in entries]

@@ -71,7 +71,8 @@ def assert_same(found, expected):
             other.n,
         )
         assert row.value == pytest.approx(other.value, abs=1e-5, nan_ok=True), (row, other)
-    assert found.verdict == expected.verdict
+    assert found.advice == expected.advice
+    assert found.answer == expected.answer
     assert found.settings == expected.settings
     assert found.items.ids.tolist() == expected.items.ids.tolist()
     assert [view.user for view in found.users] == [view.user for view in expected.users]
@@ -186,7 +187,7 @@ def test_the_repr_of_findings_is_one_line(expected):
 
 
 def test_no_model_parameter_is_a_field_of_the_findings(expected):
-    for part in (expected, expected.settings, expected.variants[0], expected.verdict.advice):
+    for part in (expected, expected.settings, expected.variants[0], expected.advice):
         assert not {"gamma", "rank", "n_components"} & set(vars(part))
     assert expected.settings.audited["gamma"] == -1.0
     assert set(expected.settings.audited) <= set(ItemWeightedPCA().get_params())

@@ -216,7 +216,7 @@ def test_tiny_data_are_audited_with_what_is_defined(X, groups):
     assert len(found.items.ids) == np.shape(X)[1]
     assert np.isfinite(found.variants[0].means["specialization"]["all"]).all()
     assert "nan" not in to_json(found).lower().replace("nannbsp", "")
-    assert all("nan" not in text for text in found.verdict.sentences)
+    assert all("nan" not in text for text in found.answer)
     assert not any(each.stated for each in found.evidence)
 
 
@@ -224,7 +224,7 @@ def test_without_anything_to_hold_out_that_is_said_and_accuracy_is_unknown():
     found = planted()
     assert any("nothing could be held out" in note for note in found.settings.notes)
     assert np.isnan(found.variants[0].means["recall"]["all"]).all()
-    assert "no validation part" in found.verdict.advice.why
+    assert "no validation part" in found.answer.advice
     assert found.subject.no_accuracy == "nothing could be held out"
     assert found.settings.size_chosen_by.startswith("the defaults")
 

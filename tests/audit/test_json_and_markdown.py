@@ -47,7 +47,7 @@ def test_json_contains_the_findings(found, record):
     assert [each["name"] for each in record["evidence"]][:1] == ["structure"]
     expected = pca.components_to_half["niche"]
     assert first["components_to_half"]["niche"] == pytest.approx(expected, rel=1e-5)
-    assert record["verdict"]["advice"]["command"] == command(found.verdict.advice)
+    assert record["advice"]["command"] == command(found.advice)
     assert len(record["items"]) == 60
     assert len(record["users"]) == len(found.users)
 
@@ -88,15 +88,15 @@ def test_markdown_contains_the_same_numbers_as_json(found, record):
     for question in ("What is wrong?", "For whom?", "What to do?"):
         assert f"- **{question}** " in text
     assert record["answer"]["whom"] in text
-    assert command(found.verdict.advice) in text
-    assert python_call(found.verdict.advice) in text
+    assert command(found.advice) in text
+    assert python_call(found.advice) in text
     line = next(row for row in text.splitlines() if row.startswith("| specialization"))
     assert f"{found.variant('pca').mean('specialization'):.3f}" in line
     assert "Accuracy is left empty where it saw the held-out items" in text
     for note in found.settings.notes:
         assert note.partition("<")[0].split(":")[0] in text
     sections = [row for row in text.splitlines() if row.startswith("## ")]
-    assert sections[0] == "## Verdict"
+    assert sections[0] == "## Advice"
     assert sections[-1] == "## How this was measured"
 
 

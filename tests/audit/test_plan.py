@@ -134,7 +134,7 @@ def test_a_validation_part_may_be_empty_while_there_is_a_test_part():
         X[user, rng.choice(8, 5, replace=False)] = 1
     found = audit(Interactions.from_sparse(sp.csr_array(X)), rank=2, budget=0)
     assert np.isfinite(found.variants[0].means["recall"]["all"]).all()
-    assert "no validation part" in found.verdict.advice.why
+    assert "no validation part" in found.answer.advice
 
 
 def test_a_variant_has_its_size_among_its_sizes(sampled):

@@ -11,8 +11,7 @@ from equipoise.audit import audit
 from equipoise.audit.advice import advise, check_command, command, python_call
 from equipoise.audit.evidence import better
 from equipoise.audit.findings import Advice, Entry
-from equipoise.audit.formatting import Pair, moves
-from equipoise.audit.verdict import failing, judge, memorizing
+from equipoise.audit.verdict import failing, memorizing
 from equipoise.data.synthetic import listening
 from equipoise.metrics import ndcg_at_k
 from equipoise.metrics.intervals import Interval
@@ -28,77 +27,39 @@ def found(plays):
     return audit(plays, rank=8, seed=3, budget=3)
 
 
-def said(verdict):
-    return " ".join(verdict.sentences)
-
-
 def interval(mean, low, high):
     return Interval(mean, low, high, 0.95, 100)
 
 
 @pytest.mark.medium
-def test_sentences_state_the_numbers_of_the_findings(found):
+def test_the_answer_states_the_numbers_of_the_findings(found):
     subject = found.subject
-    text = said(found.verdict)
+    text = found.answer.wrong
     assert all(each.stated for each in found.evidence if each.name in ("structure", "niche"))
-    assert f"{subject.label} of rank 8 fails niche items" in text
-    assert f"{subject.mean('item_error', 'niche'):.0%}" in text
+    error = subject.intervals["item_error"]["niche"]
+    assert f"{1 - error.mean:.0%} ({1 - error.high:.0%} to {1 - error.low:.0%})" in text
     own = subject.intervals["self_reconstruction"]["popular"]
     assert f"{own.mean:.0%} ({own.low:.0%} to {own.high:.0%})" in text
-    assert failing(found) in found.verdict.sentences
+    assert failing(found) in text
+    assert memorizing(found) in text
 
 
 @pytest.mark.medium
 def test_a_finding_that_does_not_exceed_chance_is_not_stated(found):
     unsupported = tuple(replace(each, stated=False) for each in found.evidence)
     silent = replace(found, evidence=unsupported)
-    verdict = judge(silent, found.verdict.advice)
-    text = said(verdict)
-    assert "Nothing is found beyond chance" in text
-    assert "fails niche items" not in text
-    assert "memorizes" not in text
+    text = silent.answer.wrong
+    assert "niche" not in text
+    assert "memorized" not in text
     assert "does not differ beyond chance" in failing(silent)
     assert "beyond chance" in memorizing(silent)
 
 
 @pytest.mark.medium
-def test_losses_of_the_advised_model_are_stated_with_its_gains(found):
-    k = found.settings.k
-    text = said(found.verdict)
-    assert f"Recall@{k}" in text
-    assert "share of long-tail items" in text
-    before, after = (each.mean("aplt") for each in (found.subject, found.advised))
-    verb = "raises" if after > before else "lowers"
-    assert f"{verb} the share of long-tail items in the lists from {before:.3f}" in text
-
-
-def test_a_small_change_is_written_to_a_tenth_of_a_percent():
-    assert moves("it", Pair(0.819, 0.818)) == "lowers it from 0.819 to 0.818 (-0.1%)"
-    assert moves("it", Pair(0.5, 0.6)) == "raises it from 0.500 to 0.600 (+20%)"
-
-
-def test_what_rounds_to_nothing_is_no_base_for_a_percentage():
-    assert moves("error", Pair(1e-16, 0.054)) == "raises error from 0.000 to 0.054"
-    assert moves("it", Pair(0.002, 0.012)) == "raises it from 0.002 to 0.012", "+500 % of nearly 0"
-
-
-@pytest.mark.medium
 def test_at_full_rank_every_item_is_reconstructed_from_itself():
     whole = audit(listening(n_users=200, n_items=60), rank=500, budget=0)
-    sentences = said(whole.verdict)
-    assert "reconstructs every item from itself" in sentences
-    assert "does not memorize" not in sentences
+    assert "reconstructs every item from itself" in whole.answer.wrong
     assert whole.subject.size == 60
-
-
-@pytest.mark.medium
-def test_a_lower_bound_is_marked_as_one(found):
-    subject = found.subject
-    open_end = replace(subject, not_halved={**subject.not_halved, "niche": 3})
-    variants = tuple(open_end if each is subject else each for each in found.variants)
-    weighted = replace(found, variants=variants, advised_key="item-weighted:-1")
-    verdict = judge(weighted, found.verdict.advice)
-    assert "at least" in said(verdict)
 
 
 def entry(model="pca", test=None, gain=None, edge=(), **settings):
@@ -114,7 +75,7 @@ BEST = entry(
     gamma=-1.0,
     value_transform="binary",
 )
-READING = {"k": 20, "source": "my plays.csv", "data_options": {"delimiter": ";"}}
+READING = {"source": "my plays.csv", "data_options": {"delimiter": ";"}}
 
 
 def test_advice_has_the_setting_the_calls_the_gain_and_its_interval():
@@ -126,17 +87,12 @@ def test_advice_has_the_setting_the_calls_the_gain_and_its_interval():
         *("--set", "value_transform=binary", "--out", "model.eqp"),
     ]
     assert shlex.split(check_command(advice))[:3] == ["equipoise", "evaluate", "my plays.csv"]
-    assert "0.300" in advice.why
-    assert "0.200" in advice.why
-    assert "+0.080 to +0.120" in advice.why
-    assert "+50%" in advice.why
 
 
 def test_advice_is_to_keep_what_is_not_beaten_beyond_chance():
     advice = advise([BEST], MINE, better=False, check={}, **READING)
     assert advice.keep
     assert (advice.model, advice.settings) == ("pca", {"n_components": 8})
-    assert advice.why.startswith("Keep PCA: it reaches")
     theirs = entry("given:0", test=interval(0.2, 0.19, 0.21))
     kept = advise([BEST], theirs, better=False, check={}, **READING)
     assert kept.model == command(kept) == python_call(kept) == check_command(kept) == ""
@@ -146,12 +102,11 @@ def test_a_model_that_saw_the_held_out_items_is_not_compared():
     advice = advise([replace(BEST, gain=None)], entry("given:0"), better=False, check={}, **READING)
     assert not advice.keep
     assert advice.gain is None
-    assert "has seen the held-out items" in advice.why
 
 
 def test_a_choice_at_the_edge_is_flagged():
     advice = advise([replace(BEST, edge=("gamma",))], MINE, better=True, check={}, **READING)
-    assert "γ is at the edge of what was tried" in advice.why
+    assert advice.edge == ("gamma",)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +120,7 @@ def test_a_gain_counts_if_its_interval_is_far_from_zero(gain, is_better):
 def test_the_advised_command_repeats_every_option_with_shell_quoting():
     options = {"user": "who is it", "delimiter": "\t", "min_items_per_user": 5, "binarize": True}
     settings = {"n_components": 3, "gamma": -0.5}
-    advice = Advice("item-weighted", settings, "plays.csv", options, "")
+    advice = Advice("item-weighted", settings, "plays.csv", options)
     assert shlex.split(command(advice)) == [
         *("equipoise", "fit", "plays.csv", "--user", "who is it", "--delimiter", "\t"),
         *("--min-items-per-user", "5", "--binarize", "--rank", "3", "--gamma", "-0.5"),
@@ -180,7 +135,7 @@ def test_the_advised_command_repeats_every_option_with_shell_quoting():
 def test_the_advice_is_what_wins_on_validation_and_its_number_is_reproduced(plays, found):
     ranked = [entry for entry in found.contest[1:] if not np.isnan(entry.validation)]
     assert ranked[0].validation == max(entry.validation for entry in ranked)
-    advice = found.verdict.advice
+    advice = found.advice
     assert (advice.model, advice.settings) == (ranked[0].model, ranked[0].settings)
     split = plays.holdout(seed=3)
     interactions = split.train_validation

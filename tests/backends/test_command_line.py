@@ -133,10 +133,10 @@ def test_the_audit_is_the_same_from_disk(table_folder, tmp_path, capsys):
     in_memory = json.loads(capsys.readouterr().out)
     assert run([*words, "--memory", "24MB"]) == 0
     from_disk = json.loads(capsys.readouterr().out)
-    advice = from_disk["verdict"].pop("advice")
+    advice = from_disk["advice"]
     assert "--memory 24MB" in advice["command"]
-    assert advice["settings"] == in_memory["verdict"].pop("advice")["settings"]
-    assert from_disk["verdict"] == in_memory["verdict"]
+    assert advice["settings"] == in_memory["advice"]["settings"]
+    assert from_disk["answer"] == in_memory["answer"]
     assert_same_numbers(from_disk["data"]["groups"], in_memory["data"]["groups"])
 
 
@@ -146,7 +146,7 @@ def test_the_audit_runs_on_a_cluster(client, table_folder, local, tmp_path, caps
     assert run([*words, "--scheduler", client.scheduler.address]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["data"]["n_interactions"] == local.nnz
-    assert f"--scheduler {client.scheduler.address}" in found["verdict"]["advice"]["command"]
+    assert f"--scheduler {client.scheduler.address}" in found["advice"]["command"]
     for other in set(type(client)._instances) - {client}:
         other.close()  # the command's own: it would end with its process
 

@@ -19,7 +19,6 @@ from equipoise.audit.findings import (
     Settings,
     UserView,
     Variant,
-    Verdict,
 )
 from equipoise.audit.group_section import GroupSection, GroupSize
 from equipoise.metrics import Result, Results
@@ -119,19 +118,15 @@ def findings(
             group=group,
         ),
         users=tuple(_user(name, place, variants) for place, name in enumerate(users)),
-        verdict=Verdict(
-            sentences=(words, "A second sentence."),
-            advice=Advice(
-                "item-weighted",
-                {"n_components": 8, "gamma": -1.5},
-                keep=False,
-                score=Interval(0.31, 0.3, 0.33, 0.95, 90),
-                gain=Interval(0.1, 0.09, 0.12, 0.95, 90),
-                source=words,
-                data_options={"query": words},
-                check={},
-                why=words,
-            ),
+        advice=Advice(
+            "item-weighted",
+            {"n_components": 8, "gamma": -1.5},
+            keep=False,
+            score=Interval(0.31, 0.3, 0.33, 0.95, 90),
+            gain=Interval(0.1, 0.09, 0.12, 0.95, 90),
+            source=words,
+            data_options={"query": words},
+            check={},
         ),
         version="0.0.0",
         groups=_sections(n_items, labels, variants),

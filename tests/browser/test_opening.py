@@ -21,12 +21,12 @@ def findings():
     """A report about a user's model, which saw the held-out items."""
     found = fakes.findings(files=["our ALS"])
     given = Entry("given:0", "our ALS", {}, "", float("nan"), None, None)
-    advice = replace(found.verdict.advice, gain=None)
+    advice = replace(found.advice, gain=None)
     return replace(
         found,
         subject_key="given:0",
         contest=(given, *found.contest[:3]),
-        verdict=replace(found.verdict, advice=advice),
+        advice=advice,
     )
 
 

@@ -79,9 +79,9 @@ def test_the_page_and_the_table_say_what_was_found(
     said = " ".join(shown.split())
     for row in main_numbers(found).rows:
         assert " ".join(row) in said
-    for sentence in found.verdict.sentences:
+    for sentence in found.answer:
         assert " ".join(sentence.split()) in said
-    assert command_of(found.verdict.advice) in said
+    assert command_of(found.advice) in said
     assert "als.npy" in said
     assert shown.splitlines()[-1] == f"Report: {tmp_path / 'r.html'}"
 
@@ -116,7 +116,7 @@ def test_the_advised_calls_read_and_prepare_the_data_as_the_audit_did(
     reading += ["--delimiter", ";", "--format", "csv", "--memory", "1GB"]
     reading += ["--min-items-per-user", "1", "--min-users-per-item", "2", "--binarize"]
     assert run(["audit", "my plays.csv", "--budget", "0", *reading, "--json"]) == 0
-    advice = json.loads(capsys.readouterr().out)["verdict"]["advice"]
+    advice = json.loads(capsys.readouterr().out)["advice"]
     words = shlex.split(advice["command"])
     assert words[3 : 3 + len(reading)] == reading
     assert words[:3] == ["equipoise", "fit", "my plays.csv"]
@@ -133,12 +133,12 @@ def test_the_advised_calls_read_and_prepare_the_data_as_the_audit_did(
 
 def test_a_call_of_several_lines_is_printed_as_it_is(found, capsys):
     advice = replace(
-        found.verdict.advice,
+        found.advice,
         model="item-weighted",
         settings={"value_transform": "binary", "n_components": 32, "gamma": -1.0},
         keep=False,
     )
-    print_findings(replace(found, verdict=replace(found.verdict, advice=advice)))
+    print_findings(replace(found, advice=advice))
     printed = capsys.readouterr().out
     call = "ItemWeightedPCA(value_transform='binary', n_components=32, gamma=-1.0).fit("
     assert f"  {call}\n      interactions\n  )\n" in printed
@@ -228,7 +228,7 @@ def test_the_advised_command_repeats_every_reading_option(tmp_path, capsys):
     reading += ["--decimal", ",", "--date-format", "%d.%m.%Y", "--min-items-per-user", "2"]
     options = ["--budget", "0", "--json", "--out", str(tmp_path / "r.html")]
     assert run(["audit", str(table), *reading, *options]) == 0
-    advised = shlex.split(json.loads(capsys.readouterr().out)["verdict"]["advice"]["command"])
+    advised = shlex.split(json.loads(capsys.readouterr().out)["advice"]["command"])
     assert {" ".join(pair) for pair in zip(reading[::2], reading[1::2], strict=True)} <= {
         " ".join(pair) for pair in itertools.pairwise(advised)
     }

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.audit.findings import Advice, Entry, Findings, Mitigation
-from equipoise.audit.formatting import between, plain, setting, signed, symbol
+from equipoise.audit.formatting import plain
 from equipoise.audit.measure import list_users, mean_intervals
 from equipoise.audit.models.audited import AuditedModel
 from equipoise.evaluation.task import Task
@@ -32,7 +32,6 @@ def advise(
     contest: Sequence[Entry],
     subject: Entry,
     *,
-    k: int,
     better: bool,
     source: str,
     data_options: Mapping[str, Any],
@@ -46,53 +45,24 @@ def advise(
         Our models, best on validation first; empty without a validation part.
     subject : Entry
         The audited model, with its score on held-out items if it has not seen them.
-    k : int
-        Length of the lists.
     better : bool
         Whether the first of the contest is better than the subject beyond chance.
     source, data_options, check
         As in `Advice`.
     """
-    reading: dict[str, Any]
-    reading = {"source": source, "data_options": data_options, "check": check}
-    own = subject.model if subject.settings else ""
-    if not contest:
-        why = "There is no validation part to choose on, so no other model is recommended."
-        return Advice(own, subject.settings, why=why, keep=True, score=subject.test, **reading)
-    first = contest[0]
-    title = f"{first.title} ({setting(first.settings)})" if first.settings else first.title
-    why = f"{title}, the best of {len(contest)} models on validation,"
-    if subject.test is None or first.test is None or first.gain is None:
-        score = "" if first.test is None else f" {first.test.mean:.3f} ({between(first.test)})"
-        why = (
-            f"{subject.title} has seen the held-out items, so it cannot be compared. {why} reaches "
-            f"NDCG@{k}{score} on them.{_about_edge(first)}"
-        )
-        return Advice(first.model, first.settings, why=why, score=first.test, **reading)
-    difference = _signed_interval(first.gain)
-    if not better:
-        why = (
-            f"Keep {subject.title}: it reaches NDCG@{k} {subject.test.mean:.3f} on held-out items. "
-            f"{why} is not better beyond chance: difference {difference}."
-        )
-        return Advice(own, subject.settings, why=why, keep=True, score=subject.test, **reading)
-    why = (
-        f"{why} reaches NDCG@{k} {first.test.mean:.3f} on held-out items; {subject.title} reaches "
-        f"{subject.test.mean:.3f}. The difference is {difference}, paired by user "
-        f"({signed(subject.test.mean, first.test.mean)}).{_about_edge(first)}"
-    )
+    keep = not contest or (not better and contest[0].gain is not None)
+    chosen = subject if keep else contest[0]
     return Advice(
-        first.model, first.settings, why=why, score=first.test, gain=first.gain, **reading
+        "" if chosen.model.startswith("given:") else chosen.model,
+        chosen.settings,
+        source,
+        data_options,
+        keep=keep,
+        score=chosen.test,
+        gain=None if keep else chosen.gain,
+        edge=() if keep else chosen.edge,
+        check=check,
     )
-
-
-def _signed_interval(gain: Any) -> str:
-    return f"{gain.mean:+.3f}, 95 % interval {gain.low:+.3f} to {gain.high:+.3f}"
-
-
-def _about_edge(entry: Entry) -> str:
-    reached = " and ".join(map(symbol, entry.edge))
-    return f" Its {reached} is at the edge of what was tried: try beyond." if reached else ""
 
 
 def python_call(advice: Advice) -> str:
@@ -102,7 +72,7 @@ def python_call(advice: Advice) -> str:
     --------
     >>> settings = {"n_components": 8, "gamma": -1.0, "value_transform": "binary"}
     >>> options = {"min_items_per_user": 5}
-    >>> print(python_call(Advice("item-weighted", settings, "plays.csv", options, "")))
+    >>> print(python_call(Advice("item-weighted", settings, "plays.csv", options)))
     ItemWeightedPCA(n_components=8, gamma=-1.0, value_transform='binary').fit(
         interactions.filter(min_items_per_user=5)
     )
@@ -126,7 +96,7 @@ def command(advice: Advice) -> str:
     Examples
     --------
     >>> settings = {"n_components": 8, "gamma": -1.0, "value_transform": "binary"}
-    >>> command(Advice("item-weighted", settings, "plays.csv", {}, ""))
+    >>> command(Advice("item-weighted", settings, "plays.csv", {}))
     'equipoise fit plays.csv --rank 8 --gamma -1 --set value_transform=binary --out model.eqp'
     """
     if not advice.model:
@@ -143,7 +113,7 @@ def rerank_command(found: Findings) -> str:
 
     The lists of a given model are expected in lists.csv.
     """
-    offer, advice = found.mitigation, found.verdict.advice
+    offer, advice = found.mitigation, found.advice
     if isinstance(offer, str) or not advice.keep:
         return ""
     start = "recommend model.eqp" if advice.model else "rerank lists.csv"
@@ -158,7 +128,7 @@ def check_command(advice: Advice) -> str:
     Examples
     --------
     >>> settings, check = {"n_components": 8}, {"seed": 0, "metrics": "ndcg"}
-    >>> check_command(Advice("pca", settings, "plays.csv", {}, "", check=check))
+    >>> check_command(Advice("pca", settings, "plays.csv", {}, check=check))
     'equipoise evaluate plays.csv --models pca --grid n_components=8 --seed 0 --metrics ndcg'
     """
     if not advice.model or not advice.check:

@@ -15,13 +15,11 @@ from equipoise.audit.advice import NOT_OFFERED, UNNAMED, advise, best_mitigation
 from equipoise.audit.dossier.manifest import manifest
 from equipoise.audit.evidence import better, structure, weigh
 from equipoise.audit.findings import (
-    Advice,
     Entry,
     Findings,
     Floats,
     Mitigation,
     Settings,
-    Verdict,
 )
 from equipoise.audit.formatting import plain
 from equipoise.audit.jobs import side_by_side
@@ -50,7 +48,6 @@ from equipoise.audit.plan import (
 )
 from equipoise.audit.sampling import as_positions, columns_of, items_of, pick_items, view_users
 from equipoise.audit.search import NORMALIZED, PCA, WEIGHTED, Best, Search
-from equipoise.audit.verdict import judge
 from equipoise.checks import check_choice, check_whole_number
 from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
@@ -206,7 +203,7 @@ def audit(
             depth=depth,
             notes=(*study.notes, *_notes(search, chosen, study, measured)),
         )
-        found, advice = _findings(
+        found = _findings(
             study,
             settings,
             measured,
@@ -225,7 +222,7 @@ def audit(
             prepared = chosen.preparation.settings()
             items = group_section.with_prices(items, item_groups, study, size, gamma, prepared)
         found = replace(found, groups=(items, users), mitigation=offer)
-        found = replace(found, verdict=judge(found, advice), manifest=manifest(data, found))
+        found = replace(found, manifest=manifest(data, found))
         auditing.advance()
         return found
 
@@ -612,8 +609,8 @@ def _findings(
     data_options: Mapping[str, Any],
     *,
     own_split: bool,
-) -> tuple[Findings, Advice]:
-    """Return the findings without groups and verdict, and the advice."""
+) -> Findings:
+    """Return the findings without groups."""
     subject = _subject(measured)
     first, *others = contest
     gain_is_real = bool(others) and better(others[0])
@@ -621,7 +618,6 @@ def _findings(
     advice = advise(
         others,
         first,
-        k=settings.k,
         better=gain_is_real,
         source=source,
         data_options=data_options,
@@ -650,7 +646,7 @@ def _findings(
     by_key = {each.key: each for each in variants}
     summary = summarize(study, source)
     evidence = weigh(by_key[subject.model.key], by_key[PCA], chance, summary, contest)
-    found = Findings(
+    return Findings(
         data=summary,
         settings=settings,
         variants=variants,
@@ -660,10 +656,9 @@ def _findings(
         evidence=evidence,
         items=items_of(study, columns),
         users=tuple(as_positions(view, columns) for view in views),
-        verdict=Verdict((), advice),
+        advice=advice,
         version=__version__,
     )
-    return found, advice
 
 
 def _outcome(one: Measured, study: Study) -> group_section.Outcome:

@@ -27,6 +27,8 @@ from equipoise.metrics.results import ALL
 if TYPE_CHECKING:
     import polars as pl
 
+    from equipoise.audit.verdict import Answer
+
 Floats = NDArray[np.float64]
 
 #: what the three sentences of the answer are about
@@ -373,14 +375,14 @@ class Advice:
         Name of the data.
     data_options : mapping of str to value
         How the data were read, by the names of the command-line options.
-    why : str
-        The reason.
     keep : bool
         Whether nothing is better than the subject beyond chance.
     score : Interval or None
         NDCG@k of the recommended model on held-out items.
     gain : Interval or None
         NDCG@k minus that of the subject, paired by user.
+    edge : tuple of str
+        Parameters whose best value is the last that was tried.
     check : mapping of str to value
         Options of ``equipoise evaluate`` that repeat the measurement of `score`; empty if there is
         none.
@@ -390,10 +392,10 @@ class Advice:
     settings: Mapping[str, Any]
     source: str
     data_options: Mapping[str, Any]
-    why: str
     keep: bool = False
     score: Interval | None = None
     gain: Interval | None = None
+    edge: tuple[str, ...] = ()
     check: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -442,14 +444,6 @@ class Mitigation:
         )
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The findings in words."""
-
-    sentences: tuple[str, ...]
-    advice: Advice
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Findings(Displayed):
     """Everything that an audit found.
@@ -474,8 +468,8 @@ class Findings(Displayed):
         The items that the report lists.
     users : tuple of UserView
         A few users, drawn at random.
-    verdict : Verdict
-        In words.
+    advice : Advice
+        The recommended model.
     version : str
         Of equipoise.
     groups : tuple of GroupSection
@@ -496,7 +490,7 @@ class Findings(Displayed):
     evidence: tuple[Evidence, ...]
     items: Items
     users: tuple[UserView, ...]
-    verdict: Verdict
+    advice: Advice
     version: str
     groups: tuple[GroupSection, ...] = ()
     mitigation: Mitigation | str = ""
@@ -534,10 +528,15 @@ class Findings(Displayed):
         write_whole(Path(path), formats[ending](self).encode())
         return Path(path)
 
-    def _shown(self) -> Shown:
+    @property
+    def answer(self) -> Answer:
+        """What is wrong, for whom, and what to do, in words."""
         from equipoise.audit.verdict import answer
 
-        rows = list(zip(QUESTIONS, answer(self), strict=True))
+        return answer(self)
+
+    def _shown(self) -> Shown:
+        rows = list(zip(QUESTIONS, self.answer, strict=True))
         return Shown(
             repr(self), ["", ""], rows, ('The whole report: findings.save("report.html").',)
         )

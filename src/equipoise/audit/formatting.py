@@ -15,12 +15,6 @@ from equipoise.metrics.intervals import Interval
 if TYPE_CHECKING:
     from equipoise.audit.findings import Variant
 
-# Smaller relative changes are written to a tenth of a percent.
-_TENTHS_BELOW = 0.005
-
-# Changes of smaller numbers are not written in percent: from 0.002 to 0.012 would be +500 %.
-_PERCENT_FROM = 0.01
-
 # Smaller means are written to a tenth; their ratio then agrees with the ratio in a sentence.
 _WHOLE_FROM = 10
 
@@ -35,13 +29,6 @@ _GEOMETRY = {
     "effective_rank": "effective rank of item vectors",
     "anisotropy": "mean cosine of two items",
 }
-
-
-class Pair(NamedTuple):
-    """A number under the audited and under the advised model."""
-
-    before: float
-    after: float
 
 
 def geometry(variants: Iterable[Variant]) -> dict[str, str]:
@@ -85,39 +72,6 @@ def setting(values: Mapping[str, Any]) -> str:
     )
 
 
-def moves(what: str, pair: Pair) -> str:
-    """Return how a number changes.
-
-    Examples
-    --------
-    >>> moves("recall", Pair(0.2, 0.25)), moves("recall", Pair(0.2, 0.2001))
-    ('raises recall from 0.200 to 0.250 (+25%)', 'leaves recall at 0.200')
-    """
-    before, after = pair
-    if three(before) == three(after):
-        return f"leaves {what} at {three(before)}"
-    verb = "raises" if after > before else "lowers"
-    # a percentage of a number near zero has no meaning
-    change = f" ({_percent(before, after)})" if before >= _PERCENT_FROM else ""
-    return f"{verb} {what} from {three(before)} to {three(after)}{change}"
-
-
-def goes(pair: Pair) -> str:
-    """Return how a number changes, without a judgment."""
-    before, after = map(three, pair)
-    return f"stays at {before}" if before == after else f"goes from {before} to {after}"
-
-
-def listed(parts: Sequence[str]) -> str:
-    """Join the parts of a sentence."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def count(mean: float, missed: int) -> str:
-    """Return a mean number of components; a lower bound if some items were never halved."""
-    return f"at least {components(mean)}" if missed else components(mean)
-
-
 def components(mean: float) -> str:
     """Return a mean number of components.
 
@@ -151,20 +105,6 @@ def half_error_cell(variant: Variant, group: str) -> str:
     """Return the components to half error; a bound if some items were never halved."""
     mean, bound = variant.components_to_half[group], "≥ " * bool(variant.not_halved[group])
     return "–" if np.isnan(mean) else f"{bound}{components(mean)}"
-
-
-def signed(before: float, after: float) -> str:
-    """Return a change in percent, or the difference if the number before rounds to zero."""
-    if np.isnan(before) or np.isnan(after):
-        return "n/a"
-    if not float(three(before)):
-        return f"{after - before:+.3f}"
-    return _percent(before, after)
-
-
-def _percent(before: float, after: float) -> str:
-    change = (after - before) / before
-    return f"{change:+.0%}" if not change or abs(change) >= _TENTHS_BELOW else f"{change:+.1%}"
 
 
 def percent(interval: Interval, decimals: int = 0, *, rest: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""The findings in words: the answer in three sentences, and everything that is stated.
+"""The findings in words: the answer in three sentences.
 
 Effects are reported as measured, including effects that are absent or reversed. What does not
 exceed chance is not stated.
@@ -6,25 +6,12 @@ exceed chance is not stated.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
-
-import numpy as np
 
 from equipoise.audit.advice import rerank_command
 from equipoise.audit.evidence import is_below
-from equipoise.audit.findings import Advice, Findings, Variant, Verdict
-from equipoise.audit.formatting import (
-    Pair,
-    between,
-    count,
-    geometry,
-    goes,
-    listed,
-    moves,
-    percent,
-    three,
-)
+from equipoise.audit.findings import Findings, Variant
+from equipoise.audit.formatting import between, percent, symbol, three
 from equipoise.audit.group_section import GroupSection
 from equipoise.audit.plan import AS_GIVEN, Preparation
 from equipoise.metrics.results import ALL
@@ -61,22 +48,6 @@ def answer(found: Findings) -> Answer:
     return Answer(_wrong(found), _whom(found), _advice(found))
 
 
-def judge(found: Findings, advice: Advice) -> Verdict:
-    """Describe the findings; `found` has no verdict yet."""
-    nothing = not any(each.stated for each in found.evidence if each.name != "structure")
-    sentences = (
-        f"Nothing is found beyond chance{_reason(found)}." if nothing else "",
-        failing(found) if is_stated(found, "niche") else "",
-        memorizing(found) if is_stated(found, "memorized") or _is_identity(found) else "",
-        _owning(found),
-        *(() if found.advised is found.subject else _comparing(found)),
-        _each_at_its_best(found),
-        *(_numbers_of(v, found.settings.k) for v in found.variants if v.key.startswith("given:")),
-    )
-    advice = replace(advice, why=advice.why + losses(found))
-    return Verdict(tuple(sentence for sentence in sentences if sentence), advice)
-
-
 def is_stated(found: Findings, name: str) -> bool:
     """Whether a finding exceeds chance."""
     return any(each.stated for each in found.evidence if each.name == name)
@@ -104,25 +75,9 @@ def _reason(found: Findings) -> str:
 
 def _wrong(found: Findings) -> str:
     subject, name = found.subject, name_of(found.subject)
-    parts = []
-    if is_stated(found, "niche"):
-        error = subject.intervals["item_error"]
-        niche, popular = error[NICHE], error[POPULAR]
-        if niche.mean <= 1:
-            parts.append(
-                f"{name} captures {percent(niche, rest=True)} of the audience of a niche item, but "
-                f"{1 - popular.mean:.0%} of that of a popular one ({_means_of(found)})."
-            )
-        else:  # of more than everything, a share has no meaning
-            parts.append(
-                f"{name} predicts niche items worse than no prediction: item error "
-                f"{three(niche.mean)} ({between(niche)}), of popular items {three(popular.mean)} "
-                f"({_means_of(found)})."
-            )
-    if is_stated(found, "memorized"):
-        own = percent(subject.intervals["self_reconstruction"][POPULAR])
-        whose = "what it captures of a popular item" if parts else f"a popular item in {name}"
-        parts.append(f"Of {whose}, {own} is memorized: it only repeats who has the item.")
+    parts = [failing(found)] if is_stated(found, "niche") else []
+    if is_stated(found, "memorized") or _is_identity(found):
+        parts.append(memorizing(found))
     if is_stated(found, "owned") and len(parts) < 2:
         parts.append(
             f"Of the {subject.size} components of {name}, {len(subject.owned)} describe one item "
@@ -140,7 +95,7 @@ def _wrong(found: Findings) -> str:
             f"{1 - shown:.0%} of the catalog is in none of the lists{seen}. Lists alone do not "
             "show how items are represented."
         )
-    if found.verdict.advice.gain is not None and found.advised is not subject:
+    if found.advice.gain is not None and found.advised is not subject:
         return f"{name} is less accurate than it could be. Its items show no harm beyond chance."
     return f"Nothing is wrong with {name} beyond chance{_reason(found)}."
 
@@ -196,14 +151,14 @@ def _least(section: GroupSection, found: Findings) -> str:
 
 
 def _advice(found: Findings) -> str:
-    advice, subject, advised = found.verdict.advice, found.subject, found.advised
+    advice, subject, advised = found.advice, found.subject, found.advised
     if advice.keep or advised is subject:
         tried = "no model that was tried is more accurate beyond chance"
         if len(found.contest) < 2:
             tried = "there is no validation part to choose another one on"
         return f"Keep {name_of(subject)}: {tried}.{_reranking(found)}"
     chosen, ndcg = name_of(advised), f"NDCG@{found.settings.k}"
-    cost = losses(found)
+    cost = f"{_losses(found)}{_edge(found)}"
     if advice.score is None:
         return f"Try {chosen}. Nothing could be held out to measure its accuracy.{cost}"
     if advice.gain is None:
@@ -215,9 +170,9 @@ def _advice(found: Findings) -> str:
         )
     before = advice.score.mean - advice.gain.mean
     return (
-        f"Use {chosen}: it finds more of what users go on to choose, {ndcg} {three(before)} → "
-        f"{three(advice.score.mean)} (by {between(advice.gain)}).{_pca_at_its_best(found)}{cost}"
-        f"{_more_long_tail(found)}"
+        f"Use {chosen}, the best of {len(found.contest) - 1} models on validation: it finds more "
+        f"of what users go on to choose, {ndcg} {three(before)} → {three(advice.score.mean)} (by "
+        f"{between(advice.gain)}).{_pca_at_its_best(found)}{cost}{_more_long_tail(found)}"
     )
 
 
@@ -226,7 +181,7 @@ def _pca_at_its_best(found: Findings) -> str:
 
     How much of the gain is due to the values, and how much to the model, is visible only so.
     """
-    if found.subject.kind != "as-given" or found.verdict.advice.model == "pca":
+    if found.subject.kind != "as-given" or found.advice.model == "pca":
         return ""
     best = next((each for each in found.contest[1:] if each.model == "pca"), None)
     if best is None or best.test is None:
@@ -254,7 +209,7 @@ def _reranking(found: Findings) -> str:
     """Return what shows more long-tail items if the model is kept; empty if none are left out."""
     if not _few_niche_items_shown(found):
         return ""
-    offer, advice = found.mitigation, found.verdict.advice
+    offer, advice = found.mitigation, found.advice
     if isinstance(offer, str):
         return f" This advice is by accuracy alone: niche items stay left out. {offer}"
     first = (
@@ -274,14 +229,20 @@ def _few_niche_items_shown(found: Findings) -> bool:
     return any(_least(section, found) for section in popularity)
 
 
-def losses(found: Findings) -> str:
+def _edge(found: Findings) -> str:
+    """Return a warning about settings whose best value is the last that was tried."""
+    reached = " and ".join(map(symbol, found.advice.edge))
+    return f" Its {reached} is at the edge of what was tried: try beyond." if reached else ""
+
+
+def _losses(found: Findings) -> str:
     """Return what the advised model makes worse, as a sentence; empty if nothing."""
     worse = []
     for metric, group, words in _LOSSES:
         before, after = (v.mean(metric, group) for v in (found.subject, found.advised))
         if after < before - _SMALLEST_LOSS:
             worse.append(f"{words} {three(before)} → {three(after)}")
-    lowered = f"lowers {listed(worse)}" if worse else ""
+    lowered = f"lowers {', '.join(worse)}" if worse else ""
     before, after = (v.mean("item_error", NICHE) for v in (found.subject, found.advised))
     raised = ""
     if after > before + _SMALLEST_LOSS:
@@ -290,11 +251,7 @@ def losses(found: Findings) -> str:
     return f" It {' and '.join(changes)}." if changes else ""
 
 
-# ---------------------------------------------------------------------------------- all findings
-
-
-def _at_rank(variant: Variant) -> str:
-    return f" of rank {variant.size}" if variant.has_components else ""
+# --------------------------------------------------------------------------------- two mechanisms
 
 
 def _is_identity(found: Findings) -> bool:
@@ -304,125 +261,37 @@ def _is_identity(found: Findings) -> bool:
 
 def failing(found: Findings) -> str:
     """Mechanism 1: niche items."""
-    subject = found.subject
+    name = name_of(found.subject)
     if not is_stated(found, "niche"):
         return (
-            f"How much {subject.label} reconstructs of niche and of popular items does not differ "
-            f"beyond chance.{' Its lists leave niche items out.' * _few_niche_items_shown(found)}"
+            f"How much {name} reconstructs of niche and of popular items does not differ beyond "
+            f"chance.{' Its lists leave niche items out.' * _few_niche_items_shown(found)}"
         )
-    popular, niche = (subject.intervals["item_error"][g] for g in (POPULAR, NICHE))
-    return (
-        f"{subject.label}{_at_rank(subject)} fails niche items: {percent(niche)} of a niche item "
-        f"is not reconstructed, of a popular one {percent(popular)}."
+    error = found.subject.intervals["item_error"]
+    niche, popular = error[NICHE], error[POPULAR]
+    if niche.mean <= 1:
+        return (
+            f"{name} captures {percent(niche, rest=True)} of the audience of a niche item, but "
+            f"{1 - popular.mean:.0%} of that of a popular one ({_means_of(found)})."
+        )
+    return (  # of more than everything, a share has no meaning
+        f"{name} predicts niche items worse than no prediction: item error {three(niche.mean)} "
+        f"({between(niche)}), of popular items {three(popular.mean)} ({_means_of(found)})."
     )
 
 
 def memorizing(found: Findings) -> str:
     """Mechanism 2: items that are memorized."""
-    subject = found.subject
+    name = name_of(found.subject)
     if _is_identity(found):
         return (
-            f"{subject.label}{_at_rank(subject)} reconstructs every item from itself: with so many "
-            "components it recommends nothing new. Choose a smaller rank."
+            f"{name} reconstructs every item from itself: with so many components it recommends "
+            "nothing new. Choose a smaller rank."
         )
     if not is_stated(found, "memorized"):
-        return f"{subject.label} memorizes no popular items beyond chance."
-    own = subject.intervals["self_reconstruction"]
-    text = (
-        f"{subject.label} memorizes popular items: {percent(own[POPULAR])} of one is reconstructed "
-        f"from the item itself (self-reconstruction), of a niche item {percent(own[NICHE])}."
-    )
-    other = found.advised.intervals.get("self_reconstruction", {}).get(POPULAR)
-    if found.advised is subject or other is None or np.isnan(other.mean):
-        return text
-    return f"{text} {found.advised.label}: {percent(other)} of a popular item."
-
-
-def _owning(found: Findings) -> str:
-    """Components of single items, and whether the values explain them."""
-    if not is_stated(found, "owned"):
-        return ""
-    owned = len(found.subject.owned)
-    text = (
-        f"Of its {found.subject.size} components, {owned} belong{'s' * (owned == 1)} to a single "
-        "item."
-    )
-    if not is_stated(found, "preparation"):
-        return text
-    pca = found.variant("pca")
-    kept = len(pca.owned)
+        return f"{name} memorizes no popular items beyond chance."
+    own = found.subject.intervals["self_reconstruction"]
     return (
-        f"{text} The preparation of the values explains this: on {found.settings.preparation} PCA "
-        f"has {kept or 'no'} owned component{'s' * (kept != 1)} at rank {pca.size}."
+        f"Of what {name} captures of a popular item, {percent(own[POPULAR])} is memorized: it only "
+        f"repeats who has the item. Of a niche item, {percent(own[NICHE])}."
     )
-
-
-def _comparing(found: Findings) -> tuple[str, ...]:
-    """What the advised model changes."""
-    before, after = found.subject, found.advised
-
-    def pair(metric: str, group: str = ALL) -> Pair | None:
-        both = Pair(before.mean(metric, group), after.mean(metric, group))
-        return None if np.isnan(both).any() else both
-
-    def moved(parts: list[tuple[str, Pair | None]]) -> list[str]:
-        return [moves(title, both) for title, both in parts if both is not None]
-
-    items = moved(
-        [
-            ("the self-reconstruction of popular items", pair("self_reconstruction", POPULAR)),
-            ("item AUC, how well other items predict who has one,", pair("item_auc")),
-        ]
-    )
-    by_group = ((group, pair("item_auc", group)) for group in (NICHE, POPULAR))
-    items += [f"for {group} items it {goes(both)}" for group, both in by_group if both is not None]
-    lists = moved(
-        [
-            (f"Recall@{found.settings.k}", pair("recall")),
-            ("the share of the catalog that is recommended to anyone", pair("coverage")),
-            ("the share of long-tail items in the lists", pair("aplt")),
-        ]
-    )
-    niche, popular = (pair("components_to_half", group) for group in (NICHE, POPULAR))
-    half = ""
-    if niche is not None and popular is not None:
-        counts = [
-            count(mean, variant.not_halved[group])
-            for group, both in ((NICHE, niche), (POPULAR, popular))
-            for mean, variant in zip(both, (before, after), strict=True)
-        ]
-        half = (
-            f"Half of a niche item is reconstructed after {counts[0]} components of "
-            f"{before.label} and {counts[1]} of {after.label}, half of a popular one after "
-            f"{counts[2]} and {counts[3]}."
-        )
-    return (
-        f"{after.label} {'; '.join(items)}." if items else "",
-        half,
-        f"It {listed(lists)}." if lists else "",
-    )
-
-
-def _each_at_its_best(found: Findings) -> str:
-    """The fair comparison: every model at its best preparation and setting."""
-    tested = [e for e in found.contest if e.test is not None]
-    if len(tested) < 2:
-        return ""
-    parts = [f"{e.title} {e.test.mean:.3f} ({between(e.test)})" for e in tested if e.test]
-    ndcg = f"NDCG@{found.settings.k} on held-out items"
-    return f"{ndcg}, each at its best on validation: {', '.join(parts)}."
-
-
-def _numbers_of(variant: Variant, k: int) -> str:
-    """The main numbers of a given model."""
-    metrics = {
-        "specialization": "specialization",
-        "item_auc": "item AUC",
-        "recall": f"Recall@{k}",
-        **geometry([variant]),
-    }
-    values = ((title, variant.mean(metric)) for metric, title in metrics.items())
-    parts = [f"{title} {three(value)}" for title, value in values if not np.isnan(value)]
-    if variant.no_accuracy:
-        parts.append(f"no accuracy, because {variant.no_accuracy}")
-    return f"{variant.label}{_at_rank(variant)}: {', '.join(parts)}." if parts else ""

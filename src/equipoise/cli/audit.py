@@ -93,9 +93,9 @@ def audit(
 ) -> int:
     """Show which items a model fails, which it memorizes, and which model is better.
 
-    Prints a summary, a verdict and the advice, and writes one page (or JSON or Markdown, by the
-    ending of --out). Without --model, PCA is audited. With --train and --test, models of yours are
-    taken as fitted on --train. Exits with 1 if a condition of --fail-if holds.
+    Prints the answer, the main numbers and the advice, and writes one page (or JSON or Markdown, by
+    the ending of --out). Without --model, PCA is audited. With --train and --test, models of yours
+    are taken as fitted on --train. Exits with 1 if a condition of --fail-if holds.
     """
     from equipoise.audit import audit as compute
     from equipoise.data import Interactions
@@ -196,26 +196,25 @@ def _rank(text: str) -> int | Literal["auto"]:
 
 
 def print_findings(found: Findings) -> None:
-    """Print the answer, the main numbers, the findings in words and the advised calls."""
+    """Print the answer, the main numbers, every model at its best and the advised calls."""
     from equipoise.audit.advice import check_command, command, python_call, rerank_command
     from equipoise.audit.findings import QUESTIONS
-    from equipoise.audit.report.tables import main_measure
-    from equipoise.audit.verdict import answer
+    from equipoise.audit.report.tables import contest, main_measure
 
     for note in found.settings.notes:
         console.say(f"note: {note}")
-    for title, sentence in zip(QUESTIONS, answer(found), strict=True):
+    for title, sentence in zip(QUESTIONS, found.answer, strict=True):
         console.out.print(f"[bold]{title}[/]  {console.escape_markup(sentence)}", highlight=False)
     models = _columns(found)
     console.print_table(main_numbers(found))
     for section in found.groups:
         if section.is_own:
             console.print_table(main_measure(section, models))
-    verdict = found.verdict
-    for sentence in verdict.sentences:
-        console.out.print(f"• {console.escape_markup(sentence)}", highlight=False)
-    advice = verdict.advice
-    console.out.print(f"\n[bold]Advice[/]  {console.escape_markup(advice.why)}", highlight=False)
+    best = contest(found)
+    if best.rows:
+        console.print_table(best)
+    advice = found.advice
+    console.out.print("\n[bold]How to apply the advice[/]")
     calls = (command(advice), rerank_command(found), python_call(advice), check_command(advice))
     for text in "\n".join(filter(None, calls)).splitlines():
         console.out.print(f"  {console.escape_markup(text)}", highlight=False, soft_wrap=True)

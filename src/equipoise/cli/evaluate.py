@@ -250,7 +250,7 @@ def tune(
     settings = {_written(name): value for name, value in tuning.choice.settings.items()}
     if rerank is not None:
         settings.setdefault("rerank", rerank)
-    advice = Advice(model, settings, source, reading.given() | grouping.given(), "")
+    advice = Advice(model, settings, source, reading.given() | grouping.given())
     if results_to.as_json:
         found = {**tuning.to_dict(), "edges": tuning.edges(), "command": command(advice)}
         console.write_json(found, indent=1)

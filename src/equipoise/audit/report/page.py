@@ -6,7 +6,6 @@ import base64
 import functools
 import hashlib
 import re
-from collections.abc import Iterable
 from html import escape
 from importlib import resources
 from string import Template
@@ -17,7 +16,7 @@ from equipoise.audit.findings import QUESTIONS, DataSummary, Findings
 from equipoise.audit.formatting import TERMS, mark_terms, plain, setting, symbol
 from equipoise.audit.report.encoding import zipped
 from equipoise.audit.report.payload import payload
-from equipoise.audit.verdict import Answer, answer, failing, memorizing, name_of
+from equipoise.audit.verdict import Answer, failing, memorizing, name_of
 
 # Mail and chat accept 8 MB; the text and the library are subtracted first.
 _LARGEST = 7_900_000
@@ -71,10 +70,9 @@ def render(findings: Findings) -> str:
     application, library = script(), _library()
     spent = len(application) + len(library) + len(style()) + 60_000
     packed = payload(findings, _LARGEST - spent)
-    settings, advice = findings.settings, findings.verdict.advice
+    settings, advice = findings.settings, findings.advice
     notes = (*settings.notes, packed.fidelity.description(), *lines(findings.manifest))
     (exponent, weighting), *_ = settings.weighting.items()
-    marked: set[str] = set()
     return Template(_explained(source("page.html"))).substitute(
         policy=_policy(application),
         style=style(),
@@ -82,12 +80,10 @@ def render(findings: Findings) -> str:
         size=f"{findings.data.size}, {findings.data.density:.2%} of the cells filled",
         subject=_safe(name_of(findings.subject)),
         whose="" if findings.subject_key.startswith("given:") else _NO_MODEL,
-        answer=_answer(answer(findings), marked),
-        sentences=_paragraphs(findings.verdict.sentences, marked),
+        answer=_answer(findings.answer),
         niche=_safe(failing(findings)),
         memorized=_safe(memorizing(findings)),
         glossary="\n".join(f"<dt>{_safe(t)}</dt><dd>{_safe(m)}</dd>" for t, m in TERMS.items()),
-        why=_safe(advice.why),
         mitigation=_safe(str(findings.mitigation)),
         advice=_safe(_advised(findings)),
         python=_code(python_call(advice)),
@@ -111,7 +107,7 @@ def render(findings: Findings) -> str:
 
 def _advised(findings: Findings) -> str:
     """Return the advised model and its setting as a title."""
-    label, advice = findings.advised.label, findings.verdict.advice
+    label, advice = findings.advised.label, findings.advice
     if advice.keep:
         return f"keep {label}"
     return f"{label} ({setting(advice.settings)})" if advice.settings else label
@@ -182,8 +178,9 @@ def _minus(text: str) -> str:
     return _safe(text).replace("-", "\N{MINUS SIGN}")
 
 
-def _answer(found: Answer, marked: set[str]) -> str:
+def _answer(found: Answer) -> str:
     """Return the three sentences under their questions; terms are explained on hover."""
+    marked: set[str] = set()
     return "\n".join(
         f"    <div><dt>{question}</dt><dd>{_with_code(sentence, marked)}</dd></div>"
         for question, sentence in zip(QUESTIONS, found, strict=True)
@@ -197,10 +194,6 @@ def _with_code(sentence: str, marked: set[str]) -> str:
         f"<code>{_safe(part)}</code>" if at % 2 else mark_terms(_safe(part), marked)
         for at, part in parts
     )
-
-
-def _paragraphs(sentences: Iterable[str], marked: set[str]) -> str:
-    return "\n".join(f"<p>{mark_terms(_safe(each), marked)}</p>" for each in sentences)
 
 
 def _explained(template: str) -> str:

@@ -48,7 +48,7 @@ class Fidelity(NamedTuple):
         return (
             "To keep this file small, errors and self-reconstructions of single items are rounded "
             f"to {self.levels:,} steps, an item's card lists up to {self.neighbors} neighbors, "
-            f"{listed}, and names are cut after {self.letters} letters. Means and verdict are "
+            f"{listed}, and names are cut after {self.letters} letters. Means and answer are "
             "computed from the unrounded numbers."
         )
 
@@ -233,7 +233,7 @@ def _shares(findings: Findings, variant: Variant, at: int) -> Floats:
 
 def _entry(entry: Entry, findings: Findings) -> dict[str, Any]:
     """Return a model of the fair comparison; the audited one is the first."""
-    advice, subject = findings.verdict.advice, entry is findings.contest[0]
+    advice, subject = findings.advice, entry is findings.contest[0]
     chosen = (entry.model, entry.settings) == (advice.model, advice.settings)
     interval = {
         name: None if found is None else [found.mean, found.low, found.high]
@@ -252,7 +252,7 @@ def _entry(entry: Entry, findings: Findings) -> dict[str, Any]:
 
 def _role(findings: Findings, *, subject: bool, chosen: bool) -> str:
     """Return what a model is in the fair comparison; only what is known to be better is advised."""
-    advice = findings.verdict.advice
+    advice = findings.advice
     if subject:
         given = findings.subject_key.startswith("given:")
         kept = "yours, keep" if given else "audited, advised"

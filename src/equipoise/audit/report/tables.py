@@ -33,7 +33,7 @@ _EXPLAINED = ("self-reconstruction", "specialization", "item error", "item AUC",
 def tables(found: Findings) -> Iterator[Shown]:
     """Yield all tables, without empty ones."""
     yield _data(found)
-    yield _contest(found)
+    yield contest(found)
     yield _models(found)
     yield _frontier(found)
     for section in found.groups:
@@ -121,7 +121,8 @@ def _data(found: Findings) -> Shown:
     )
 
 
-def _contest(found: Findings) -> Shown:
+def contest(found: Findings) -> Shown:
+    """Return each model at its best; without rows if there is nothing to compare."""
     entries = [entry for entry in found.contest if entry.test is not None]
     columns = ["", "preparation", "settings", f"NDCG@{found.settings.k}", "95 %"]
     rows = [_entry(entry) for entry in entries] if len(entries) > 1 else []

@@ -12,7 +12,6 @@ import numpy as np
 
 from equipoise.audit.advice import check_command, command, python_call
 from equipoise.audit.findings import Findings, Floats, Items, OwnedComponent, UserView, Variant
-from equipoise.audit.verdict import answer
 
 
 def to_json(findings: Findings) -> str:
@@ -21,18 +20,15 @@ def to_json(findings: Findings) -> str:
     Numbers have six digits; null means undefined. Intervals contain 95 %. An item's
     ``components_to_half`` is null, and its ``halved`` false, if all components do not suffice.
     """
-    changes, advice = findings.changes(), findings.verdict.advice
+    changes, advice = findings.changes(), findings.advice
     head = {
         "equipoise": findings.version,
-        "answer": answer(findings)._asdict(),
-        "verdict": {
-            **asdict(findings.verdict),
-            "advice": {
-                **asdict(advice),
-                "python": python_call(advice),
-                "command": command(advice),
-                "check": check_command(advice),
-            },
+        "answer": findings.answer._asdict(),
+        "advice": {
+            **asdict(advice),
+            "python": python_call(advice),
+            "command": command(advice),
+            "check": check_command(advice),
         },
         "subject": findings.subject_key,
         "advised": findings.advised_key,

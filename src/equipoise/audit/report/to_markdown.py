@@ -8,7 +8,6 @@ from equipoise.audit.advice import check_command, command, python_call, rerank_c
 from equipoise.audit.dossier.manifest import lines
 from equipoise.audit.findings import QUESTIONS, Findings, UserView
 from equipoise.audit.report.tables import tables
-from equipoise.audit.verdict import answer
 from equipoise.display import escape_markdown
 
 _MOST_USERS, _MOST_LISTED = 3, 5
@@ -18,7 +17,7 @@ def to_markdown(findings: Findings) -> str:
     """Return the report as Markdown; equal findings give equal text."""
     sections = (
         _opening(findings),
-        _verdict(findings),
+        _advice(findings),
         *(table.markdown().rstrip() for table in tables(findings) if table.rows),
         _users(findings),
         _notes(findings),
@@ -27,25 +26,22 @@ def to_markdown(findings: Findings) -> str:
 
 
 def _opening(findings: Findings) -> str:
-    parts = zip(QUESTIONS, answer(findings), strict=True)
+    parts = zip(QUESTIONS, findings.answer, strict=True)
     text = "\n".join(f"- **{question}** {escape_markdown(each)}" for question, each in parts)
     return f"# Audit of {escape_markdown(findings.data.source)}\n\n{text}"
 
 
-def _verdict(findings: Findings) -> str:
-    advice = findings.verdict.advice
-    sentences = "\n".join(f"- {escape_markdown(each)}" for each in findings.verdict.sentences)
+def _advice(findings: Findings) -> str:
+    advice = findings.advice
     calls = (
         ("python", python_call(advice)),
         ("sh", command(advice)),
         ("sh", rerank_command(findings)),
         ("sh", check_command(advice)),
     )
-    offer = escape_markdown(str(findings.mitigation))
     blocks = [f"```{language}\n{call}\n```" for language, call in calls if call]
-    why = f"**Advice.** {escape_markdown(advice.why)}"
-    offers = [f"**Re-ranking.** {offer}"] if offer else []
-    return "\n\n".join(["## Verdict", sentences, why, *blocks, *offers])
+    offer = escape_markdown(str(findings.mitigation))
+    return "\n\n".join(filter(None, ["## Advice", *blocks, offer]))
 
 
 def _users(findings: Findings) -> str:
