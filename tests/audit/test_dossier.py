@@ -20,6 +20,7 @@ from equipoise.data import Interactions
 from equipoise.data.split import cut_by_time
 from equipoise.data.synthetic import listening
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.metrics.intervals import Interval
 
 QUICK = ["--rank", "4", "--depth", "quick", "--budget", "0"]
 
@@ -60,7 +61,7 @@ def test_a_report_does_not_differ_from_itself(report):
     assert not found.is_news
     assert len(found.numbers) > 20
     assert found.n_items == 60
-    assert found.overlap.value == 1
+    assert found.overlap.mean == 1
     assert "No change beyond noise" in found.to_markdown()
 
 
@@ -80,7 +81,7 @@ def test_a_change_of_many_errors_is_stated_and_one_of_few_is_not(report):
         model["means"]["recall"]["all"][at] += errors * np.sqrt(2) * number.error
         (change,) = [c for c in compare.compare(report, other).numbers if c.name == "recall"]
         assert change.stated is stated
-        assert change.difference.value == pytest.approx(errors * np.sqrt(2) * number.error)
+        assert change.difference.mean == pytest.approx(errors * np.sqrt(2) * number.error)
 
 
 def test_an_item_that_is_lost_is_named(report):
@@ -135,7 +136,7 @@ def test_halves_give_an_error_for_every_number(plays):
     noise = halves.noise(plays, quick, 1)
     assert noise["halvings"] == 1
     assert len(set(noise["numbers"]) & set(compare.numbers(json.loads(to_json(quick(plays)))))) > 20
-    assert all(value >= 0 for value in noise["numbers"].values())
+    assert all(value >= 0 for value in noise["numbers"].means())
     assert len(noise["items"]) == 60
 
 
@@ -144,7 +145,7 @@ def test_two_models_on_one_table(plays):
     old = eq.VanillaPCA(n_components=3).fit(plays)
     same = two_models.compare_models(plays, {"old": old, "new": old})
     assert not same.is_news
-    assert same.overlap.value == 1
+    assert same.overlap.mean == 1
     new = eq.VanillaPCA(n_components=5).fit(plays)
     found = two_models.compare_models(plays, {"old": old, "new": new})
     assert found.components["components kept, lost, gained"] == "3, 0, 2"
@@ -152,8 +153,8 @@ def test_two_models_on_one_table(plays):
     assert cosines == pytest.approx([1, 1, 1], abs=1e-3)
     lists = [model.recommend(plays, k=20).ids.tolist() for model in (old, new)]
     shares = [len(set(one) & set(other)) / 20 for one, other in zip(*lists, strict=True)]
-    assert found.overlap.value == pytest.approx(np.mean(shares))
-    assert found.overlap.low < found.overlap.value < found.overlap.high
+    assert found.overlap.mean == pytest.approx(np.mean(shares))
+    assert found.overlap.low < found.overlap.mean < found.overlap.high
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def test_two_models_on_one_table(plays):
     [("x < 0.5", True), ("x < 0.5 on high", False), ("x >= 0.3 on low", True), ("x > 0.4", False)],
 )
 def test_thresholds_compare_the_chosen_bound(text, failed):
-    numbers = {"x": compare.Number(0.4, 0.3, 0.6)}
+    numbers = {"x": Interval(0.4, 0.3, 0.6)}
     assert Threshold.parse(text).check(numbers)["failed"] is failed
 
 
@@ -170,7 +171,7 @@ def test_thresholds_that_cannot_be_checked_are_refused(tmp_path):
         with pytest.raises(InvalidParameterError):
             Threshold.parse(text)
     with pytest.raises(InvalidParameterError, match=r"no number 'recal'.*recall"):
-        Threshold.parse("recal < 1").check({"recall": compare.Number(0.1, 0.0, 0.2)})
+        Threshold.parse("recal < 1").check({"recall": Interval(0.1, 0.0, 0.2)})
     path = tmp_path / "limits.toml"
     path.write_text('bound = "low"\nfail_if = ["a < 1", {condition = "b > 2", bound = "high"}]\n')
     assert [(each.name, each.bound) for each in read_thresholds(path)] == [

@@ -1,14 +1,17 @@
-"""Nearest items by cosine, block by block, against all cosines at once."""
+"""Nearest items by cosine against all cosines at once."""
 
 import numpy as np
 import pytest
 
-from equipoise.audit.models.neighbors import nearest_by_cosine
+from equipoise.audit.models.audited import nearest
 
 
-@pytest.mark.parametrize("block", [1, 3, 7, 100])
+def nearest_by_cosine(unit, count):
+    return nearest(lambda rows: unit[rows] @ unit.T, len(unit), count)
+
+
 @pytest.mark.parametrize("n", [2, 3, 20])
-def test_neighbors_are_those_of_all_cosines_at_once(n, block):
+def test_neighbors_are_those_of_all_cosines_at_once(n):
     rng = np.random.default_rng(n)
     # cosines that are exact in floating point, many of them equal
     unit = np.eye(8)[rng.integers(8, size=n)] * rng.choice([-1.0, 1.0], size=(n, 1))
@@ -17,7 +20,7 @@ def test_neighbors_are_those_of_all_cosines_at_once(n, block):
     expected = np.full((n, 5), -1)
     order = np.lexsort((np.broadcast_to(np.arange(n), (n, n)), -cosines))[:, : min(5, n - 1)]
     expected[:, : order.shape[1]] = order
-    found = nearest_by_cosine(unit, 5, block=block)
+    found = nearest_by_cosine(unit, 5)
     assert found.tolist() == expected.tolist()
 
 

@@ -145,7 +145,8 @@ class Settings:
 class OwnedComponent:
     """A component (counted from 0) of whose squared length one item has more than half.
 
-    `weight` is the item's share; `item` is a position in `Items`.
+    `weight` is the item's share; `item` is a position in `Items`, of a model without such a list
+    the column of the data.
     """
 
     component: int

@@ -91,7 +91,7 @@ def three(value: float) -> str:
 def mean_cell(variant: Variant, metric: str, group: str = "all") -> str:
     """Return a mean of a model with its interval, for a table; – where it is not defined."""
     value, interval = variant.mean(metric, group), variant.intervals.get(metric, {}).get(group)
-    return interval_cell(interval or Interval(value, np.nan, np.nan, 0.95, 0), value)
+    return interval_cell(interval or Interval(value, np.nan, np.nan), value)
 
 
 def interval_cell(interval: Interval | None, value: float | None = None) -> str:

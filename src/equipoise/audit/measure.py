@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from equipoise.audit.findings import Floats, OwnedComponent, Variant
 from equipoise.audit.group_section import RESAMPLES, means_of_pairs, weighted_pairs
-from equipoise.audit.models.audited import AuditedModel, ItemNumbers, Owner
+from equipoise.audit.models.audited import AuditedModel, ItemNumbers
 from equipoise.audit.plan import Study
 from equipoise.evaluation.nested import NestedLists
 from equipoise.evaluation.scoring import GivenLists, measure_lists
@@ -74,7 +74,7 @@ class Measured:
         Means of every metric at every size.
     intervals : mapping of metric to mapping of group to Interval
         At the subject's size.
-    owners : tuple of Owner
+    owners : tuple of OwnedComponent
         Components that one item owns, at the subject's size.
     lists : ndarray of shape (users, k)
         At the subject's size, of the tested users, or of the served ones without accuracy.
@@ -86,7 +86,7 @@ class Measured:
     items: ItemNumbers
     rows: tuple[Result, ...]
     intervals: Intervals
-    owners: tuple[Owner, ...]
+    owners: tuple[OwnedComponent, ...]
     lists: NDArray[np.int32]
 
     @property
@@ -349,7 +349,7 @@ def to_variant(
     if neighbors:
         near = model.similar(columns, measured.size, _N_NEIGHBORS)
     owners = sorted(
-        measured.owners, key=lambda owner: (-study.popularity[owner.column], owner.component)
+        measured.owners, key=lambda owner: (-study.popularity[owner.item], owner.component)
     )
     return Variant(
         key=model.key,
@@ -370,7 +370,7 @@ def to_variant(
             **{name: int(never[groups.items(name)].sum()) for name in groups.names},
         },
         depth=model.depth,
-        owned=tuple(OwnedComponent(o.component, position[o.column], o.weight) for o in owners),
+        owned=tuple(replace(each, item=position[each.item]) for each in owners),
         self_reconstruction_by_item=items.self_reconstruction[:, columns],
         error_by_item=items.error[:, columns],
         auc_by_item=auc[columns],

@@ -127,7 +127,7 @@ def pick_items(
         return np.arange(n_items)
     ranked = np.argsort(-study.popularity, kind="stable")
     shown = {*named, *ranked[:_EXTREMES].tolist(), *ranked[-_EXTREMES:].tolist()}
-    shown.update(owner.column for one in measured for owner in one.owners)
+    shown.update(owner.item for one in measured for owner in one.owners)
     for metric in ("self_reconstruction", "error"):
         first, last = getattr(before.items, metric), getattr(after.items, metric)
         change = np.nan_to_num(np.abs(last[after.at] - first[before.at]))

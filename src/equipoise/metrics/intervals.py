@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,20 +39,29 @@ class Interval:
     Attributes
     ----------
     mean, low, high : float
-        The mean over users, and the percentiles (1 ± confidence) / 2.
+        The mean over users, and the percentiles (1 ± confidence) / 2; nan without an interval.
     confidence : float
         E.g. 0.95.
     n_users : int
-        Users the mean is over.
+        Users the mean is over; 0 if that is not known.
     """
 
     mean: float
     low: float
     high: float
-    confidence: float
-    n_users: int
+    confidence: float = 0.95
+    n_users: int = 0
+
+    @property
+    def error(self) -> float:
+        """The standard error, from the width of the interval."""
+        from scipy.special import ndtri
+
+        return (self.high - self.low) / float(2 * ndtri((1 + self.confidence) / 2))
 
     def __str__(self) -> str:
+        if math.isnan(self.low):
+            return f"{self.mean:.4f}"
         return f"{self.mean:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from equipoise.audit.findings import Findings
 from equipoise.audit.report.to_json import as_json, to_json
 from equipoise.display import Shown, page
 from equipoise.exceptions import InvalidDataError
+from equipoise.metrics.intervals import Interval
 
 Report = Mapping[str, Any]
 
@@ -38,24 +39,6 @@ _MANY = 1000
 _TAILS = 2.0
 
 
-class Number(NamedTuple):
-    """A measured number and its 95 % interval; nan where there is none."""
-
-    value: float
-    low: float
-    high: float
-
-    @property
-    def error(self) -> float:
-        """The standard error, from the width of the interval."""
-        return (self.high - self.low) / _WIDTH
-
-    def __str__(self) -> str:
-        if math.isnan(self.low):
-            return f"{self.value:.4g}"
-        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
-
-
 @dataclass(frozen=True)
 class Change:
     """One number before and after.
@@ -64,9 +47,9 @@ class Change:
     ----------
     name : str
         The metric, and the group after a slash: ``"item_auc/niche"``.
-    before, after : Number
+    before, after : Interval
         With their intervals.
-    difference : Number
+    difference : Interval
         After minus before; its interval takes both as independent.
     p_value : float
         Two-sided, of no change, before the correction for many numbers.
@@ -75,9 +58,9 @@ class Change:
     """
 
     name: str
-    before: Number
-    after: Number
-    difference: Number
+    before: Interval
+    after: Interval
+    difference: Interval
     p_value: float
     stated: bool
 
@@ -108,7 +91,7 @@ class Changes:
     components : mapping of str to value
         Items that gained or lost a component of their own; for two models also the cosines of the
         principal angles between their item vectors.
-    overlap : Number or None
+    overlap : Interval or None
         Mean share of items that are in both lists of a user.
     n_items : int
         Items that were compared.
@@ -121,7 +104,7 @@ class Changes:
     numbers: tuple[Change, ...]
     items: Mapping[str, tuple[ItemChange, ...]]
     components: Mapping[str, Any]
-    overlap: Number | None
+    overlap: Interval | None
     n_items: int
     settings: tuple[str, ...]
 
@@ -206,7 +189,7 @@ def read_report(path: str | PathLike[str]) -> dict[str, Any]:
     return report
 
 
-def numbers(report: Report, key: str | None = None) -> dict[str, Number]:
+def numbers(report: Report, key: str | None = None) -> dict[str, Interval]:
     """Return every number of one model of a report, by default of the audited one.
 
     Names are those of the metrics, followed by a slash and the group if it is not all items or
@@ -219,12 +202,12 @@ def numbers(report: Report, key: str | None = None) -> dict[str, Number]:
     for metric, by_group in model["means"].items():
         for group, values in by_group.items():
             interval = model["intervals"].get(metric, {}).get(group) or (None, None)
-            found[_name(metric, group)] = _number(values[at], *interval)
+            found[_name(metric, group)] = _interval(values[at], *interval)
     for section in report["groups"]:
         for metric, by_group in section["numbers"].get(key, {}).items():
             for group, values in by_group.items():
-                found.setdefault(_name(metric, group), _number(*values))
-    return {name: number for name, number in found.items() if not math.isnan(number.value)}
+                found.setdefault(_name(metric, group), _interval(*values))
+    return {name: number for name, number in found.items() if not math.isnan(number.mean)}
 
 
 def as_report(source: Findings | Report | str | PathLike[str]) -> Report:
@@ -262,7 +245,7 @@ def changes(
     *,
     same_data: bool,
     components: Mapping[str, Any] | None = None,
-    overlap: Number | None = None,
+    overlap: Interval | None = None,
 ) -> Changes:
     """Compare two models, each of a report; with `same_data` items have no sampling noise."""
     (old, old_key), (new, new_key) = before, after
@@ -298,7 +281,7 @@ def changes(
 
 
 def _judged(
-    pairs: Mapping[str, tuple[Number, Number]],
+    pairs: Mapping[str, tuple[Interval, Interval]],
     old_noise: Mapping[str, float],
     new_noise: Mapping[str, float],
     degrees: int,
@@ -316,10 +299,10 @@ def _judged(
         error = math.hypot(*errors)
         if not (error > 0 and math.isfinite(error)):
             continue
-        move = new.value - old.value
+        move = new.mean - old.mean
         margin = error * _WIDTH / 2
         p_value = float(2 * stdtr(degrees, -abs(move) / error))
-        tested.append((name, old, new, Number(move, move - margin, move + margin), p_value))
+        tested.append((name, old, new, Interval(move, move - margin, move + margin), p_value))
     order = np.argsort([each[-1] for each in tested], kind="stable")
     stated, rejecting = set(), True
     for rank, place in enumerate(order):
@@ -405,7 +388,7 @@ def _owned(
     }
 
 
-def _sampled_overlap(before: tuple[Report, str], after: tuple[Report, str]) -> Number | None:
+def _sampled_overlap(before: tuple[Report, str], after: tuple[Report, str]) -> Interval | None:
     """Return the overlap of the lists of the users that both reports show."""
     lists = [
         {
@@ -423,7 +406,7 @@ def _sampled_overlap(before: tuple[Report, str], after: tuple[Report, str]) -> N
         return None
     margin = _WIDTH / 2 * float(np.std(shares, ddof=1)) / math.sqrt(len(shares))
     mean = float(np.mean(shares))
-    return Number(mean, mean - margin, mean + margin)
+    return Interval(mean, mean - margin, mean + margin)
 
 
 def _other_settings(old: Report, new: Report) -> tuple[str, ...]:
@@ -475,8 +458,8 @@ def _name(metric: str, group: str) -> str:
     return metric if group == "all" else f"{metric}/{group}"
 
 
-def _number(value: float | None, low: float | None, high: float | None) -> Number:
-    return Number(*(math.nan if each is None else float(each) for each in (value, low, high)))
+def _interval(value: float | None, low: float | None, high: float | None) -> Interval:
+    return Interval(*(math.nan if each is None else float(each) for each in (value, low, high)))
 
 
 def _text(value: Any) -> str:

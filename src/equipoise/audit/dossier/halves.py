@@ -50,7 +50,7 @@ def noise(
         ]
         first, second = (numbers(side) for side in sides)
         for name in set(first) & set(second):
-            move = second[name].value - first[name].value
+            move = second[name].mean - first[name].mean
             squares.setdefault(name, []).append((move / 2) ** 2)
         tables = [item_table(side, side["subject"]) for side in sides]
         for item in set(tables[0]) & set(tables[1]):

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from equipoise.audit.dossier.compare import Number
 from equipoise.evaluation.goal import COMPARISONS, parse_condition
 from equipoise.exceptions import InvalidParameterError, explained
+from equipoise.metrics.intervals import Interval
 
 Bound = Literal["estimate", "low", "high"]
 
@@ -43,7 +43,7 @@ class Threshold(NamedTuple):
     def __str__(self) -> str:
         return f"{self.name} {self.sign} {self.limit:g}"
 
-    def check(self, numbers: Mapping[str, Number]) -> dict[str, Any]:
+    def check(self, numbers: Mapping[str, Interval]) -> dict[str, Any]:
         """Return what was checked and whether it failed."""
         number = numbers.get(self.name)
         if number is None:
@@ -51,7 +51,7 @@ class Threshold(NamedTuple):
             raise InvalidParameterError(
                 f"the audit has no number {self.name!r}. Similar: {', '.join(similar)}."
             )
-        value = number.value if self.bound == "estimate" else getattr(number, self.bound)
+        value = number.mean if self.bound == "estimate" else getattr(number, self.bound)
         if value != value:
             raise InvalidParameterError(
                 f"{self.name} has no interval, so its {self.bound} bound cannot be checked. Use "

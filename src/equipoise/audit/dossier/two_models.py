@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.audit.dossier.compare import Changes, Number, as_report, changes
+from equipoise.audit.dossier.compare import Changes, as_report, changes
 from equipoise.audit.engine import audit
 from equipoise.audit.models.audited import AuditedModel, Projection
 from equipoise.audit.models.given import read_models
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError
-from equipoise.metrics.intervals import bootstrap_mean
+from equipoise.metrics.intervals import Interval, bootstrap_mean
 from equipoise.progress import Progress
 
 # Two components are the same direction if their cosine squared is above a half.
@@ -64,7 +64,9 @@ def compare_models(
     )
 
 
-def _overlap(old: AuditedModel, new: AuditedModel, data: Interactions, k: int, seed: int) -> Number:
+def _overlap(
+    old: AuditedModel, new: AuditedModel, data: Interactions, k: int, seed: int
+) -> Interval:
     """Return the mean share of a user's list that both models recommend."""
     seen = data.collect()
     lists = [
@@ -75,8 +77,7 @@ def _overlap(old: AuditedModel, new: AuditedModel, data: Interactions, k: int, s
         len(set(one[one >= 0]) & set(other[other >= 0])) / max(1, int((one >= 0).sum()))
         for one, other in zip(*lists, strict=True)
     ]
-    found = bootstrap_mean(shares, resamples=1000, seed=seed)
-    return Number(found.mean, found.low, found.high)
+    return bootstrap_mean(shares, resamples=1000, seed=seed)
 
 
 def _angles(old: AuditedModel, new: AuditedModel) -> dict[str, Any]:

@@ -16,8 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.audit.findings import Floats
-from equipoise.audit.models.neighbors import nearest_by_cosine
+from equipoise.audit.findings import Floats, OwnedComponent
 from equipoise.data.identifiers import Lookup
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import Prepare, RowBlock
@@ -77,14 +76,6 @@ class ItemNumbers(NamedTuple):
     components_to_half: Floats
     auc: Floats
     precision: Floats
-
-
-class Owner(NamedTuple):
-    """A component, the column of the item that owns it, and the item's share of it."""
-
-    component: int
-    column: int
-    weight: float
 
 
 class Geometry(NamedTuple):
@@ -172,7 +163,7 @@ class AuditedModel(ABC):
     def explain(self, row: sp.csr_array, column: int, size: int) -> Explained:
         """Return the score of an item for the user of a one-row matrix, with its parts."""
 
-    def owners(self, size: int) -> list[Owner]:  # noqa: ARG002
+    def owners(self, size: int) -> list[OwnedComponent]:  # noqa: ARG002
         """Return the components that one item owns."""
         return []
 
@@ -249,7 +240,7 @@ class Projection(AuditedModel):
         unit = vectors[columns[at]] / norms[columns[at], None]
         if len(columns) > _EXACT_NEIGHBORS:
             unit = unit.astype(np.float32)
-        near = nearest_by_cosine(unit, count)
+        near = nearest(lambda rows: unit[rows] @ unit.T, len(unit), count)
         found = np.full((len(columns), count), -1, np.int32)
         found[at] = np.where(near >= 0, at[near], -1)
         return found
@@ -270,13 +261,13 @@ class Projection(AuditedModel):
         parts = np.asarray(inputs.data * (weighted @ U[:, inputs.indices]), dtype=np.float64)
         return Explained(float(parts.sum()), parts)
 
-    def owners(self, size: int) -> list[Owner]:
+    def owners(self, size: int) -> list[OwnedComponent]:
         """Return the components at a size that one item owns."""
         squares = np.square(self.model.components[:size], dtype=np.float64)
         columns = squares.argmax(axis=1)
         weights = squares[np.arange(len(squares)), columns]
         return [
-            Owner(int(i), int(columns[i]), float(weights[i]))
+            OwnedComponent(int(i), int(columns[i]), float(weights[i]))
             for i in np.flatnonzero(weights > OWNED_ABOVE)
         ]
 
@@ -341,7 +332,7 @@ class ScoreMatrix(AuditedModel):
             values = self.scores[np.ix_(columns[rows], columns)]
             return np.where(values == 0, -np.inf, values)
 
-        return _nearest(weights, len(columns), count)
+        return nearest(weights, len(columns), count)
 
     def explain(self, row: sp.csr_array, column: int, size: int) -> Explained:  # noqa: ARG002
         """Return a score as the sum of what each entry adds."""
@@ -584,7 +575,25 @@ class OwnScores(Projection):
         return self.scoring.explain(row, column, size)
 
 
-def _nearest(values: Callable[[slice], NDArray[Any]], n: int, count: int) -> NDArray[np.int32]:
-    """Return the largest values of each row without the item itself; −inf if there is none."""
+def nearest(values: Callable[[slice], NDArray[Any]], n: int, count: int) -> NDArray[np.int32]:
+    """Return the columns of the largest values of each row of a square matrix, −1 for none.
+
+    Leaves out the row itself and values of −inf. Of equal values, the smaller column comes first.
+
+    Parameters
+    ----------
+    values : callable
+        From a slice of rows to their values.
+    n : int
+        Rows and columns.
+    count : int
+        Columns of each row.
+
+    Examples
+    --------
+    >>> unit = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
+    >>> nearest(lambda rows: unit[rows] @ unit.T, 3, 1).tolist()
+    [[1], [2], [1]]
+    """
     ranked = rank_items(values, n, n, count, seen=sp.eye_array(n, format="csr"))
     return np.where(np.isfinite(ranked.scores), ranked.ids, -1).astype(np.int32)
