@@ -136,7 +136,7 @@ def test_halves_give_an_error_for_every_number(plays):
     noise = halves.noise(plays, quick, 1)
     assert noise["halvings"] == 1
     assert len(set(noise["numbers"]) & set(compare.numbers(json.loads(to_json(quick(plays)))))) > 20
-    assert all(value >= 0 for value in noise["numbers"].means())
+    assert all(value >= 0 for value in noise["numbers"].values())
     assert len(noise["items"]) == 60
 
 

@@ -71,14 +71,14 @@ def test_figure_1_has_every_artist_and_both_rules_of_groups(runner):
 
 @pytest.mark.parametrize(("name", "panels"), [("fig2", 4), ("fig3", 4), ("fig4", 2), ("fig6", 4)])
 def test_a_figure_has_one_row_per_panel_model_and_rank(runner, name, panels):
-    evaluation = runner.evaluation("lastfm")
+    evaluation = runner.lastfm
     ranks = evaluation.item_ranks if name in ("fig2", "fig3") else evaluation.user_ranks
     table = figures.FIGURES[name](runner).table
     assert len(table) == len(table.unique()) == 2 * panels * len(MODELS) * len(ranks)
 
 
 def test_figures_show_what_was_measured(runner):
-    table, evaluation = figures.figure_4(runner).table, runner.evaluation("lastfm")
+    table, evaluation = figures.figure_4(runner).table, runner.lastfm
     shown = table.filter(dataset="lastfm", metric="ndcg@20", model=NORMALIZED)
     measured = evaluation.curve("ndcg@20", NORMALIZED, evaluation.user_ranks)
     assert shown["value"].to_list() == pytest.approx(measured, abs=1e-6)
@@ -91,7 +91,7 @@ def test_the_baselines_of_figure_8_do_not_depend_on_gamma(figure):
 
 
 def test_ties_at_full_rank_count_as_ties(runner, small_data):
-    evaluation = runner.evaluation("lastfm")
+    evaluation = runner.lastfm
     assert evaluation.value("self_reconstruction", PCA, 120) == pytest.approx(1)
     assert evaluation.value("item_auc", PCA, 120, "niche") == 0.5
     fitted = small_data.holdout().train_validation

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.paper.measurements import Curves, Evaluation, FullRankPCA, Measurements
+from equipoise.paper.measurements import Curves, Evaluation, ExperimentRunner, FullRankPCA
 from equipoise.paper.protocol import (
     GROUPS,
     ITEM_RANK,
@@ -32,7 +32,7 @@ _FIGURE_4 = ("recall@20", "ndcg@20")
 Outcomes = dict[str, tuple[Any, ...]]
 
 
-def judge_all(m: Measurements) -> list[Finding]:
+def judge_all(m: ExperimentRunner) -> list[Finding]:
     """Judge every claim on the paper's data except those on Weighted MF."""
     outcomes = _figure_1(m.pca) | _peaks(m.evaluations) | _gamma(m)
     outcomes["top-artists"] = (float(np.diff(m.lastfm.data.matrix.indptr).max()),)
@@ -51,7 +51,7 @@ def judge_weighted_mf(e: Evaluation, curves: Curves) -> list[Finding]:
     return _judged({on_par: (tally(cases),), falls: (tally(ends),)})
 
 
-def headlines(m: Measurements) -> list[str]:
+def headlines(m: ExperimentRunner) -> list[str]:
     """Where the text, the published code and the exact optimum differ."""
     (by_items, by_sum) = (
         [change(m.lastfm, "item_auc", group="niche", rule=rule),
@@ -188,7 +188,7 @@ def _peaks(evaluations: Sequence[Evaluation]) -> Outcomes:
     return {"peaks": (peaks,), "peak-rank": (most,)}
 
 
-def _gamma(m: Measurements) -> Outcomes:
+def _gamma(m: ExperimentRunner) -> Outcomes:
     """Figure 8."""
     best = {metric: max(curve, key=curve.__getitem__) for metric, curve in m.sweep.items()}
     note = "the text counts twenty items, the sweep of the published code ten"
@@ -249,7 +249,7 @@ def _unimodal(sweep: dict[float, float], best: float) -> Iterator[tuple[str, boo
         yield f"γ = {low:g} to {high:g}", (sweep[low] < sweep[high]) == (high <= best)
 
 
-def _sweep_differs(m: Measurements, gamma: float, model: str, *, expected: bool) -> Outcome:
+def _sweep_differs(m: ExperimentRunner, gamma: float, model: str, *, expected: bool) -> Outcome:
     ours = m.sweep["recall@20"][gamma]
     other = m.movielens.value("recall@20", model, USER_RANK)
     # Recalls are means over thousands of users: a smaller difference is one user's tie.

@@ -228,7 +228,7 @@ def figure_7(runner: ExperimentRunner) -> Figure:
 
 def figure_8(runner: ExperimentRunner) -> Figure:
     """Sensitivity to γ on MovieLens."""
-    movielens = runner.evaluation("movielens")
+    movielens = runner.movielens
     rows: list[tuple[float | None, str, float]] = [
         (gamma, ITEM_WEIGHTED, value) for gamma, value in sorted(runner.sweep["recall@20"].items())
     ]

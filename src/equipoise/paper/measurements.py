@@ -169,21 +169,6 @@ def _share_uneven(errors: Floats) -> float:
     return float(np.mean(np.any(np.diff(gains, axis=0) > 1e-9, axis=0)))
 
 
-@dataclass(frozen=True, eq=False)
-class Measurements:
-    """The input of all claims about real data, except those on Weighted MF."""
-
-    pca: FullRankPCA
-    lastfm: Evaluation
-    movielens: Evaluation
-    sweep: Sweep
-
-    @property
-    def evaluations(self) -> tuple[Evaluation, Evaluation]:
-        """LastFM and MovieLens."""
-        return (self.lastfm, self.movielens)
-
-
 def load_paper_matrix(name: str) -> Interactions:
     """Load a data set of `load_dataset`, preprocessed as in the paper."""
     from equipoise.data.catalog import load_dataset
@@ -212,7 +197,6 @@ class ExperimentRunner:
     progress: Progress | None = None
     load: Load = load_paper_matrix
     _data: dict[str, Interactions] = field(default_factory=dict, init=False)
-    _evaluations: dict[str, Evaluation] = field(default_factory=dict, init=False)
 
     def data(self, dataset: str) -> Interactions:
         """The paper's matrix."""
@@ -232,30 +216,31 @@ class ExperimentRunner:
         with task(self.progress, "LastFM: PCA at every rank"):
             return fit_full_rank_pca(data)
 
-    def evaluation(self, dataset: str) -> Evaluation:
-        """The numbers of Figures 2, 3, 4 and 6."""
-        if dataset not in self._evaluations:
-            self._evaluations[dataset] = self._measure(dataset)
-        return self._evaluations[dataset]
+    @cached_property
+    def lastfm(self) -> Evaluation:
+        """The numbers of Figures 2, 3, 4 and 6 on LastFM."""
+        return self._measure("lastfm")
+
+    @cached_property
+    def movielens(self) -> Evaluation:
+        """The same on MovieLens."""
+        return self._measure("movielens")
 
     @property
-    def evaluations(self) -> tuple[Evaluation, ...]:
+    def evaluations(self) -> tuple[Evaluation, Evaluation]:
         """LastFM and MovieLens."""
-        return tuple(map(self.evaluation, DATASETS))
+        return self.lastfm, self.movielens
 
     @cached_property
     def sweep(self) -> Sweep:
         """The numbers of Figure 8."""
-        found = self._evaluate(
+        return self._curves(
             "movielens",
+            "gamma",
             models={protocol.ITEM_WEIGHTED: default_models()[protocol.ITEM_WEIGHTED]},
             grid={"gamma": protocol.GAMMAS, "n_components": [protocol.USER_RANK]},
             metrics=protocol.GAMMA_METRICS,
         )
-        return {
-            metric: {row.settings["gamma"]: row.value for row in found.select(metric)}
-            for metric in protocol.GAMMA_METRICS
-        }
 
     @cached_property
     def weighted_mf(self) -> dict[str, Curves]:
@@ -266,25 +251,24 @@ class ExperimentRunner:
         """
         if importlib.util.find_spec("implicit") is None:
             return {}
-        return {dataset: self._weighted_mf(dataset) for dataset in DATASETS}
-
-    def _weighted_mf(self, dataset: str) -> Curves:
         quick, full = protocol.QUICK_WEIGHTED_MF_RANKS, protocol.WEIGHTED_MF_RANKS
-        found = self._evaluate(
-            dataset,
-            models={protocol.WEIGHTED_MF: WeightedMF.published(random_state=0)},
-            grid={"n_components": quick if self.quick else full},
-            metrics=tuple(USER_METRICS),
-        )
         return {
-            metric: {row.settings["n_components"]: row.value for row in found.select(metric)}
-            for metric in USER_METRICS
+            dataset: self._curves(
+                dataset,
+                "n_components",
+                models={protocol.WEIGHTED_MF: WeightedMF.published(random_state=0)},
+                grid={"n_components": quick if self.quick else full},
+                metrics=tuple(USER_METRICS),
+            )
+            for dataset in DATASETS
         }
 
-    def measurements(self) -> Measurements:
-        """Everything that `judge_all` needs."""
-        lastfm, movielens = self.evaluations
-        return Measurements(self.pca, lastfm, movielens, self.sweep)
+    def _curves(
+        self, dataset: str, across: str, *, metrics: Sequence[str], **options: Any
+    ) -> dict[str, dict[Any, float]]:
+        """Return each metric by the values of one setting."""
+        found = self._evaluate(dataset, metrics=metrics, **options)
+        return {m: {row.settings[across]: row.value for row in found.select(m)} for m in metrics}
 
     def _measure(self, dataset: str) -> Evaluation:
         data = self.data(dataset)

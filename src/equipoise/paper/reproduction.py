@@ -130,9 +130,8 @@ class _Run:
         elif part == "tables":
             self._tables()
         elif part == "claims":
-            measurements = self.runner.measurements()
-            self.made.findings += claims.judge_all(measurements)
-            self.made.headlines += claims.headlines(measurements)
+            self.made.findings += claims.judge_all(self.runner)
+            self.made.headlines += claims.headlines(self.runner)
         elif part in ("theory", "fig5"):
             self._theory(EXPERIMENTS if part == "theory" else [figure_5])
 
@@ -150,7 +149,7 @@ class _Run:
 
     def _weighted_mf(self) -> None:
         for dataset, curves in self.runner.weighted_mf.items():
-            evaluation = self.runner.evaluation(dataset)
+            evaluation = getattr(self.runner, dataset)
             self.made.findings += claims.judge_weighted_mf(evaluation, curves)
         if not self.runner.weighted_mf:
             self.made.missing.append(

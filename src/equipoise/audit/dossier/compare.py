@@ -459,7 +459,8 @@ def _name(metric: str, group: str) -> str:
 
 
 def _interval(value: float | None, low: float | None, high: float | None) -> Interval:
-    return Interval(*(math.nan if each is None else float(each) for each in (value, low, high)))
+    mean, low, high = (math.nan if each is None else float(each) for each in (value, low, high))
+    return Interval(mean, low, high)
 
 
 def _text(value: Any) -> str:

@@ -142,11 +142,9 @@ def is_convex(q: Callable[[Floats], float], m: int) -> bool:
 def _problems(count: int) -> list[Problem]:
     """Random problems of two or three items, in whole numbers."""
     rng = np.random.default_rng(9)
-    shapes = [(3, 2 + k % 2) for k in range(count)]
-    return [
-        Problem(rng.integers(0, 5, shape) * 1.0, rng.integers(0, 10, shape[1]) * 1.0)
-        for shape in shapes
-    ]
+    items = [2 + k % 2 for k in range(count)]
+    draws = [(rng.integers(0, 5, (3, m)), rng.integers(0, 10, m)) for m in items]
+    return [Problem(X.astype(float), roots.astype(float)) for X, roots in draws]
 
 
 def judge_minima(losses: AxisLosses) -> Finding:
