@@ -109,5 +109,5 @@ def test_sparse_matrices_as_scipy_saves_them_are_still_read(tmp_path):
 def test_lists_of_words_are_refused(tmp_path):
     table = pl.DataFrame({"vector": [["a"], ["b"], ["c"], ["d"], ["e"]]})
     table.write_parquet(tmp_path / "y.parquet")
-    with pytest.raises(InvalidDataError, match="'vector' must contain numbers"):
+    with pytest.raises(InvalidDataError, match="'vector' must contain lists of numbers"):
         read_models([tmp_path / "y.parquet"], PLAYS)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,13 +18,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.array_files import ArrayArchive, read_array, refuse_damage
+from equipoise.array_files import ArrayArchive, read_array
 from equipoise.data.identifiers import Lookup, as_id_array, duplicate_at, name_a_few, show
 from equipoise.data.readers.columns import normalized
 from equipoise.data.readers.lists import read_frame
 from equipoise.data.readers.tables import frame_of, is_frame
 from equipoise.data.validation import refuse_broken_structure
-from equipoise.exceptions import EquipoiseError, InvalidDataError, first_line, require_extra
+from equipoise.exceptions import InvalidDataError, explained, require_extra
 from equipoise.memory import require
 
 if TYPE_CHECKING:
@@ -201,35 +200,17 @@ def _from_file(path: Path, n_rows: int, tensor: str | None) -> Table:
     if not path.is_file():
         kind = "is a folder" if path.is_dir() else "does not exist"
         raise InvalidDataError(f"{path} {kind}: there are no factors to read. Check the path.")
-    return _READERS[ending](path, n_rows, tensor)
-
-
-@contextmanager
-def _refusing(path: Path, kind: str) -> Iterator[None]:
-    """Turn whatever a library raises on a file that is not its own into one error."""
-    try:
-        yield
-    except EquipoiseError:
-        raise
-    except Exception as error:
-        raise InvalidDataError(
-            f"{path} cannot be read as {kind}: {first_line(error)}. Save the matrix itself with "
-            "numpy.save. Pickles are not read."
-        ) from error
+    problem = f"{path} cannot be read as a matrix. Save it with numpy.save, without pickles"
+    with explained(problem, Exception):  # whatever a library raises on a file that is not its own
+        return _READERS[ending](path, n_rows, tensor)
 
 
 def _npy(path: Path, n_rows: int, tensor: str | None) -> Table:  # noqa: ARG001
-    with _damage(path):
-        return Table(read_array(path))
-
-
-def _damage(path: Path) -> Any:
-    advice = "Save the matrix itself with numpy.save or numpy.savez. Pickles are not read."
-    return refuse_damage(path, "a matrix", advice)
+    return Table(read_array(path))
 
 
 def _npz(path: Path, n_rows: int, tensor: str | None) -> Table:
-    with _damage(path), ArrayArchive(path) as archive:
+    with ArrayArchive(path) as archive:
         if set(archive.names) >= _SPARSE:
             return Table(_sparse(path, archive))
         shapes = {name: archive.shape(name) for name in archive.names}
@@ -269,7 +250,7 @@ def _table(path: Path, n_rows: int, tensor: str | None) -> Table:  # noqa: ARG00
 
 def _safetensors(path: Path, n_rows: int, tensor: str | None) -> Table:
     library = require_extra("safetensors", "safetensors", f"reading {path}")
-    with _refusing(path, "safetensors"), library.safe_open(path, framework="np") as file:
+    with library.safe_open(path, framework="np") as file:
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
         tensors = _Tensors(shapes, lambda name: _as_numpy(file.get_tensor(name)))
         return _chosen(tensors, str(path), n_rows, tensor)
@@ -277,21 +258,18 @@ def _safetensors(path: Path, n_rows: int, tensor: str | None) -> Table:
 
 def _torch(path: Path, n_rows: int, tensor: str | None) -> Table:
     torch = require_extra("torch", "torch", f"reading {path}")
-    with _refusing(path, "PyTorch weights"):
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
-        if not isinstance(loaded, Mapping):
-            loaded = {"tensor": loaded}
-        return _chosen(_of_mapping(loaded), str(path), n_rows, tensor)
+    loaded = torch.load(path, map_location="cpu", weights_only=True)
+    tensors = _of_mapping(loaded if isinstance(loaded, Mapping) else {"tensor": loaded})
+    return _chosen(tensors, str(path), n_rows, tensor)
 
 
 def _onnx(path: Path, n_rows: int, tensor: str | None) -> Table:
     onnx = require_extra("onnx", "onnx", f"reading {path}")
     numpy_helper = require_extra("onnx.numpy_helper", "onnx", f"reading {path}")
-    with _refusing(path, "ONNX"):
-        found = {each.name: each for each in onnx.load(path).graph.initializer}
-        shapes = {name: tuple(each.dims) for name, each in found.items()}
-        tensors = _Tensors(shapes, lambda name: _as_numpy(numpy_helper.to_array(found[name])))
-        return _chosen(tensors, str(path), n_rows, tensor)
+    found = {each.name: each for each in onnx.load(path).graph.initializer}
+    shapes = {name: tuple(each.dims) for name, each in found.items()}
+    tensors = _Tensors(shapes, lambda name: _as_numpy(numpy_helper.to_array(found[name])))
+    return _chosen(tensors, str(path), n_rows, tensor)
 
 
 _READERS: dict[str, Callable[[Path, int, str | None], Table]] = {
@@ -323,20 +301,10 @@ def _factor_columns(table: pl.DataFrame, where: str) -> NDArray[Any]:
     import polars as pl
 
     if table.width == 1 and isinstance(table.dtypes[0], pl.List | pl.Array):
-        rows = table.to_series().to_list()
-        lengths = {-1 if row is None else len(row) for row in rows}
-        if len(lengths) != 1 or -1 in lengths:
-            raise InvalidDataError(
-                f"{where}: the lists in column {table.columns[0]!r} differ in length or are "
-                "missing. Each item needs the same number of factors."
-            )
-        try:
-            return np.array(rows, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidDataError(
-                f"{where}: the lists in column {table.columns[0]!r} must contain numbers: {error}. "
-                "Use one list of numbers per item."
-            ) from error
+        column = table.columns[0]
+        problem = f"{where}: column {column!r} must contain lists of numbers of the same length"
+        with explained(problem, TypeError, ValueError):
+            return np.array(table.to_series().to_list(), dtype=np.float64)
     other = [name for name, kind in table.schema.items() if not kind.is_numeric()]
     if other or not table.width:
         raise InvalidDataError(
@@ -373,7 +341,7 @@ def read_ids(source: Any, role: str) -> Vocabulary:
         if path.suffix.lower() in (".csv", ".tsv", ".parquet", ".pq"):
             source = read_frame(path)
         else:
-            with _refusing(path, "a list of ids"):
+            with explained(f"{path} cannot be read as a list of ids", OSError, ValueError):
                 text = path.read_text(encoding="utf-8-sig")
                 is_json = path.suffix.lower() == ".json"
                 source = json.loads(text) if is_json else text.splitlines()
