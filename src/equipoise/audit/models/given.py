@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,7 +37,7 @@ from equipoise.audit.models.audited import (
     prepare_reordered,
     squared_errors,
 )
-from equipoise.audit.models.tables import Table, check_score_size
+from equipoise.audit.models.tables import check_score_size
 from equipoise.audit.plan import Preparation
 from equipoise.data.identifiers import Lookup, factorize, name_a_few
 from equipoise.data.interactions import Interactions
@@ -212,9 +212,8 @@ def _read_model(key: str, label: str, given: Any, data: Interactions) -> Audited
         given = load(path)
     if isinstance(given, Recommender):
         order = _columns_in(given, data, label)
-        missing = 0 if order is None else int((order.model < 0).sum())
-        matched = tables.Matched(np.zeros(data.n_items, dtype=np.intp), missing, 0)
-        notes = matched.note("item", "they are never recommended")
+        place = np.arange(data.n_items) if order is None else order.model
+        notes = tables.Matched(place).note("item", "they are never recommended")
         return replace(audited(key, label, "", {}, given, order=order), notes=notes)
     where = label if path is None else str(path)
     if path is not None and path.suffix.lower() in (".csv", ".tsv", ".parquet", ".pq"):
@@ -237,13 +236,8 @@ def _of_embeddings(
 ) -> AuditedModel:
     """Return item vectors or an item × item matrix, with user vectors if there are any."""
     n_items = data.n_items
-    vocabulary = None if parts.item_ids is None else tables.read_ids(parts.item_ids, "item")
-    n_ids = n_items if vocabulary is None else len(vocabulary.ids)
-    table = tables.read_vectors(parts.items, where, n_ids, parts.tensor)
-    values = _finite(table.values, where)
-    ids = table.ids if vocabulary is None else vocabulary.ids
-    if vocabulary is not None:
-        values = tables.rows_of(table._replace(values=values), vocabulary, where)
+    table = tables.read_vectors(parts.items, where, "item", n_items, parts.tensor, parts.item_ids)
+    values, ids = _finite(table.values, where), table.ids
     if ids is None:
         if Path(where).suffix.lower() in _CHECKPOINTS:
             raise InvalidDataError(
@@ -271,21 +265,16 @@ def _of_embeddings(
         found = tables.find_rows(ids, data.item_ids, "item", where)
         notes = found.note("item", "they have no vector and are never recommended")
     Y, absent = _spread(values, found.place), found.place < 0
-    projection = replace(_of_factors(key, label, Y, where), notes=notes)
+    low_rank = _low_rank(Y, where)
     users = _user_vectors(parts, table.users, data, Y.shape[1], where)
     if users is None:
-        return projection if table.users is None else replace(projection, notes=(*notes, _FOLDED))
+        notes = notes if table.users is None else (*notes, _FOLDED)
+        return Projection(key, label, "factors", {}, low_rank, Y, notes=notes)
+    vectors, missing = users
     lookup = Lookup(data.user_ids, "user")
-    scoring = UserVectors(key, label, "embeddings", {}, n_items, Y, absent, users.vectors, lookup)
-    return _with_own_lists(projection, scoring, (*notes, *users.notes))
-
-
-def _with_own_lists(
-    projection: Projection, scoring: AuditedModel, notes: tuple[str, ...] = ()
-) -> OwnScores:
-    shown = (projection.key, projection.label, "embeddings", projection.settings)
+    own = UserVectors(key, label, "embeddings", {}, n_items, Y, absent, vectors, lookup)
     return OwnScores(
-        *shown, projection.model, projection.vectors, scoring=scoring, given=True, notes=notes
+        key, label, "embeddings", {}, low_rank, Y, scoring=own, notes=(*notes, *missing)
     )
 
 
@@ -311,10 +300,11 @@ def _spread(values: Floats, place: NDArray[np.intp]) -> Floats:
 
 def _user_vectors(
     parts: Embeddings, own: NDArray[Any] | None, data: Interactions, width: int, where: str
-) -> _Users | None:
-    """Return the vectors of the users: given ones, or those that come with the items."""
-    ids = None if parts.user_ids is None else tables.read_ids(parts.user_ids, "user")
-    n_ids = data.n_users if ids is None else len(ids.ids)
+) -> tuple[Floats, tuple[str, ...]] | None:
+    """Return one vector per user of the data and a last row of nan, and what is missing.
+
+    The vectors are given, or come with the items; None without any.
+    """
     where = f"{where} (users)"
 
     def in_order(values: NDArray[Any]) -> NDArray[Any] | None:
@@ -322,16 +312,16 @@ def _user_vectors(
 
     if parts.users is not None or parts.user_tensor is not None:
         source = parts.items if parts.users is None else parts.users
-        table = tables.read_vectors(source, where, n_ids, parts.user_tensor)
-    elif own is not None and (ids is not None or in_order(own) is not None):
-        table = Table(own)
+    elif own is not None and (parts.user_ids is not None or in_order(own) is not None):
+        source = own
     else:
         return None
+    table = tables.read_vectors(
+        source, where, "user", data.n_users, parts.user_tensor, parts.user_ids
+    )
     values = _finite(table.values, where)
     known = in_order(values) if table.ids is None else table.ids
     known = data.user_ids if known is None else known
-    if ids is not None:
-        values, known = tables.rows_of(table._replace(values=values), ids, where), ids.ids
     if len(values) != len(known) or values.shape[1] != width:
         raise InvalidDataError(
             f"{where} is {len(values):,} × {values.shape[1]:,}, and {len(known):,} users × {width} "
@@ -339,16 +329,9 @@ def _user_vectors(
             "(--user-ids FILE) if its rows are not the users of the data."
         )
     found = tables.find_rows(known, data.user_ids, "user", where)
-    # one row per user of the data and a last one of nan; users without a vector have the last
+    # users without a vector have the last row
     longer = np.vstack([values, np.full((1, width), np.nan)])
-    return _Users(longer[np.append(found.place, -1)], found.note("user", "they get no list"))
-
-
-class _Users(NamedTuple):
-    """One vector per user of the data and a last row of nan, and what is missing."""
-
-    vectors: Floats
-    notes: tuple[str, ...]
+    return longer[np.append(found.place, -1)], found.note("user", "they get no list")
 
 
 def _of_lists(key: str, label: str, found: ListTable, data: Interactions, where: str) -> Lists:
@@ -376,13 +359,12 @@ def _of_lists(key: str, label: str, found: ListTable, data: Interactions, where:
     return Lists(key, label, "lists", {}, data.n_items, shown, lookup, notes=tuple(notes))
 
 
-def _of_factors(key: str, label: str, Y: Floats, where: str) -> Projection:
-    A = leading_directions(Y)
-    if not A.shape[1]:
+def _low_rank(Y: Floats, where: str) -> LowRank:
+    """Return the projection onto the space that item vectors span."""
+    components = np.ascontiguousarray(leading_directions(Y).T)
+    if not len(components):
         raise InvalidDataError(f"{where} contains only zeros. Fit the model first.")
-    components = np.ascontiguousarray(A.T)
-    low_rank = LowRank(components, np.ones(len(components)), unchanged)
-    return Projection(key, label, "factors", {}, low_rank, vectors=Y, given=True)
+    return LowRank(components, np.ones(len(components)), unchanged)
 
 
 def leading_directions(Y: Floats) -> Floats:
@@ -457,9 +439,9 @@ def audited(
     if factors is None:
         return own
     Y = _finite(np.asarray(factors.items), label)
-    projection = _of_factors(key, label, Y if order is None else order.take(Y, axis=0), label)
-    found = _with_own_lists(projection, own)
-    return replace(found, kind=kind or found.kind, settings=settings, given=False)
+    Y = Y if order is None else order.take(Y, axis=0)
+    shown = (key, label, kind or "embeddings", settings)
+    return OwnScores(*shown, _low_rank(Y, label), Y, scoring=own)
 
 
 def _columns_in(model: Recommender, data: Interactions, label: str) -> ColumnOrder | None:
@@ -498,16 +480,10 @@ def _finite(values: NDArray[Any], where: str) -> Floats:
             f"{values.shape}."
         )
     wide = np.asarray(values, dtype=np.float64)
-    bad = np.argwhere(~np.isfinite(wide))
+    bad = np.argwhere(~(np.abs(wide) <= _LARGEST))
     if len(bad):
         raise InvalidDataError(
-            f"{where} has {len(bad):,} NaN or infinite entries, the first in row {bad[0][0]}, "
-            f"column {bad[0][1]}. Was the model fitted to the end?"
-        )
-    largest = float(np.abs(wide).max())
-    if largest > _LARGEST:
-        raise InvalidDataError(
-            f"{where} has entries as large as {largest:.3g}, too large to compute with: the model "
-            "diverged. Fit it again."
+            f"{where} has {len(bad):,} entries that are NaN, infinite or too large, the first in "
+            f"row {bad[0][0]}, column {bad[0][1]}. Did the fit diverge?"
         )
     return wide

@@ -85,7 +85,9 @@ class _Tensors(NamedTuple):
     padding: Mapping[str, int] = {}
 
 
-def read_vectors(source: Any, where: str, n_rows: int, tensor: str | None = None) -> Table:
+def read_vectors(
+    source: Any, where: str, role: str, n_rows: int, tensor: str | None = None, ids: Any = None
+) -> Table:
     """Read vectors or an item × item matrix.
 
     Parameters
@@ -96,11 +98,23 @@ def read_vectors(source: Any, where: str, n_rows: int, tensor: str | None = None
         `item_factors` or `components_`.
     where : str
         Name of the source in errors.
+    role : {"item", "user"}
+        For errors.
     n_rows : int
-        Number of ids, to find the tensor that fits.
+        Number of rows without `ids`, to find the tensor that fits.
     tensor : str, optional
         Name of the tensor, or how its name ends.
+    ids : path, mapping, table or sequence, optional
+        See `read_ids`; replaces ids of the source.
     """
+    if ids is None:
+        return _read_table(source, where, n_rows, tensor)
+    vocabulary = read_ids(ids, role)
+    table = _read_table(source, where, len(vocabulary.ids), tensor)
+    return table._replace(values=rows_of(table, vocabulary, where), ids=vocabulary.ids)
+
+
+def _read_table(source: Any, where: str, n_rows: int, tensor: str | None) -> Table:
     if isinstance(source, str | PathLike):
         return _from_file(Path(source), n_rows, tensor)
     if is_frame(source):
@@ -396,18 +410,17 @@ def rows_of(table: Table, vocabulary: Vocabulary, where: str) -> NDArray[Any]:
 
 
 class Matched(NamedTuple):
-    """The row of each id of the data, −1 for none; and how many of each side have no match."""
+    """The row of each id of the data, −1 for none; and how many rows have no id of the data."""
 
     place: NDArray[np.intp]
-    missing: int
-    extra: int
+    extra: int = 0
 
     def note(self, role: str, without: str) -> tuple[str, ...]:
         """Return what is missing as sentences; `without` says what follows."""
-        found = []
-        if self.missing:
+        found, missing = [], int((self.place < 0).sum())
+        if missing:
             found.append(
-                f"{self.missing:,} of the {len(self.place):,} {role}s of the data are not in it: "
+                f"{missing:,} of the {len(self.place):,} {role}s of the data are not in it: "
                 f"{without}."
             )
         if self.extra:
@@ -421,7 +434,7 @@ def find_rows(ids: NDArray[Any], wanted: NDArray[Any], role: str, where: str) ->
     Examples
     --------
     >>> find_rows(np.array(["7", "5", "x"], object), np.array([5, 6, 7]), "item", "ids.txt")
-    Matched(place=array([ 1, -1,  0]), missing=1, extra=1)
+    Matched(place=array([ 1, -1,  0]), extra=1)
     """
     twice = duplicate_at(ids, role)
     if twice is not None:
@@ -438,7 +451,7 @@ def find_rows(ids: NDArray[Any], wanted: NDArray[Any], role: str, where: str) ->
             f"{where} has no row for any of the {len(wanted):,} {role}s: its ids are like "
             f"{name_a_few(ids, 3)}, those of the data like {name_a_few(wanted, 3)}."
         )
-    return Matched(place, len(wanted) - known, len(ids) - known)
+    return Matched(place, len(ids) - known)
 
 
 def as_text(ids: NDArray[Any]) -> NDArray[Any]:
