@@ -103,8 +103,7 @@ def command(advice: Advice) -> str:
         return ""
     model = [] if advice.model == "item-weighted" else ["--model", advice.model]
     words = [word for name, value in advice.settings.items() for word in _parameter(name, value)]
-    reading = [word for name, value in advice.data_options.items() for word in _option(name, value)]
-    data = _data_argument(advice.source)
+    data, reading = _data_argument(advice.source), _options(advice.data_options)
     return " ".join(["equipoise fit", data, *reading, *model, *words, "--out model.eqp"])
 
 
@@ -117,8 +116,8 @@ def rerank_command(found: Findings) -> str:
     if isinstance(offer, str) or not advice.keep:
         return ""
     start = "recommend model.eqp" if advice.model else "rerank lists.csv"
-    words = [word for name, value in advice.data_options.items() for word in _option(name, value)]
-    data, last = _data_argument(advice.source), f"-k {offer.k} --out reranked.csv"
+    data, words = _data_argument(advice.source), _options(advice.data_options)
+    last = f"-k {offer.k} --out reranked.csv"
     return " ".join([f"equipoise {start} {data}", *words, "--rerank", offer.spec, last])
 
 
@@ -134,10 +133,9 @@ def check_command(advice: Advice) -> str:
     if not advice.model or not advice.check:
         return ""
     grid = [f"--grid {name}={plain(value)}" for name, value in advice.settings.items()]
-    options = {**advice.data_options, "models": advice.model}
-    words = [word for name, value in options.items() for word in _option(name, value)]
-    more = [word for name, value in advice.check.items() for word in _option(name, value)]
-    return " ".join(["equipoise evaluate", _data_argument(advice.source), *words, *grid, *more])
+    words = _options({**advice.data_options, "models": advice.model})
+    data, more = _data_argument(advice.source), _options(advice.check)
+    return " ".join(["equipoise evaluate", data, *words, *grid, *more])
 
 
 def _parameter(name: str, value: Any) -> list[str]:
@@ -146,11 +144,16 @@ def _parameter(name: str, value: Any) -> list[str]:
     return ["--set", shlex.quote(f"{name}={plain(value)}")]
 
 
-def _option(name: str, value: Any) -> list[str]:
-    flag = name.replace("_", "-")
-    if isinstance(value, bool):
-        return [f"--{flag}" if value else f"--no-{flag}"]
-    return [f"--{flag}" if len(flag) > 1 else f"-{flag}", shlex.quote(str(value))]
+def _options(values: Mapping[str, Any]) -> list[str]:
+    """Return options as words of a command."""
+    words = []
+    for name, value in values.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            words += [f"--{flag}" if len(flag) > 1 else f"-{flag}", shlex.quote(str(value))]
+    return words
 
 
 def _data_argument(source: str) -> str:

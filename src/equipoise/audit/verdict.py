@@ -200,8 +200,7 @@ def _more_long_tail(found: Findings) -> str:
         return ""
     return (
         f" To show more long-tail items instead, re-rank the lists of {name_of(found.subject)}: "
-        f"--rerank {offer.spec} raises their share from {offer.tail_before:.1%} to "
-        f"{offer.tail_before + offer.tail.mean:.1%}, for {offer.ndcg.mean:+.4f} NDCG@{offer.k}."
+        f"--rerank {offer.spec} {offer.change}."
     )
 
 

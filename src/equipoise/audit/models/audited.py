@@ -399,13 +399,14 @@ class Lists(ListsOnly):
 
     Attributes
     ----------
-    columns : ndarray of int32, shape (listed users + 1, longest list)
-        Items, best first; −1 for none or for an item that the data lack. The last row is empty.
+    by_user : ndarray of shape (known users + 1, any)
+        Items, best first; −1 for none or for an item that the data lack. The last row is of users
+        without a list.
     users : Lookup
         From user ids to rows.
     """
 
-    columns: NDArray[np.int32]
+    by_user: NDArray[Any]
     users: Lookup
 
     def lists(self, seen: sp.csr_array, k: int, own: Any = None) -> Iterator[Lists32]:
@@ -414,31 +415,27 @@ class Lists(ListsOnly):
         found[:, : own.shape[1]] = own[:, :k]
         yield found
 
-    def for_users(self, user_ids: NDArray[Any]) -> NDArray[np.int32]:
-        """Return the lists of these users; an empty one for a user without (−1: the last row)."""
-        return self.columns[self.users.find(user_ids)]
+    def for_users(self, user_ids: NDArray[Any]) -> NDArray[Any]:
+        """Return the rows of these users; the last one (−1) for a user without."""
+        return self.by_user[self.users.find(user_ids)]
 
 
 @dataclass(frozen=True, eq=False)
-class UserVectors(ListsOnly):
+class UserVectors(Lists):
     """Inner products of user and item vectors, which are the model's own scores.
 
     Attributes
     ----------
+    by_user, users
+        User vectors; the last row is nan.
     items : ndarray of shape (n_items, r)
         Item vectors, in the order of the data.
     absent : ndarray of bool, shape (n_items,)
         Items without a vector, which are never recommended.
-    vectors : ndarray of shape (known users + 1, r)
-        User vectors; the last row is nan.
-    users : Lookup
-        From user ids to rows.
     """
 
     items: Floats
     absent: NDArray[np.bool_]
-    vectors: Floats
-    users: Lookup
 
     def lists(self, seen: sp.csr_array, k: int, own: Any = None) -> Iterator[Lists32]:
         """Yield the k best unseen items of every user; none for users without a vector."""
@@ -454,10 +451,6 @@ class UserVectors(ListsOnly):
         )
         found[known] = ranked.ids
         yield found
-
-    def for_users(self, user_ids: NDArray[Any]) -> Floats:
-        """Return the vectors of these users; nan for a user without (−1: the last row)."""
-        return self.vectors[self.users.find(user_ids)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -272,7 +272,7 @@ def _of_embeddings(
         return Projection(key, label, "factors", {}, low_rank, Y, notes=notes)
     vectors, missing = users
     lookup = Lookup(data.user_ids, "user")
-    own = UserVectors(key, label, "embeddings", {}, n_items, Y, absent, vectors, lookup)
+    own = UserVectors(key, label, "embeddings", {}, n_items, vectors, lookup, Y, absent)
     return OwnScores(
         key, label, "embeddings", {}, low_rank, Y, scoring=own, notes=(*notes, *missing)
     )
