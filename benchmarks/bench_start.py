@@ -45,6 +45,7 @@ STARTS: dict[str, tuple[list[str], str, float | None]] = {
     "python -c ''": (["-c", ""], "", None),
     "import equipoise": (["-c", "import equipoise"], "python -c ''", 0.05),
     "equipoise --help": (["-m", "equipoise", "--help"], "python -c ''", 0.2),
+    "equipoise audit --help": (["-m", "equipoise", "audit", "--help"], "python -c ''", None),
     "import sklearn.base": (["-c", "import sklearn.base"], "python -c ''", None),
     "import numba": (["-c", "import numba"], "python -c ''", None),
     "only the small data": (["-c", _FIT % (*_SMALL, "")], "python -c ''", None),

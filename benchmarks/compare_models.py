@@ -43,6 +43,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from datasets import PAPER_SEED
 from equipoise.progress import NoProgress
 from harness import Report, Table, machine, progress
 from plots import Frontiers
@@ -182,7 +183,7 @@ def _paper(name: str, *, binary: bool = False) -> Split:
     from equipoise.data import holdout
 
     data = load_dataset(name, preprocessing="paper")
-    return holdout(data.binarize() if binary else data)
+    return holdout(data.binarize() if binary else data, seed=PAPER_SEED)
 
 
 def _folder(path: Path, validation: str | None = None) -> DataSet:

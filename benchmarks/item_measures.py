@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from datasets import LAST_FM, MOVIE_LENS_FULL, DataSet, available
+from datasets import LAST_FM, MOVIE_LENS_FULL, PAPER_SEED, DataSet, available
 from harness import Report, Table, machine, progress
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 NAME, PAGE = "item_measures", Path(__file__).parents[1] / "docs" / "item-measures.md"
-RANK, CUTOFFS, FEWEST, RESAMPLES, SEED = 32, (20, 100), 5, 300, 1024
+RANK, CUTOFFS, FEWEST, RESAMPLES, SEED = 32, (20, 100), 5, 300, PAPER_SEED
 MEASURES = {"auc": "item AUC", "error": "error", "self_reconstruction": "self-reconstruction"}
 EXPECTED = {"auc": 1, "error": -1, "self_reconstruction": 0}
 

@@ -21,6 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from datasets import PAPER_SEED
 from harness import RESULTS, THREADS, Table, machine
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ def main() -> None:
     from equipoise import holdout, load_dataset
 
     torch.set_num_threads(THREADS)
-    split = holdout(load_dataset("ml-1m", preprocessing="paper"))
+    split = holdout(load_dataset("ml-1m", preprocessing="paper"), seed=PAPER_SEED)
     cells = finished(asked.out / f"{NAME}.json")
     facts = facts_of_the_machine()
     try:

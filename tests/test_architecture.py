@@ -19,7 +19,7 @@ ROOT = Path(equipoise.__file__).parent
 
 # Each layer may import the layers before it. Names on one line do not import each other.
 LAYERS = [
-    {"exceptions", "lazy", "progress"},
+    {"defaults", "exceptions", "lazy", "progress"},
     {"array_files", "checks", "display", "parallel", "plugins", "files", "memory"},
     {"spectral"},
     {"metrics"},
@@ -219,9 +219,10 @@ def test_using_the_core_loads_no_extra():
     assert not loaded & EXTRAS
 
 
-def test_help_of_the_command_line_loads_no_numerics():
-    loaded = modules_after("from equipoise.cli.app import run; run(['--help'])")
-    assert not loaded & (EXTRAS | {"numba", "polars", "sklearn", "scipy"})
+@pytest.mark.parametrize("command", [[], ["audit"], ["recommend"]])
+def test_help_of_the_command_line_loads_no_numerics(command):
+    loaded = modules_after(f"from equipoise.cli.app import run; run([*{command}, '--help'])")
+    assert not loaded & (EXTRAS | HEAVY - {"typer", "rich"})
 
 
 def test_a_missing_extra_is_named_with_the_command_that_installs_it():

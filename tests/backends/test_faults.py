@@ -119,7 +119,7 @@ def test_a_worker_killed_while_lists_are_written_leaves_them_whole(
     assert set(pids(client)) != set(workers)
     assert [path.name for path in tmp_path.iterdir()] == ["lists"]
     names = sorted(path.name for path in (tmp_path / "lists").iterdir())
-    assert names == [f"part-{number:05}.parquet" for number in range(7)]
+    assert names == [f"part-{number:05}-00000.parquet" for number in range(7)]
     table = pl.read_parquet(tmp_path / "lists")
     assert len(table) == rows == 5 * local.n_users
     assert table["user"].n_unique() == local.n_users

@@ -243,7 +243,7 @@ def test_lists_can_be_written_to_a_store_and_end_with_a_mark(streamed):
     write_lists(model, streamed, "memory://lists/today", k=2)
     store = fsspec.filesystem("memory")
     names = {path.rsplit("/", 1)[1] for path in store.ls("/lists/today", detail=False)}
-    assert names == {f"part-{number:05}.parquet" for number in range(5)} | {"_SUCCESS"}
+    assert names == {f"part-{number:05}-00000.parquet" for number in range(5)} | {"_SUCCESS"}
     with pytest.raises(OutputError, match="exists already"):
         write_lists(model, streamed, "memory://lists/today", k=2)
 

@@ -237,7 +237,7 @@ CASES = {
     # the hold-out
     "there is nothing to test on": (
         ["evaluate", "{b}/few-strangers.csv"],
-        "no interaction for test.*--test, --validation",
+        "no interaction for test.*--test.*--min-items-per-user",
     ),
     "there is nothing to tune on": (
         ["tune", "{b}/plays.csv", "--validation", "0"],
@@ -257,15 +257,15 @@ CASES = {
     "the model is a folder": (["similar", "{b}", "x"], "not a regular file"),
     "the model is a table": (
         ["similar", "{b}/plays.csv", "x"],
-        "plays.csv is not an equipoise model",
+        "plays.csv cannot be read as an equipoise model",
     ),
     "the model and the data are swapped": (
         ["recommend", "{b}/plays.csv", "{b}/model.eqp"],
-        "plays.csv is not an equipoise model.*swap MODEL and DATA",
+        "plays.csv cannot be read as an equipoise model.*swap MODEL and DATA",
     ),
     "the model is empty": (
         ["similar", "{b}/empty.eqp", "x"],
-        "empty.eqp is not an equipoise model",
+        "empty.eqp cannot be read as an equipoise model",
     ),
     "the model is cut off": (["similar", "{b}/torn.eqp", "x"], "torn.eqp cannot be read"),
     "a bit of the model flipped": (

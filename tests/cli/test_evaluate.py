@@ -82,18 +82,6 @@ def test_any_model_of_the_registry_can_be_named(table, capsys):
     assert "costs" not in told
 
 
-def test_costs_are_shown_when_asked_for(table, capsys):
-    options = ("--models", "ease,pca", "--ranks", "2", "--metrics", "recall", "--costs")
-    assert call(table, *options) == 0
-    shown = capsys.readouterr().out
-    assert "cost of a fit" in shown
-    assert "1,600" in shown  # 40 × 40 weights of EASE
-    assert call(table, "--json", *options) == 0
-    costs = json.loads(capsys.readouterr().out)["costs"]
-    assert [cost["model"] for cost in costs] == ["EASE", "PCA"]
-    assert all(cost["fit_seconds"] > 0 for cost in costs)
-
-
 def test_a_model_whose_extra_is_missing_is_left_out_with_a_note(table, capsys, monkeypatch):
     missing = property(lambda entry: entry.extra is None)
     monkeypatch.setattr("equipoise.models.registry.ModelEntry.installed", missing)

@@ -45,7 +45,7 @@ SLEEPERS = {
         ["recommend", "{w}/model.eqp", "{w}/plays.csv", "--out", "new.parquet"],
     ),
     "recommend to text": (
-        "import equipoise.cli.recommend as owner; name = '_write_parts'",
+        "import equipoise.serving.lists as owner; name = 'write_parts'",
         ["recommend", "{w}/model.eqp", "{w}/plays.csv", "--out", "new.csv"],
     ),
     "audit": (

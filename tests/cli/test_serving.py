@@ -14,6 +14,7 @@ from equipoise import Interactions, ItemWeightedPCA
 from equipoise.cli import console, recommend
 from equipoise.cli.app import run
 from equipoise.progress import NoProgress, task
+from equipoise.serving.lists import Wanted, tables
 from tests.cli.conftest import write_table
 from tests.recorded_progress import Recorded
 
@@ -92,18 +93,18 @@ def test_tables_of_any_size_give_the_same_file(
     ending, rows_at_a_time, model, aligned, tmp_path, expected
 ):
     path = tmp_path / f"lists{ending}"
-    request = recommend.Request(model, 5, {}, rows_at_a_time=rows_at_a_time)
-    recommend.write_tables(path, recommend.SINKS[ending], aligned, request, NoProgress())
+    request = Wanted(model, 5, {}, rows_at_a_time=rows_at_a_time)
+    recommend.write_file(path, recommend.SINKS[ending], aligned, request, NoProgress())
     same(rows_of(READERS[ending](path)), expected)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
 def test_tables_are_bounded_in_rows_and_reported_by_users(model, aligned):
     seen = Recorded()
-    request = recommend.Request(model, 5, {}, rows_at_a_time=50)
+    request = Wanted(model, 5, {}, rows_at_a_time=50)
     with task(seen, "Recommending", aligned.n_users):
-        tables = recommend.tables(aligned.rows.whole(), request, seen)
-        assert max(len(table) for table in tables) == 50
+        found = tables(aligned.rows.whole(), request, seen)
+        assert max(len(table) for table in found) == 50
     assert seen.calls[1:-1] == [("advance", 10)] * 8
 
 

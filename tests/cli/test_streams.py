@@ -79,16 +79,15 @@ def test_files_are_written_without_a_standard_output(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["2>&-", "2>/dev/full", "2>&- >&- <&-"])
+@pytest.mark.parametrize("target", ["2>&-", "2>&- >&- <&-"])
 def test_the_exit_code_is_right_where_nobody_hears_the_error(target, folder):
     done = shell(f"eq fit nosuch.csv --out x.eqp {target}", folder)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["2>&-", "2>/dev/full"])
-def test_work_goes_on_where_nobody_hears_of_it(target, folder):
-    done = shell(f"eq fit p.csv --rank 2 --json --out heard.eqp {target}", folder)
+def test_work_goes_on_where_nobody_hears_of_it(folder):
+    done = shell("eq fit p.csv --rank 2 --json --out heard.eqp 2>&-", folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["rank"] == 2
 

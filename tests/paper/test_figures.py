@@ -94,7 +94,7 @@ def test_ties_at_full_rank_count_as_ties(runner, small_data):
     evaluation = runner.lastfm
     assert evaluation.value("self_reconstruction", PCA, 120) == pytest.approx(1)
     assert evaluation.value("item_auc", PCA, 120, "niche") == 0.5
-    fitted = small_data.holdout().train_validation
+    fitted = small_data.holdout(seed=1024).train_validation
     share = fitted.nnz / (fitted.n_users * fitted.n_items)
     assert evaluation.value("item_precision@20", PCA, 120) == pytest.approx(share)
 
@@ -113,7 +113,7 @@ def test_weighted_mf_of_figure_7_has_the_metrics_of_its_own_lists(runner, small_
     pytest.importorskip("implicit")
     from equipoise.models.peers.weighted_mf import WeightedMF
 
-    split = small_data.holdout()
+    split = small_data.holdout(seed=1024)
     R = split.train_validation.matrix
     lists = WeightedMF.published(16, random_state=0).fit(R).recommend(R, k=20).ids
     test = split.test.matrix.toarray() > 0

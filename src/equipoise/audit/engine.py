@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from equipoise import __version__
+from equipoise import __version__, defaults
 from equipoise.audit import group_section
 from equipoise.audit.advice import NOT_OFFERED, UNNAMED, advise, best_mitigation
 from equipoise.audit.dossier.manifest import manifest
@@ -61,7 +61,7 @@ from equipoise.progress import Progress
 from equipoise.progress import task as progress_task
 
 # Where nothing can be held out to choose on.
-_DEFAULT_RANK, _DEFAULT_GAMMA, DEFAULT_K = 32, -1.0, 20
+_DEFAULT_RANK, _DEFAULT_GAMMA = 32, -1.0
 _SIZE, _EXPONENT = "n_components", "gamma"
 
 # A fit that takes longer, by estimate, has the tolerance of the model instead of 100 times less. On
@@ -77,13 +77,13 @@ def audit(
     *,
     models: Mapping[str, Any] | Sequence[Any] = (),
     names: Any = None,
-    rank: int | Literal["auto"] = "auto",
-    groups: Literal["interactions", "items"] = "interactions",
+    rank: int | Literal["auto"] = defaults.AUDIT_RANK,
+    groups: Literal["interactions", "items"] = defaults.GROUPS,
     item_groups: Groups | None = None,
     user_groups: Groups | None = None,
-    k: int = DEFAULT_K,
-    seed: int = 0,
-    depth: Depth = "standard",
+    k: int = defaults.MEASURED_K,
+    seed: int = defaults.SEED,
+    depth: Depth = defaults.AUDIT_DEPTH,
     budget: float | None = None,
     source: str = UNNAMED,
     data_options: Mapping[str, Any] | None = None,

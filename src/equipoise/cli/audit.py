@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from equipoise import defaults
 from equipoise.cli import console
 from equipoise.cli import options as opt
 from equipoise.cli.review import ReviewOptions, recorded_command
@@ -74,15 +75,15 @@ class ModelOptions:
 def audit(
     reading: opt.DataOptions,
     parts: opt.PartOptions,
-    rank: str,
-    groups: str,
-    k: int,
-    seed: int,
-    depth: str,
     given: ModelOptions,
     grouping: opt.GroupOptions,
     reviewing: ReviewOptions,
     data: str | None = None,
+    rank: str = defaults.AUDIT_RANK,
+    groups: str = defaults.GROUPS,
+    k: int = defaults.MEASURED_K,
+    seed: int = defaults.SEED,
+    depth: str = defaults.AUDIT_DEPTH,
     names: str | None = None,
     budget: float | None = None,
     cut: str | None = None,
@@ -140,7 +141,9 @@ def audit(
     return reviewing.exit_code(found)
 
 
-def demo(seed: int, out: Path = Path("report/demo.html"), as_json: bool = False) -> None:
+def demo(
+    seed: int = defaults.SEED, out: Path = Path("report/demo.html"), as_json: bool = False
+) -> None:
     """Audit the built-in example data: how PCA treats popular and niche items, and what helps."""
     from equipoise.audit import audit as run
 

@@ -49,7 +49,7 @@ def prepare_streams() -> None:
 
 
 class _Stderr:
-    """Standard error without passwords; the work goes on where it cannot be written."""
+    """Standard error without passwords."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -58,29 +58,16 @@ class _Stderr:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        with _or_discard(self._stream):
-            self._stream.write(without_passwords(text))
-        return len(text)
-
-    def flush(self) -> None:
-        with _or_discard(self._stream):
-            self._stream.flush()
-
-
-@contextlib.contextmanager
-def _or_discard(stream: TextIO) -> Iterator[None]:
-    """Where a stream cannot be written, send its buffer to nowhere: exiting would fail on it."""
-    try:
-        yield
-    except OSError:
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return self._stream.write(without_passwords(text))
 
 
 def end_output() -> None:
-    """Write what is still buffered for stdout, or drop it where that fails."""
-    with _or_discard(sys.stdout):
+    """Write what is still buffered for stdout, or drop it where that fails: exiting would fail."""
+    try:
         sys.stdout.flush()
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from equipoise import defaults
 from equipoise.cli import console
 from equipoise.cli import options as opt
 from equipoise.display import Shown
@@ -13,7 +14,7 @@ from equipoise.exceptions import InvalidDataError, InvalidParameterError, Missin
 
 if TYPE_CHECKING:
     from equipoise.data import Split
-    from equipoise.evaluation import Cost, Result, Results, Tuning
+    from equipoise.evaluation import Result, Results, Tuning
     from equipoise.evaluation.plan import Model
     from equipoise.models import Recommender
 
@@ -30,17 +31,16 @@ def evaluate(
     reading: opt.DataOptions,
     splitting: opt.SplitOptions,
     results_to: opt.TableOptions,
-    groups: str,
     grouping: opt.GroupOptions,
-    zero_division: float,
     trying: opt.GridOptions,
     data: str | None = None,
+    groups: str = defaults.GROUPS,
+    zero_division: float = defaults.ZERO_DIVISION,
     models: str = "pca,normalized,item-weighted",
     metrics: str | None = None,
-    k: str = "20",
+    k: str = str(defaults.MEASURED_K),
     item_sample: int | None = None,
     rerank: list[str] | None = None,
-    costs: bool = False,
 ) -> int:
     """Score models, by default the three PCAs, at many ranks on held-out interactions."""
     from equipoise import evaluation
@@ -68,13 +68,11 @@ def evaluate(
     )
     results_to.write(results, "plot_results" if results.rows else None)
     if results_to.as_json:
-        console.write(results.to_json(costs=costs))
+        console.write(results.to_json())
     else:
         _print(results)
         if any(own.values()):
             console.print_table(_group_table(results))
-        if costs:
-            console.print_table(_cost_table(results.costs))
     return 0 if results.complete else results_to.interrupted(f"{len(results)} rows are done")
 
 
@@ -151,27 +149,13 @@ def _group_table(results: Results) -> Shown:
     return Shown("", ["by group, at the largest rank", *columns, "n"], cells)
 
 
-def _rank(row: Result | Cost) -> int | None:
+def _rank(row: Result) -> int | None:
     return next((row.settings[name] for name in _SIZES if name in row.settings), None)
 
 
-def _line(row: Result | Cost) -> str:
+def _line(row: Result) -> str:
     others = {name: value for name, value in row.settings.items() if name not in _SIZES}
     return " ".join([row.model, *(f"{name}={opt.show_value(v)}" for name, v in others.items())])
-
-
-def _cost_table(costs: Sequence[Cost]) -> Shown:
-    rows = [
-        (
-            _line(cost),
-            opt.show_value(_rank(cost)),
-            f"{cost.fit_seconds:.3f}",
-            "?" if cost.peak_bytes is None else f"{cost.peak_bytes / 1e6:.1f}",
-            f"{cost.parameters_kept:,}",
-        )
-        for cost in costs
-    ]
-    return Shown("", ("cost of a fit", "rank", "seconds", "peak MB", "numbers kept"), rows)
 
 
 def named_models(names: str) -> dict[str, Model]:
@@ -196,17 +180,17 @@ def tune(
     reading: opt.DataOptions,
     splitting: opt.SplitOptions,
     results_to: opt.TableOptions,
-    k: int,
-    groups: str,
     grouping: opt.GroupOptions,
-    zero_division: float,
     trying: opt.GridOptions,
-    model: str,
-    maximize: str,
     data: str | None = None,
+    model: str = defaults.MODEL,
+    k: int = defaults.MEASURED_K,
+    groups: str = defaults.GROUPS,
+    zero_division: float = defaults.ZERO_DIVISION,
+    maximize: str = defaults.MAXIMIZE,
     subject_to: list[str] | None = None,
     rerank: str | None = None,
-    trade_off: str = "aplt",
+    trade_off: str = ",".join(defaults.TRADE_OFF),
     out: Path | None = None,
 ) -> int:
     """Choose the parameters of a model, by default Item-Weighted PCA, on validation data.

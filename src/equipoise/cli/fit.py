@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from equipoise import defaults
 from equipoise.cli import console
 from equipoise.cli import options as opt
 from equipoise.exceptions import InvalidParameterError
@@ -30,7 +31,7 @@ def fit(
     reading: opt.DataOptions,
     grouping: opt.GroupOptions,
     out: Path,
-    model: str = "item-weighted",
+    model: str = defaults.MODEL,
     rank: int | None = None,
     gamma: float | None = None,
     spectral_filter: str | None = None,

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 # difflib compares letter by letter: enough ids to find a typing error, few enough to be quick
 _COMPARED = 4000
-_LONGEST_SPELLING = 80
 
 
 def item_ids(model: Recommender) -> NDArray[Any]:
@@ -90,23 +89,14 @@ def _typed(text: str, dtype: np.dtype[Any]) -> Any:
 def _unknown(text: str, known: NDArray[Any], role: str) -> str:
     from equipoise.data.identifiers import name_a_few
 
-    similar = _similar(text, known)
+    spelled = {str(value).casefold(): value for value in known}
+    by_length = sorted(spelled, key=lambda each: abs(len(each) - len(text)))[:_COMPARED]
+    similar = [spelled[each] for each in difflib.get_close_matches(text.casefold(), by_length)]
     hint = f"Did you mean {name_a_few(similar)}? " if similar else ""
-    short = text if len(text) <= _LONGEST_SPELLING else f"{text[:_LONGEST_SPELLING]}…"
+    short = text if len(text) <= 80 else f"{text[:80]}…"
     return (
         f"unknown {role} {short!r}. {hint}The {len(known)} {role}s are like {name_a_few(known, 3)}."
     )
-
-
-def _similar(text: str, known: NDArray[Any]) -> list[Any]:
-    wanted = text.casefold()
-    spelled = {str(value).casefold(): value for value in known}
-    if wanted in spelled:
-        return [spelled[wanted]]
-    if len(wanted) > _LONGEST_SPELLING:
-        return []
-    by_length = sorted(spelled, key=lambda each: abs(len(each) - len(wanted)))[:_COMPARED]
-    return [spelled[each] for each in difflib.get_close_matches(wanted, by_length)]
 
 
 def wanted(texts: str | None, known: NDArray[Any], role: str, option: str) -> list[Any] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import glob
-import importlib
 import inspect
 import itertools
 import os
@@ -20,11 +19,10 @@ from urllib.parse import unquote
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from equipoise import defaults
 from equipoise.cli import console
 from equipoise.exceptions import (
-    ArtifactError,
     EquipoiseError,
-    InvalidDataError,
     InvalidParameterError,
 )
 from equipoise.files import require_folder, require_writable
@@ -43,33 +41,8 @@ _LOCAL_URL = re.compile(r"(?:sqlite(?:\+pysqlite)?:///|file://)(?P<path>[^?]+)",
 _OUTPUTS = {"--out", "-o", "--csv", "--plot"}
 
 
-class DefaultOf:
-    """The default of a Python function's parameter, found when a command needs it.
-
-    Importing the function at once would load NumPy for ``equipoise --help``.
-    """
-
-    def __init__(self, function: str, parameter: str) -> None:
-        self._function, self._parameter = function, parameter
-
-    def __call__(self) -> Any:
-        """Import the function and return the default."""
-        module, _, name = self._function.partition(":")
-        function = functools.reduce(getattr, name.split("."), importlib.import_module(module))
-        return inspect.signature(function).parameters[self._parameter].default  # type: ignore[arg-type]  # a function
-
-    def __str__(self) -> str:
-        """Return the default as help shows it."""
-        return str(self())
-
-
-def option(text: str, metavar: str, *names: str, default_of: str = "", **more: Any) -> Any:
-    """Declare an option with a value; `metavar` is what help shows for the value.
-
-    `default_of` is module:function.parameter, whose default is that of the option.
-    """
-    if default_of:
-        more["default_factory"] = DefaultOf(*default_of.rsplit(".", 1))
+def option(text: str, metavar: str, *names: str, **more: Any) -> Any:
+    """Declare an option with a value; `metavar` is what help shows for the value."""
     return typer.Option(*names, help=text, metavar=metavar, **more)
 
 
@@ -192,8 +165,8 @@ class DataOptions:
         missing = [name for name, given in self._columns.items() if given is None]
         return replace(self, **{name: fitted[name] for name in missing if name in fitted})
 
-    def read(self, data: str, *, normalize: bool = True) -> Interactions:
-        """Read DATA, filter, binarize, normalize, in this order; `normalize` allows the last."""
+    def read(self, data: str) -> Interactions:
+        """Read DATA, filter, binarize, normalize, in this order."""
         from equipoise.data import Interactions
 
         self._refuse_what_blocks_cannot_read()
@@ -206,15 +179,11 @@ class DataOptions:
             progress=console.progress(),
         )
         self._note_words_read_as_ids(data)
-        return self.prepare(interactions, normalize=normalize)
-
-    def prepare(self, interactions: Interactions, *, normalize: bool = True) -> Interactions:
-        """Filter, binarize, normalize, in this order."""
         if self.min_items_per_user or self.min_users_per_item:
             interactions = interactions.filter(self.min_users_per_item, self.min_items_per_user)
         if self.binarize:
             interactions = interactions.binarize()
-        if self.normalize_rows and normalize:
+        if self.normalize_rows:
             interactions = interactions.normalize_rows()
         console.say(repr(interactions))
         return interactions
@@ -239,19 +208,12 @@ class DataOptions:
         return names_in(data, names, item=self.item, **self._text)
 
     def _refuse_what_blocks_cannot_read(self) -> None:
-        if self.memory is not None and self.scheduler is not None:
-            raise InvalidParameterError(
-                "--memory keeps DATA on disk, --scheduler on a cluster. Give one of them."
-            )
-        place, idle = "--memory", ["query"]
-        if self.scheduler is not None:
-            place, idle = "--scheduler", list(self._text)
-        elif self.memory is None:
-            return
-        for name in idle:
-            if getattr(self, name) is not None:
+        unread = {"memory": ["query"], "scheduler": list(self._text)}
+        pairs = [(place, name) for place, names in unread.items() for name in names]
+        for place, name in pairs:
+            if getattr(self, place) is not None and getattr(self, name) is not None:
                 raise InvalidParameterError(
-                    f"--{name.replace('_', '-')} cannot be used with {place}. Leave it out, or "
+                    f"--{name.replace('_', '-')} cannot be used with --{place}. Leave it out, or "
                     "convert DATA to Parquet first."
                 )
 
@@ -279,11 +241,6 @@ class PartOptions:
     test: str | None = None
     history: str | None = None
 
-    @property
-    def sources(self) -> list[str | None]:
-        """Train, validation, test, history."""
-        return [self.train, self.validation, self.test, self.history]
-
     def check(self, data: str | None, reading: DataOptions) -> None:
         """Refuse a mixture of DATA and files, and options that files cannot have."""
         if self.train is None:
@@ -308,7 +265,8 @@ class PartOptions:
         """Read the files, matched by id."""
         from equipoise.data import Split
 
-        parts = [None if source is None else reading.read(source) for source in self.sources]
+        sources = (self.train, self.validation, self.test, self.history)
+        parts = [None if source is None else reading.read(source) for source in sources]
         split = Split.read(*parts)
         known = split.train_validation.popularity() + split.seen_before_test.popularity()
         cold = int(((split.test.popularity() > 0) & (known == 0)).sum())
@@ -323,23 +281,18 @@ class HoldoutOptions:
 
     validation: str | None = None
     test: str | None = None
-    method: str
-    n: int
-    seed: int
+    method: str = defaults.HOLDOUT
+    n: int = defaults.LAST_N
+    seed: int = defaults.SEED
 
     def hold_out(self, interactions: Interactions) -> Split:
-        """Hold out; errors name the options, not only Python's arguments."""
+        """Hold out some of the interactions."""
         from equipoise.data import holdout
 
         shares = {"test": self.test, "validation": self.validation}
         options: dict[str, Any] = {"method": self.method, "n": self.n, "seed": self.seed}
         options |= {name: _share(name, text) for name, text in shares.items() if text is not None}
-        try:
-            return holdout(interactions, **options)
-        except (InvalidDataError, InvalidParameterError) as error:
-            raise type(error)(
-                f"{error} The options are --test, --validation and --min-items-per-user."
-            ) from error
+        return holdout(interactions, **options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -513,22 +466,6 @@ def _is_same_file(one: Path, other: Path) -> bool:
     if one.exists() and other.exists():
         return one.samefile(other)
     return os.path.realpath(one) == os.path.realpath(other)
-
-
-def load_model(path: Path, hint: str = "Did you swap MODEL and DATA?") -> Recommender:
-    """Load MODEL; refuse a file that is not an archive before looking into it."""
-    from equipoise.models import load
-
-    require_model(path, hint)
-    return load(path)
-
-
-def require_model(path: Path, hint: str) -> None:
-    """Refuse a file that is not an archive: it cannot be a model."""
-    if path.is_file():
-        with path.open("rb") as file:
-            if file.read(2) != b"PK":
-                raise ArtifactError(f"{path} is not an equipoise model. {hint}")
 
 
 def shown(data: str) -> str:

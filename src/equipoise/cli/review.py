@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from equipoise import defaults
 from equipoise.cli import console
 from equipoise.cli import options as opt
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
@@ -107,8 +108,8 @@ def compare(
     before: Path,
     after: Path,
     reading: opt.DataOptions,
-    k: int,
     data: str | None = None,
+    k: int = defaults.MEASURED_K,
     names: str | None = None,
     out: Path | None = None,
     as_json: bool = False,

@@ -19,7 +19,6 @@ def inspect(model: Path, as_json: bool = False) -> None:
     """Show what a model file contains: class, parameters, sizes, preparation, certificate."""
     from equipoise.models.persistence import read_model
 
-    opt.require_model(model, "Give the file that equipoise fit wrote.")
     saved = read_model(model)
     certificate = saved.scalars.get("certificate_", {})
     ids = saved.arrays.get("item_ids_")
@@ -64,6 +63,7 @@ def update(
     certifies what a refit would gain. With --items-only, only items that the model lacks get
     vectors, by projection. DATA are read and prepared as for the fit.
     """
+    from equipoise.models import load
     from equipoise.models.pca.projection import ProjectionModel
 
     target = model if out is None else out
@@ -71,7 +71,7 @@ def update(
         require_writable(target)
     else:
         opt.check_outputs({"--out": out})
-    fitted = opt.load_model(model)
+    fitted = load(model)
     if not isinstance(fitted, ProjectionModel):
         raise InvalidParameterError(
             f"{type(fitted).__name__} cannot be updated. Fit it again: equipoise fit."
@@ -146,15 +146,15 @@ def serve(
     from equipoise.serving.service import Limits
     from equipoise.serving.service import serve as run
 
-    opt.require_model(model, "Give the file that equipoise fit wrote.")
     limits = Limits(users=max_users, k=max_k)
     run(model, host, port, reload_seconds=reload_seconds, limits=limits, mmap=mmap)
 
 
 def export(model: Path, out: Path) -> None:
     """Write the item vectors of a model with their ids, for programs without equipoise."""
+    from equipoise.models import load
     from equipoise.serving import export_vectors
 
     opt.check_outputs({"--out": out})
-    fitted = opt.load_model(model, "Give the file that equipoise fit wrote.")
+    fitted = load(model)
     console.say(f"Vectors: {export_vectors(fitted, out).resolve()}")

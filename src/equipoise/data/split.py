@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from equipoise import defaults
 from equipoise.checks import check_choice, check_whole_number
 from equipoise.data import block_ops
 from equipoise.data.identifiers import Lookup, as_column, as_id_array, name_a_few, show
@@ -23,8 +24,6 @@ from equipoise.exceptions import InvalidDataError, InvalidParameterError, Output
 from equipoise.files import require_folder, scratch_folder
 
 Method = Literal["per_user_random", "per_user_last", "leave_last_n", "temporal", "by_user"]
-# The seed of the published experiments
-PAPER_SEED = 1024
 _NUMBER = (int, float, np.integer, np.floating)
 _TRAIN, _VALIDATION, _TEST, _HISTORY = range(4)
 PARTS = ("train", "validation", "test", "history")
@@ -281,9 +280,9 @@ def holdout(
     *,
     test: float = 0.2,
     validation: float = 0.1,
-    seed: int = PAPER_SEED,
-    method: Method = "per_user_random",
-    n: int = 1,
+    seed: int = defaults.SEED,
+    method: Method = defaults.HOLDOUT,
+    n: int = defaults.LAST_N,
 ) -> Split:
     """Split into train, validation and test over the same users and items.
 
@@ -533,7 +532,8 @@ def _refuse_empty(counts: NDArray[np.intp], method: str) -> None:
     if not counts[_TEST]:
         raise InvalidDataError(
             f"method={method!r} leaves no interaction for test: users have too few for the "
-            "requested share. Raise test=, or drop small users with filter(min_items_per_user=...)."
+            "requested share. Raise test (--test), or drop users with few items "
+            "(filter(min_items_per_user=…), --min-items-per-user)."
         )
     if not counts[_TRAIN]:
         raise InvalidDataError(

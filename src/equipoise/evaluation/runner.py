@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise import __version__
+from equipoise import __version__, defaults
 from equipoise.data.groups import Groups
 from equipoise.data.identifiers import Lookup, is_missing
 from equipoise.data.interactions import Interactions
@@ -68,16 +68,16 @@ def evaluate(
     grid: Grid | None = None,
     ranks: int | Sequence[int] | None = None,
     metrics: Sequence[str | Metric] = DEFAULT_METRICS,
-    k: int | Sequence[int] = 20,
-    groups: str | ItemGroups = "interactions",
+    k: int | Sequence[int] = defaults.MEASURED_K,
+    groups: str | ItemGroups = defaults.GROUPS,
     user_groups: Groups | None = None,
-    zero_division: float = np.nan,
+    zero_division: float = defaults.ZERO_DIVISION,
     part: Part = "test",
     item_sample: int | None = None,
     per_user: bool = False,
     cache: str | PathLike[str] | None = None,
     progress: Progress | None = None,
-    seed: int = 0,
+    seed: int = defaults.SEED,
 ) -> Results:
     """Score models with many settings and many metrics.
 
@@ -89,7 +89,7 @@ def evaluate(
     Parameters
     ----------
     data : Split or Interactions
-        Interactions are split like in the paper: see `equipoise.data.holdout`.
+        Interactions are split by the defaults of `equipoise.data.holdout`.
     models : mapping of name to model, list of models, or model; optional
         Unfitted models, or arrays of lists (users × k, best first) that another model
         recommended: column numbers of items, or ids that are not whole numbers. A list may also

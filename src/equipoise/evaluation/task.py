@@ -146,7 +146,7 @@ def _count_seen(
 
 
 def as_split(data: Interactions | Split) -> Split:
-    """Return the split, or the paper's hold-out of interactions."""
+    """Return the split, or the default hold-out of interactions."""
     if isinstance(data, Split):
         return data
     data = Interactions.accept(data)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equipoise import defaults
 from equipoise.data.interactions import Interactions
 from equipoise.data.split import Split
 from equipoise.display import Displayed, Shown
@@ -192,16 +193,16 @@ def _shift_to_dict(shift: Shift) -> dict[str, Any]:
 
 def tune(
     data: Interactions | Split,
-    model: str | Recommender = "item-weighted",
+    model: str | Recommender = defaults.MODEL,
     *,
     grid: Grid | Steps | None = None,
-    maximize: str = "ndcg@20",
+    maximize: str = defaults.MAXIMIZE,
     subject_to: Limits | None = None,
-    trade_off: Sequence[str] = ("aplt",),
-    k: int = 20,
+    trade_off: Sequence[str] = defaults.TRADE_OFF,
+    k: int = defaults.MEASURED_K,
     test_metrics: Sequence[str | Metric] = (),
-    groups: str | ItemGroups = "interactions",
-    zero_division: float = np.nan,
+    groups: str | ItemGroups = defaults.GROUPS,
+    zero_division: float = defaults.ZERO_DIVISION,
     users: int | None = None,
     cache: str | PathLike[str] | None = None,
     progress: Progress | None = None,
@@ -217,7 +218,7 @@ def tune(
     Parameters
     ----------
     data : Split or Interactions
-        Interactions are split like in the paper: see `equipoise.data.holdout`.
+        Interactions are split by the defaults of `equipoise.data.holdout`.
     model : str or Recommender
         A name as in ``equipoise models``, or an unfitted model, which keeps its own value of the
         parameters that are not in the grid.

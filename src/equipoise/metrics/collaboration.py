@@ -23,6 +23,7 @@ from equipoise.checks import (
     check_same_shape,
     check_user_items,
 )
+from equipoise.defaults import MEASURED_K
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics.metric import declared
 from equipoise.metrics.projection import (
@@ -44,8 +45,6 @@ from equipoise.metrics.ties import (
     splitter,
 )
 from equipoise.parallel import Tally, map_in_threads, thread_count
-
-DEFAULT_K = 20
 
 # Scores that blocks send at a time: 128 MB for those of the positives.
 _SCORES_SENT = 2**24
@@ -136,7 +135,7 @@ def item_precision(
     X: Any,
     item_factors: ArrayLike | None = None,
     *,
-    k: int = DEFAULT_K,
+    k: int = MEASURED_K,
     similarity: ArrayLike | None = None,
     inputs: Any = None,
     component_weights: ArrayLike | None = None,
@@ -177,7 +176,7 @@ def item_collaboration(
     X: Any,
     item_factors: ArrayLike | None = None,
     *,
-    k: int = DEFAULT_K,
+    k: int = MEASURED_K,
     similarity: ArrayLike | None = None,
     inputs: Any = None,
     component_weights: ArrayLike | None = None,

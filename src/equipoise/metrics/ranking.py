@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.checks import check_choice, check_k, check_top_items, check_user_items
+from equipoise.defaults import MEASURED_K
 from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics.metric import (
     BoolArray,
@@ -29,8 +30,6 @@ from equipoise.metrics.metric import (
     declared,
 )
 from equipoise.metrics.results import FloatArray, IntArray, Result, Results
-
-DEFAULT_K = 20
 
 # 2²⁰ places of lists become 8 MB of floats
 _PLACES_AT_ONCE = 2**20
@@ -147,7 +146,7 @@ METRICS = declared(**{name: (partial(_measure, metric=name), _finish) for name i
 def ranking_metrics(
     top_items: ArrayLike,
     test: Any,
-    ks: Iterable[int] = (DEFAULT_K,),
+    ks: Iterable[int] = (MEASURED_K,),
     metrics: Sequence[str] = RANKING_METRICS,
     *,
     conventions: Mapping[str, str] | None = None,
@@ -228,7 +227,7 @@ def _single(
     ).rows[0]
 
 
-def recall_at_k(top_items: ArrayLike, test: Any, k: int = DEFAULT_K, **how: Unpack[How]) -> Result:
+def recall_at_k(top_items: ArrayLike, test: Any, k: int = MEASURED_K, **how: Unpack[How]) -> Result:
     """Recall at k: hits / ``|R|``, or hits / ``min(|R|, k)`` under ``"capped"``.
 
     Arguments as in `ranking_metrics`.
@@ -244,7 +243,7 @@ def recall_at_k(top_items: ArrayLike, test: Any, k: int = DEFAULT_K, **how: Unpa
 
 
 def precision_at_k(
-    top_items: ArrayLike, test: Any, k: int = DEFAULT_K, **how: Unpack[How]
+    top_items: ArrayLike, test: Any, k: int = MEASURED_K, **how: Unpack[How]
 ) -> Result:
     """Precision at k: hits / k; ``"implicit"`` pools Σ hits / Σ ``min(k, |R|)``.
 
@@ -256,7 +255,7 @@ def precision_at_k(
     return _single("precision", top_items, test, k, **how)
 
 
-def ndcg_at_k(top_items: ArrayLike, test: Any, k: int = DEFAULT_K, **how: Unpack[How]) -> Result:
+def ndcg_at_k(top_items: ArrayLike, test: Any, k: int = MEASURED_K, **how: Unpack[How]) -> Result:
     """Normalized discounted cumulative gain at k.
 
         Σ_{hits} d(rank) / Σ_{t≤L} d(t)
@@ -274,7 +273,7 @@ def ndcg_at_k(top_items: ArrayLike, test: Any, k: int = DEFAULT_K, **how: Unpack
     return _single("ndcg", top_items, test, k, **how)
 
 
-def mrr_at_k(top_items: ArrayLike, test: Any, k: int = DEFAULT_K, **how: Unpack[How]) -> Result:
+def mrr_at_k(top_items: ArrayLike, test: Any, k: int = MEASURED_K, **how: Unpack[How]) -> Result:
     """Mean reciprocal rank at k: of the first hit; ``"lightgcn"`` sums over all hits.
 
     Examples
@@ -287,7 +286,7 @@ def mrr_at_k(top_items: ArrayLike, test: Any, k: int = DEFAULT_K, **how: Unpack[
     return _single("mrr", top_items, test, k, **how)
 
 
-def map_at_k(top_items: ArrayLike, test: Any, k: int = DEFAULT_K, **how: Unpack[How]) -> Result:
+def map_at_k(top_items: ArrayLike, test: Any, k: int = MEASURED_K, **how: Unpack[How]) -> Result:
     """Mean average precision at k: over ``|R|``, or ``min(|R|, k)`` under ``"capped"``.
 
     Examples
@@ -301,7 +300,7 @@ def map_at_k(top_items: ArrayLike, test: Any, k: int = DEFAULT_K, **how: Unpack[
 
 
 def hit_rate_at_k(
-    top_items: ArrayLike, test: Any, k: int = DEFAULT_K, **how: Unpack[How]
+    top_items: ArrayLike, test: Any, k: int = MEASURED_K, **how: Unpack[How]
 ) -> Result:
     """Share of users with at least one hit.
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from equipoise.checks import check_whole_number, is_whole_number
 from equipoise.data.interactions import Interactions
+from equipoise.defaults import SERVED_K
 from equipoise.display import Shown
 from equipoise.exceptions import (
     InvalidDataError,
@@ -304,7 +305,7 @@ class Recommender(RowReader, ABC):
     def rank(
         self,
         user_items: UserItems,
-        k: int = 10,
+        k: int = SERVED_K,
         *,
         seen: sp.csr_array | None = None,
         filter_items: Iterable[Any] | None = None,
@@ -337,7 +338,7 @@ class Recommender(RowReader, ABC):
     def recommend(
         self,
         user_items: UserItems,
-        k: int = 10,
+        k: int = SERVED_K,
         *,
         filter_already_liked_items: bool = True,
         filter_items: Iterable[Any] | None = None,
@@ -404,7 +405,7 @@ class Recommender(RowReader, ABC):
     def similar_items(
         self,
         item: Any,
-        k: int = 10,
+        k: int = SERVED_K,
         *,
         include_itself: bool = False,
         filter_items: Iterable[Any] | None = None,
@@ -445,7 +446,7 @@ class Recommender(RowReader, ABC):
         self,
         user_items: UserItems,
         item: Any,
-        k: int | None = 10,
+        k: int | None = SERVED_K,
         *,
         unknown: Literal["error", "drop"] = "error",
     ) -> Explanation:
@@ -474,7 +475,7 @@ class Recommender(RowReader, ABC):
         return found.of(0, 0)
 
     def explain_lists(
-        self, user_items: UserItems, lists: Ranking, k: int | None = 10
+        self, user_items: UserItems, lists: Ranking, k: int | None = SERVED_K
     ) -> Explanations:
         """Explain every score of the lists that `recommend` returned.
 

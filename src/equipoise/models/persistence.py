@@ -294,7 +294,10 @@ def read_model(
 @contextmanager
 def refuse_damaged_model(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn whatever goes wrong while a model is loaded into an `ArtifactError`."""
-    advice = "Pass a file that a model's `save` wrote; copy it again, or save the model again."
+    advice = (
+        "Pass a file that `equipoise fit` or a model's `save` wrote; copy it again, or save the "
+        "model again. Did you swap MODEL and DATA?"
+    )
     with refuse_damage(Path(path), "an equipoise model", advice, ArtifactError):
         yield
 

@@ -285,7 +285,7 @@ class ExperimentRunner:
             grid = {"n_components": ranks}
             found = self._evaluate(dataset, grid=grid, metrics=metrics, groups=rule)
             values |= _points(found, rule)
-        X = holdout(data).train_validation
+        X = holdout(data, seed=protocol.SEED).train_validation
         groups = {rule: popularity_groups(X.matrix, rule) for rule in RULES}
         return Evaluation(
             dataset,
@@ -297,7 +297,7 @@ class ExperimentRunner:
         )
 
     def _evaluate(self, dataset: str, **options: Any) -> Results:
-        split = holdout(self.data(dataset))
+        split = holdout(self.data(dataset), seed=protocol.SEED)
         with _expected_warnings(), task(self.progress, DATASETS[dataset].title) as measuring:
             found = evaluate(
                 split, zero_division=0, cache=self.cache, progress=measuring, **options

@@ -20,6 +20,9 @@ USER_METRICS = {
 }
 ITEM_METRICS = ("specialization", "self_reconstruction", "item_auc", "item_precision@20")
 
+#: The seed of the split into train, validation and test.
+SEED = 1024
+
 #: Popularity groups.
 GROUPS = ("popular", "medium", "niche")
 #: Rules that cut the groups: by number of items (text), by sum of values (published code).

@@ -10,10 +10,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 from equipoise import __version__
-from equipoise.data.split import PAPER_SEED
 from equipoise.display import Shown, page
 from equipoise.paper.figures import Figure
-from equipoise.paper.protocol import DATASETS, GAMMAS, USER_METRICS, item_ranks, user_ranks
+from equipoise.paper.protocol import DATASETS, GAMMAS, SEED, USER_METRICS, item_ranks, user_ranks
 from equipoise.paper.tables import PaperTable
 from equipoise.paper.verdicts import Finding, Verdict, show, show_measured
 
@@ -131,7 +130,7 @@ class Reproduction:
 def _settings(*, quick: bool) -> dict[str, Any]:
     return {
         "quick": quick,
-        "split": f"of each user's items a fifth is test, a tenth validation; seed {PAPER_SEED}",
+        "split": f"of each user's items a fifth is test, a tenth validation; seed {SEED}",
         "fit": "train + validation, float64, eigenvector residuals below 1e-8",
         "in-sample ranks": {
             data.title: list(item_ranks(data.n_items, quick=quick)) for data in DATASETS.values()

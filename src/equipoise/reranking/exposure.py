@@ -45,8 +45,6 @@ _FIRST_STEP = 0.1
 # Attempts to round the solution to lists that meet the floors, and passes for each. Cutting planes
 # need more passes than that with many groups.
 _ATTEMPTS, _EXTRA_PASSES, _FEW_GROUPS = 10, 15, 10
-# Users of the sample on which the prices are found first, where there are many more.
-_SAMPLE = 20_000
 # A floor that is missed by less than this share of the exposure is met: it is rounding.
 _ROUNDING = 1e-12
 
@@ -234,10 +232,10 @@ class _Problem:
         )
 
     def solve(self, tol: float, max_passes: int) -> ExposureSolution:
-        start = self._start()
-        first = self.at(np.zeros(len(self.floors)))
+        zero = np.zeros(len(self.floors))
+        first = self.at(zero)
         if not np.all(self.exposure[first] >= self.floors):
-            self._smooth(start, _SMOOTH_PASSES, self.floors)
+            self._smooth(zero, _SMOOTH_PASSES, self.floors)
             self._exact(tol, max_passes, self.floors)
         rounded = self._rounded(tol)
         best = min(range(len(self.points)), key=self.bound)
@@ -262,26 +260,6 @@ class _Problem:
             for number, exposure in enumerate(self.exposure)
             if np.all(exposure >= self.floors - _ROUNDING)
         ]
-
-    def _start(self) -> Floats:
-        """Return prices for a sample of the users, where there are many more."""
-        n_users = sum(len(batch.items) for batch in self.batches())
-        zero = np.zeros(len(self.floors))
-        if n_users < 5 * _SAMPLE:
-            return zero
-        step = n_users // _SAMPLE
-        some = [
-            Candidates(batch.items[::step].copy(), batch.scores[::step].copy())
-            for batch in self.batches()
-        ]
-        sample = _Problem(lambda: some, self.groups, self.floors, self.discount)
-        try:
-            sample.at(zero)
-            sample._smooth(zero, _SMOOTH_PASSES, self.floors)
-            sample._exact(1e-4, 120, self.floors)
-        except InfeasibleError:
-            return zero
-        return sample.points[min(range(len(sample.points)), key=sample.bound)]
 
     def _smooth(self, start: Floats, most: int, floors: Floats) -> None:
         """Minimize the bound as if it were smooth; each pass leaves a cut."""
@@ -374,12 +352,7 @@ class _Problem:
         _, relevance, exposure, prices, shares = max(
             options, key=lambda one: (-one[0] if one[0] > _ROUNDING else 0.0, one[1])
         )
-        return {
-            "relevance": relevance,
-            "exposure": exposure,
-            "columns": prices,
-            "weights": shares,
-        }
+        return {"relevance": relevance, "exposure": exposure, "columns": prices, "weights": shares}
 
     def _measure(self, prices: Floats, weights: Floats) -> tuple[float, Floats]:
         """Return relevance and exposure of lists whose users are divided among prices."""

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from equipoise import defaults
 from equipoise.checks import check_whole_number
 from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
@@ -95,7 +96,7 @@ class Reranked(Recommender):
     True
     """
 
-    model: Recommender | str = "item-weighted"
+    model: Recommender | str = defaults.MODEL
     reranker: str | Reranker = "xquad:0.3"
     _: KW_ONLY
     candidates: Count | None = None
@@ -150,7 +151,7 @@ class Reranked(Recommender):
     def _learn(self, fitted: Recommender, data: Interactions) -> None:
         """Keep the model, and learn what the re-ranker needs."""
         self.model_ = by_column(fitted)
-        groups = self._groups(data)
+        groups = item_groups(data, self.groups)
         self.group_names_, self.membership_ = list(groups.names), groups.membership
         method = make_reranker(self.reranker)
         self.__dict__.pop("item_vectors_", None)
@@ -163,15 +164,6 @@ class Reranked(Recommender):
             learned = method.learn(lambda: batches, self._context())
             if learned is not None:
                 self.learned_ = learned
-
-    def _groups(self, data: Interactions) -> ItemGroups:
-        if isinstance(self.groups, Groups):
-            if self.groups.of != "items":
-                raise InvalidParameterError("groups must be groups of items, got groups of users.")
-            return self.groups.align(data)
-        if isinstance(self.groups, ItemGroups):
-            return self.groups
-        return Groups.by_popularity(data, self.groups)
 
     # ----------------------------------------------------------------------------------- serve
 
@@ -322,11 +314,19 @@ class Reranked(Recommender):
         return super()._deserialize(saved)
 
 
+def item_groups(data: Interactions, groups: str | int | ItemGroups) -> ItemGroups:
+    """Return the groups of the items: those of a rule, or your own in the order of the data."""
+    if isinstance(groups, Groups):
+        if groups.of != "items":
+            raise InvalidParameterError("groups must be groups of items, got groups of users.")
+        return groups.align(data)
+    return groups if isinstance(groups, ItemGroups) else Groups.by_popularity(data, groups)
+
+
 def item_vectors(data: Interactions, groups: Any, factors: Factors | None) -> NDArray[np.float64]:
     """Return vectors of the items: their own groups, those of a model, or those of a PCA."""
     if isinstance(groups, ItemGroups):
-        own = groups.align(data) if isinstance(groups, Groups) else groups
-        return np.asarray(own.membership.toarray())
+        return np.asarray(item_groups(data, groups).membership.toarray())
     if factors is None:
         pca = VanillaPCA(min(_VECTORS, data.n_items)).fit(data)
         return np.asarray(pca.components_.T, dtype=np.float64)

@@ -15,6 +15,7 @@ from equipoise.data.identifiers import Lookup, as_column, factorize, show
 from equipoise.data.interactions import Interactions
 from equipoise.data.readers.lists import read_frame, read_lists
 from equipoise.data.readers.tables import frame_of
+from equipoise.defaults import SERVED_K
 from equipoise.exceptions import InvalidDataError, UnknownIdError
 from equipoise.metrics import ItemGroups
 from equipoise.reranking.base import Candidates, ItemContext, Reranker
@@ -25,7 +26,7 @@ from equipoise.reranking.exposure import (
     solve_exposure,
 )
 from equipoise.reranking.registry import make_reranker
-from equipoise.reranking.reranked import item_vectors
+from equipoise.reranking.reranked import item_groups, item_vectors
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,7 +52,7 @@ def rerank_lists(
     lists: Any,
     data: Interactions,
     reranker: str | Reranker,
-    k: int = 10,
+    k: int = SERVED_K,
     *,
     groups: str | int | Groups = "head80",
 ) -> RerankedLists:
@@ -85,9 +86,10 @@ def rerank_lists(
     check_whole_number("k", k, least=1)
     method = make_reranker(reranker)
     users, candidates = _candidates(lists, data)
-    own = Groups.by_popularity(data, groups) if isinstance(groups, str | int) else groups
     vectors = item_vectors(data, groups, None) if "vectors" in method.needs else None
-    context = ItemContext(data.popularity("count").astype(np.float64), own.align(data), vectors)
+    context = ItemContext(
+        data.popularity("count").astype(np.float64), item_groups(data, groups), vectors
+    )
     solution = None
     length = min(k, candidates.items.shape[1])
     if isinstance(method, ExposureFloors):

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.checks import check_whole_number
+from equipoise.defaults import SERVED_K
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, require_extra
 from equipoise.models.base import Recommender
 from equipoise.models.estimator import check_is_fitted
@@ -148,7 +149,7 @@ class AnnVectors:
         self,
         index: Index,
         user_items: UserItems,
-        k: int = 10,
+        k: int = SERVED_K,
         *,
         filter_already_liked_items: bool = True,
         unknown: Literal["error", "drop"] = "error",
@@ -229,7 +230,12 @@ class AnnVectors:
         return Ranking(ids_of(columns[None], self.item_ids), values[None])
 
     def recall_of(
-        self, index: Index, user_items: Any, k: int = 10, *, filter_already_liked_items: bool = True
+        self,
+        index: Index,
+        user_items: Any,
+        k: int = SERVED_K,
+        *,
+        filter_already_liked_items: bool = True,
     ) -> float:
         """Return the share of the k best items that `search` finds, over all these users.
 

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from equipoise import defaults
 from equipoise.exceptions import InvalidDataError, require_extra
 from equipoise.models.base import Recommender
 from equipoise.models.registry import find_model
@@ -34,7 +35,7 @@ class EquipoiseConfig(BaseModel):
         each as 1.
     """
 
-    model: str = "item-weighted"
+    model: str = defaults.MODEL
     parameters: dict[str, Any] = {}
     field: str | None = None
 

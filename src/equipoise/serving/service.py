@@ -17,9 +17,11 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from equipoise import __version__
+from equipoise.checks import check_choice
+from equipoise.defaults import SERVED_K
 from equipoise.exceptions import EquipoiseError, InvalidDataError, first_line, require_extra
 from equipoise.models.base import Recommender
 from equipoise.models.persistence import read_model
@@ -174,7 +176,7 @@ def _list_of(model: Recommender, body: Mapping[str, Any], limits: Limits) -> dic
         filter_already_liked_items=not body.get("include_seen", False),
         filter_items=_ids(model, body, "filter_items"),
         items=_ids(model, body, "only_items"),
-        unknown=_unknown(body),
+        unknown=body.get("unknown", "drop"),
     )
     return {"items": _rows(found), "fallback": bool(found.fallback)}
 
@@ -187,7 +189,7 @@ def _similar(model: Recommender, body: Mapping[str, Any], limits: Limits) -> dic
 def _explain(model: Recommender, body: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
     item = _typed(model, [_required(body, "item")])[0]
     basket, k = _basket(model, body), _length(body, model, limits)
-    why = model.explain(basket, item, k, unknown=_unknown(body))
+    why = model.explain(basket, item, k, unknown=body.get("unknown", "drop"))
     because = [
         {"item": each, "contribution": part}
         for each, part in zip(why.ids.tolist(), why.contributions.tolist(), strict=True)
@@ -212,15 +214,9 @@ def _required(body: Mapping[str, Any], name: str) -> Any:
     return body[name]
 
 
-def _unknown(body: Mapping[str, Any]) -> Literal["error", "drop"]:
-    given = body.get("unknown", "drop")
-    if given not in ("drop", "error"):
-        raise InvalidDataError('unknown must be "drop" or "error".')
-    return "drop" if given == "drop" else "error"
-
-
 def _basket(model: Recommender, body: Mapping[str, Any]) -> dict[Any, float]:
     """Return a user's items: a list of ids, of [id, value] pairs, or an object of values by id."""
+    check_choice("unknown", body.get("unknown", "drop"), ("drop", "error"))
     given = _required(body, "items")
     pairs = list(given.items()) if isinstance(given, dict) else given
     if not isinstance(pairs, list):
@@ -252,7 +248,7 @@ def _typed(model: Recommender, ids: list[Any]) -> list[Any]:
 
 
 def _length(body: Mapping[str, Any], model: Recommender, limits: Limits) -> int:
-    k = body.get("k", 10)
+    k = body.get("k", SERVED_K)
     if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= limits.k:
         raise InvalidDataError(f"k must be a whole number from 1 to {limits.k}.")
     return min(k, model.n_features_in_)
@@ -337,20 +333,11 @@ def create_app(
             return {"error": "internal error"}, 500
         return content | {"model": current.version}, 200
 
-    async def health(_: Request) -> Response:
+    def health(_: Request) -> Response:
         model, version = live.current
         facts: dict[str, Any] = {"status": "ok", "model": version, "class": type(model).__name__}
         facts |= {"items": model.n_features_in_, "reloads": live.reloads, "error": live.error}
         return JSONResponse(facts)
-
-    async def shown_metrics(_: Request) -> Response:
-        return PlainTextResponse(metrics.text(live))
-
-    async def openapi(_: Request) -> Response:
-        return JSONResponse(described)
-
-    async def page(_: Request) -> Response:
-        return HTMLResponse(_page(described))
 
     async def watch(seconds: float) -> None:
         while True:
@@ -368,8 +355,12 @@ def create_app(
             watching.cancel()
 
     routes = [Route(address, answer, methods=["POST"]) for address in _ADDRESSES]
-    routes += [Route("/health", health), Route("/metrics", shown_metrics)]
-    routes += [Route("/openapi.json", openapi), Route("/", page)]
+    routes += [
+        Route("/health", health),
+        Route("/metrics", lambda _: PlainTextResponse(metrics.text(live))),
+        Route("/openapi.json", lambda _: JSONResponse(described)),
+        Route("/", lambda _: HTMLResponse(_page(described))),
+    ]
     app = Starlette(routes=routes, lifespan=lifespan)
     app.state.live = live
     return app
@@ -396,7 +387,7 @@ def _openapi(limits: Limits) -> dict[str, Any]:
             "oneOf": [ids, pairs, values],
         },
         "users": {"type": "array", "maxItems": limits.users, "items": {"type": "object"}},
-        "k": {"type": "integer", "minimum": 1, "maximum": limits.k, "default": 10},
+        "k": {"type": "integer", "minimum": 1, "maximum": limits.k, "default": SERVED_K},
         "filter_items": ids,
         "only_items": ids,
         "include_seen": {"type": "boolean", "default": False},

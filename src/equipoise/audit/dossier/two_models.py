@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise import defaults
 from equipoise.audit.dossier.compare import Changes, as_report, changes
 from equipoise.audit.engine import audit
 from equipoise.audit.models.audited import AuditedModel, Projection
@@ -24,8 +25,8 @@ def compare_models(
     data: Interactions,
     models: Mapping[str, Any],
     *,
-    k: int = 20,
-    seed: int = 0,
+    k: int = defaults.MEASURED_K,
+    seed: int = defaults.SEED,
     progress: Progress | None = None,
     **options: Any,
 ) -> Changes:
