@@ -13,7 +13,7 @@ from typer.main import get_command
 
 from equipoise.audit import audit
 from equipoise.cli.app import command_line, run
-from equipoise.cli.options import DataOptions, expand_options, option
+from equipoise.cli.options import DataOptions, expand_options
 from equipoise.data import holdout
 
 TREE = get_command(command_line())
@@ -128,8 +128,8 @@ def test_one_letter_means_one_option():
 class Pair:
     """Two options."""
 
-    left: Annotated[int, option("Left.", "N")] = 1
-    right: Annotated[int, option("Right.", "N")] = 2
+    left: Annotated[int, typer.Option(help="Left.", metavar="N")] = 1
+    right: Annotated[int, typer.Option(help="Right.", metavar="N")] = 2
 
 
 def test_a_dataclass_of_options_becomes_options_and_comes_back_filled():

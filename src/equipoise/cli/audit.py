@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import re
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from equipoise import defaults
 from equipoise.cli import console
@@ -98,13 +97,16 @@ def audit(
     the ending of --out). Without --model, PCA is audited. With --train and --test, models of yours
     are taken as fitted on --train. Exits with 1 if a condition of --fail-if holds.
     """
+    import webbrowser
+
     from equipoise.audit import audit as compute
     from equipoise.data import Interactions
     from equipoise.data.split import cut_by_time
 
     if as_json and as_markdown:
         raise InvalidParameterError("--json and --md exclude each other. Give one of them.")
-    asked = _rank(rank)
+    whole = "--rank takes a whole number or auto"
+    asked: Any = rank if rank == "auto" else opt.number(rank, whole, int)
     parts.check(data, reading)
     reviewing.check(one_table=data is not None and cut is None)
     opt.check_outputs({"--out": out})
@@ -136,8 +138,8 @@ def audit(
     found = reviewing.review(found, table, run, recorded_command(data))
     _publish(found, out, as_json=as_json, as_markdown=as_markdown)
     reviewing.sign(out)
-    if open_page:
-        _open(out)
+    if open_page and not webbrowser.open(out.resolve().as_uri()):
+        console.say(f"no browser found; open {out.resolve()} yourself.")
     return reviewing.exit_code(found)
 
 
@@ -146,11 +148,13 @@ def demo(
 ) -> None:
     """Audit the built-in example data: how PCA treats popular and niche items, and what helps."""
     from equipoise.audit import audit as run
+    from equipoise.data.synthetic import listening
 
     out.parent.mkdir(parents=True, exist_ok=True)
     opt.check_outputs({"--out": out})
-    interactions = _example(seed)
-    found = run(interactions, seed=seed, source=_EXAMPLE, progress=console.progress())
+    plays = listening(seed=seed)
+    console.say(f"Drew {plays.n_users:,} invented listeners of {plays.n_items:,} invented artists.")
+    found = run(plays, seed=seed, source=_EXAMPLE, progress=console.progress())
     _publish(found, out, as_json=as_json, as_markdown=False)
 
 
@@ -161,15 +165,6 @@ def _say_estimate(data: Interactions | Split, depth: str, budget: float | None, 
     if depth in EFFORTS:  # the audit refuses other names
         seconds = estimate_audit(data, depth, budget, n)  # type: ignore[arg-type]  # checked
         console.say(f"About {max(1, round(seconds))} s on two idle cores (--depth, --budget).")
-
-
-def _example(seed: int) -> Interactions:
-    """Draw the data that come with the package."""
-    from equipoise.data.synthetic import listening
-
-    plays = listening(seed=seed)
-    console.say(f"Drew {plays.n_users:,} invented listeners of {plays.n_items:,} invented artists.")
-    return plays
 
 
 def _publish(found: Findings, out: Path, *, as_json: bool, as_markdown: bool) -> None:
@@ -186,16 +181,6 @@ def _publish(found: Findings, out: Path, *, as_json: bool, as_markdown: bool) ->
         return
     print_findings(found)
     console.write(f"\nReport: {out.resolve()}")
-
-
-def _rank(text: str) -> int | Literal["auto"]:
-    if text == "auto":
-        return "auto"
-    if not re.fullmatch(r"0*[1-9][0-9]{0,17}", text):
-        raise InvalidParameterError(
-            f"--rank takes a whole number of at least 1, or auto, got {text!r}."
-        )
-    return int(text)
 
 
 def print_findings(found: Findings) -> None:
@@ -221,13 +206,6 @@ def print_findings(found: Findings) -> None:
     calls = (command(advice), rerank_command(found), python_call(advice), check_command(advice))
     for text in "\n".join(filter(None, calls)).splitlines():
         console.out.print(f"  {console.escape_markup(text)}", highlight=False, soft_wrap=True)
-
-
-def _open(page: Path) -> None:
-    import webbrowser
-
-    if not webbrowser.open(page.resolve().as_uri()):
-        console.say(f"no browser found; open {page.resolve()} yourself.")
 
 
 def _columns(found: Findings) -> list[Variant]:

@@ -110,33 +110,14 @@ def _described(dataset: Dataset) -> dict[str, Any]:
     from equipoise.data.catalog import locate
 
     found = locate(dataset)
-    return {
-        **asdict(dataset),
-        "cached_in": _cached_in(dataset),
-        "found_in": None if found is None else str(found),
-    }
-
-
-def _cached_in(dataset: Dataset) -> str | None:
-    """Return where a download goes, None if the extra that downloads is not installed."""
-    from equipoise.data.catalog import cache_folder
-    from equipoise.exceptions import MissingExtraError
-
-    try:
-        return str(cache_folder() / dataset.name)
-    except MissingExtraError:
-        return None
+    return asdict(dataset) | {"found_in": None if found is None else str(found)}
 
 
 def _print_dataset(dataset: Dataset) -> None:
-    about = _described(dataset)
-    size = dataset.archive_bytes
+    folder, size = _described(dataset)["found_in"], dataset.archive_bytes
     archive = "" if size is None else f"; archive of {size / 1e6:,.1f} MB"
-    if about["found_in"]:
-        where = f"in {about['found_in']}"
-    else:
-        where = f"not downloaded; get it with equipoise datasets get {dataset.name}"
-        where += f" (into {about['cached_in']})" if about["cached_in"] else ""
+    where = f"not downloaded; get it with equipoise datasets get {dataset.name}"
+    where = where if folder is None else f"in {folder}"
     lines = (
         f"{dataset.users:,} users × {dataset.items:,} items, {dataset.interactions:,} "
         f"interactions{archive}",

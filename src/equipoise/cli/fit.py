@@ -89,7 +89,8 @@ def _parameters(
     given: dict[str, Any] = {"n_components": rank, "gamma": gamma}
     if spectral_filter is not None:
         kind, _, strength = spectral_filter.partition(":")
-        given |= {"spectral_filter": kind, "filter_strength": _strength(strength, spectral_filter)}
+        problem = "--filter takes hard, power:S or ridge:RHO"
+        given |= {"spectral_filter": kind, "filter_strength": opt.number(strength or "0", problem)}
     given = {name: value for name, value in given.items() if value is not None}
     for text in settings or []:
         name, value = opt.assignment(text, "--set")
@@ -114,12 +115,7 @@ def _floors(texts: list[str]) -> float | dict[str, float]:
     by_name: dict[str, float] = {}
     for text in texts:
         name, _, share = text.rpartition("=")
-        try:
-            by_name[name] = float(share)
-        except ValueError:
-            raise InvalidParameterError(
-                f"--floor takes a share like 0.2, or NAME=SHARE, got {text!r}."
-            ) from None
+        by_name[name] = opt.number(share, "--floor takes a share like 0.2, or NAME=SHARE")
     if "" in by_name and len(texts) > 1:
         raise InvalidParameterError("--floor takes one share for all groups, or names for each.")
     return by_name.get("", by_name)
@@ -133,15 +129,6 @@ def _refuse_large_rank(model: Recommender, rank: int | None, n_items: int) -> No
             f"{default}{size}{',' * (rank is None)} exceeds your {n_items:,} items. "
             f"Use --rank {n_items} or less."
         )
-
-
-def _strength(text: str, given: str) -> float:
-    try:
-        return float(text or 0)
-    except ValueError:
-        raise InvalidParameterError(
-            f"--filter takes hard, power:S or ridge:RHO, got {given!r}."
-        ) from None
 
 
 def _facts(
@@ -172,13 +159,11 @@ def _facts(
 def _group_facts(certificate: Any) -> dict[str, float]:
     """Return what every group gets, in a fit with groups; under limits, how far it is above its."""
     names = getattr(certificate, "names", ())
-    limited = names[:1] in (("objective",), ("variance",))
+    if not names:
+        return {}
+    limited = names[0] in ("objective", "variance")
     note = ", above its limit" if limited else ""
-    return (
-        {
-            f"{name}{note}{' (binds)' * (name in certificate.binding)}": value
-            for name, value in list(zip(names, certificate.values, strict=True))[limited:]
-        }
-        if names
-        else {}
-    )
+    return {
+        f"{name}{note}{' (binds)' * (name in certificate.binding)}": value
+        for name, value in list(zip(names, certificate.values, strict=True))[limited:]
+    }

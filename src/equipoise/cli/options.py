@@ -41,11 +41,6 @@ _LOCAL_URL = re.compile(r"(?:sqlite(?:\+pysqlite)?:///|file://)(?P<path>[^?]+)",
 _OUTPUTS = {"--out", "-o", "--csv", "--plot"}
 
 
-def option(text: str, metavar: str, *names: str, **more: Any) -> Any:
-    """Declare an option with a value; `metavar` is what help shows for the value."""
-    return typer.Option(*names, help=text, metavar=metavar, **more)
-
-
 def flag(text: str, *names: str, **more: Any) -> Any:
     """Declare an option without a value."""
     return typer.Option(*names, help=text, metavar="", **more)
@@ -69,7 +64,7 @@ def _declared(parameter: inspect.Parameter, command: str) -> inspect.Parameter:
     elif kind is bool:
         found = flag(text, *(names or [f"--{name.replace('_', '-')}"]), **row)
     else:
-        found = option(text, metavar, *(names or ()), **row)
+        found = typer.Option(*(names or ()), help=text, metavar=metavar, **row)
     return parameter.replace(annotation=Annotated[kind, found])
 
 
@@ -291,7 +286,10 @@ class HoldoutOptions:
 
         shares = {"test": self.test, "validation": self.validation}
         options: dict[str, Any] = {"method": self.method, "n": self.n, "seed": self.seed}
-        options |= {name: _share(name, text) for name, text in shares.items() if text is not None}
+        for name, text in shares.items():
+            if text is not None:
+                problem = f"--{name} takes a share, e.g. 0.2, or with --train a file"
+                options[name] = number(text, problem)
         return holdout(interactions, **options)
 
 
@@ -303,15 +301,6 @@ class SplitOptions(PartOptions, HoldoutOptions):
         """Read the parts; or DATA, and hold out."""
         self.check(data, reading)
         return self.read_parts(reading) if data is None else self.hold_out(reading.read(data))
-
-
-def _share(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidParameterError(
-            f"--{name} takes a share, e.g. 0.2, or with --train a file, got {text!r}."
-        ) from None
 
 
 @dataclass(frozen=True)
@@ -514,12 +503,16 @@ def assignment(text: str, name: str) -> tuple[str, str]:
     return parameter, value
 
 
+def number(text: str, problem: str, kind: type[int] | type[float] = float) -> Any:
+    """Read a number; `problem` states what was expected."""
+    try:
+        return kind(text)
+    except ValueError:
+        raise InvalidParameterError(f"{problem}, got {text!r}.") from None
+
+
 def numbers(text: str, name: str, kind: type[int] | type[float] = float) -> list[Any]:
     """Read numbers between commas."""
-    try:
-        return [kind(word) for word in words(text)]
-    except ValueError:
-        what = "whole numbers" if kind is int else "numbers"
-        raise InvalidParameterError(
-            f"{name} takes {what} separated by commas, got {text!r}."
-        ) from None
+    what = "whole numbers" if kind is int else "numbers"
+    problem = f"{name} takes {what} separated by commas"
+    return [number(word, problem, kind) for word in words(text)]

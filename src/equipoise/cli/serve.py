@@ -72,61 +72,48 @@ def update(
     else:
         opt.check_outputs({"--out": out})
     fitted = load(model)
+    facts: dict[str, Any]
     if not isinstance(fitted, ProjectionModel):
         raise InvalidParameterError(
             f"{type(fitted).__name__} cannot be updated. Fit it again: equipoise fit."
         )
-    if items_only and (all_data or replaced is not None or refit_above is not None):
-        raise InvalidParameterError(
-            "--items-only cannot be used with --all, --replaced or --refit-above. Leave one out."
-        )
-    if not (all_data or items_only or hasattr(fitted, "gram_")):
-        raise InvalidParameterError(
-            f"{model} keeps no sums of its training data, so new rows alone cannot be added. Pass "
-            "all data, old and new, and --all; or fit it again with --keep-sums."
-        )
-    if all_data and replaced is not None:
-        raise InvalidParameterError("--replaced has no effect with --all. Leave it out.")
-    if not all_data and (refit_above is not None or passes != _PASSES):
-        raise InvalidParameterError(
-            "--refit-above and --passes have no effect without --all: adding rows to the sums is "
-            "exact."
-        )
+    mode = "with --all" if all_data else "with --items-only" if items_only else "without --all"
+    idle = {
+        "--items-only": items_only and all_data,
+        "--replaced": replaced is not None and (all_data or items_only),
+        "--refit-above": refit_above is not None and not all_data,
+        "--passes": passes != _PASSES and not all_data,
+    }
+    if any(idle.values()):
+        names = ", ".join(name for name, is_idle in idle.items() if is_idle)
+        raise InvalidParameterError(f"{names} cannot be used {mode}. Leave one of them out.")
     interactions = reading.like(fitted).read(data)
-    former = None if replaced is None else reading.like(fitted).read(replaced)
     started = time.perf_counter()
     if items_only:
-        larger = fitted.add_items(interactions)
-        facts: dict[str, Any] = {
-            "items": larger.n_features_in_,
-            "new items": larger.n_features_in_ - fitted.n_features_in_,
-            "largest error": float(larger.projection_errors_.max(initial=0.0)),
-            "seconds": round(time.perf_counter() - started, 3),
+        new = fitted.add_items(interactions)
+        facts = {"largest error": float(new.projection_errors_.max(initial=0.0))}
+    else:
+        found = fitted.update(
+            interactions,
+            all_data=all_data,
+            replaced=None if replaced is None else reading.like(fitted).read(replaced),
+            passes=passes,
+            refit_above=refit_above,
+            progress=console.progress(),
+        )
+        new = found.model
+        facts = {
+            "refitted": found.refitted,
+            "passes over the data": found.passes,
+            "certified loss": found.loss,
+            "bound from": new.certificate_.how,
         }
-        saved = larger.save(target).resolve()
-        console.print_model(facts, f"New items in {model}", saved, as_json=as_json)
-        return
-    found = fitted.update(
-        interactions,
-        all_data=all_data,
-        replaced=former,
-        passes=passes,
-        refit_above=refit_above,
-        progress=console.progress(),
-    )
-    if hasattr(fitted, "gram_") and not hasattr(found.model, "gram_"):
-        console.say("note: the updated model keeps no sums; fit --keep-sums stores them again.")
-    saved = found.model.save(target).resolve()
-    facts = {
-        "items": found.model.n_features_in_,
-        "new items": found.model.n_features_in_ - fitted.n_features_in_,
-        "refitted": found.refitted,
-        "passes over the data": found.passes,
-        "certified loss": found.loss,
-        "bound from": found.model.certificate_.how,
-        "seconds": round(time.perf_counter() - started, 3),
-    }
-    console.print_model(facts, f"Update of {model}", saved, as_json=as_json)
+        if hasattr(fitted, "gram_") and not hasattr(new, "gram_"):
+            console.say("note: the updated model keeps no sums; fit --keep-sums stores them again.")
+    sizes = {"items": new.n_features_in_, "new items": new.n_features_in_ - fitted.n_features_in_}
+    seconds = {"seconds": round(time.perf_counter() - started, 3)}
+    saved = new.save(target).resolve()
+    console.print_model(sizes | facts | seconds, f"Update of {model}", saved, as_json=as_json)
 
 
 def serve(
