@@ -9,14 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from equipoise.audit.advice import rerank_command
-from equipoise.audit.evidence import is_below
+from equipoise.audit.evidence import NICHE, POPULAR, is_below
 from equipoise.audit.findings import Findings, Variant
 from equipoise.audit.formatting import between, percent, symbol, three
 from equipoise.audit.group_section import GroupSection
 from equipoise.audit.plan import AS_GIVEN, Preparation
 from equipoise.metrics.results import ALL
-
-POPULAR, NICHE = "popular", "niche"
 
 # Metrics that may get worse: name, group, words.
 _LOSSES = (

@@ -199,8 +199,9 @@ def print_findings(found: Findings) -> None:
         if section.is_own:
             console.print_table(main_measure(section, models))
     best = contest(found)
-    if best.rows:
-        console.print_table(best)
+    if best.rows:  # settings are too wide for a terminal
+        rows = [(row[0], *row[3:]) for row in best.rows]
+        console.print_table(best._replace(columns=[best.columns[0], *best.columns[3:]], rows=rows))
     advice = found.advice
     console.out.print("\n[bold]How to apply the advice[/]")
     calls = (command(advice), rerank_command(found), python_call(advice), check_command(advice))

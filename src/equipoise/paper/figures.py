@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
@@ -173,9 +174,7 @@ def figure_2(runner: ExperimentRunner) -> Figure:
         ]
         for e in evaluations
     ]
-    return _titled(
-        "fig2", _grid_table(evaluations, cells), partial(_draw_grid, cells=cells), _LARGE
-    )
+    return _grid_figure("fig2", evaluations, cells)
 
 
 def figure_3(runner: ExperimentRunner) -> Figure:
@@ -191,9 +190,7 @@ def figure_3(runner: ExperimentRunner) -> Figure:
         ]
         for metric, label in metrics.items()
     ]
-    return _titled(
-        "fig3", _grid_table(evaluations, cells), partial(_draw_grid, cells=cells), _LARGE
-    )
+    return _grid_figure("fig3", evaluations, cells)
 
 
 def figure_4(runner: ExperimentRunner) -> Figure:
@@ -259,29 +256,33 @@ def _user_figure(name: str, evaluations: Sequence[Evaluation], metrics: Sequence
         for e in evaluations
     ]
     size = (7.2, 5.4) if len(metrics) == 2 else _LARGE
-    draw = partial(_draw_grid, cells=cells, bottom=0)
-    return _titled(name, _grid_table(evaluations, cells), draw, size)
+    return _grid_figure(name, evaluations, cells, size, bottom=0)
 
 
-def _grid_table(
-    evaluations: Sequence[Evaluation], cells: Iterable[Sequence[_Cell]]
-) -> pl.DataFrame:
+def _grid_figure(
+    name: str,
+    evaluations: Sequence[Evaluation],
+    cells: Sequence[Sequence[_Cell]],
+    size: tuple[float, float] = _LARGE,
+    bottom: float | None = None,
+) -> Figure:
     by_name = {e.dataset: e for e in evaluations}
     rows = []
-    for cell in (cell for row in cells for cell in row):
+    for cell in chain.from_iterable(cells):
         e = by_name[cell.dataset]
         ranks = e.user_ranks if cell.metric in USER_METRICS else e.item_ranks
         for model in MODELS:
             curve = zip(ranks, e.curve(cell.metric, model, ranks, cell.group), strict=True)
             rows += [(*cell[:3], model, rank, value) for rank, value in curve]
-    return _table(rows, **_GRID_COLUMNS)
+    draw = partial(_draw_grid, cells=cells, bottom=bottom)
+    return _titled(name, _table(rows, **_GRID_COLUMNS), draw, size)
 
 
 def _draw_grid(
-    canvas: Any, table: pl.DataFrame, cells: Sequence[Sequence[_Cell]], bottom: float | None = None
+    canvas: Any, table: pl.DataFrame, cells: Sequence[Sequence[_Cell]], bottom: float | None
 ) -> None:
     grid = canvas.subplots(len(cells), len(cells[0]), squeeze=False)
-    for axes, cell in zip(grid.flat, (cell for row in cells for cell in row), strict=True):
+    for axes, cell in zip(grid.flat, chain.from_iterable(cells), strict=True):
         shown = table.filter(dataset=cell.dataset, metric=cell.metric, group=cell.group)
         for model in shown["model"].unique(maintain_order=True):
             curve, (color, style, marker) = shown.filter(model=model), _LOOKS[model]

@@ -303,12 +303,10 @@ def _judged(
         margin = error * _WIDTH / 2
         p_value = float(2 * stdtr(degrees, -abs(move) / error))
         tested.append((name, old, new, Interval(move, move - margin, move + margin), p_value))
-    order = np.argsort([each[-1] for each in tested], kind="stable")
-    stated, rejecting = set(), True
-    for rank, place in enumerate(order):
-        rejecting = rejecting and tested[place][-1] <= _LEVEL / (len(tested) - rank)
-        if rejecting:
-            stated.add(int(place))
+    p_values = np.array([each[-1] for each in tested])
+    order = np.argsort(p_values, kind="stable")
+    below = p_values[order] <= _LEVEL / np.arange(len(tested), 0, -1)
+    stated = set(order[np.logical_and.accumulate(below)].tolist())
     return tuple(Change(*each, place in stated) for place, each in enumerate(tested))
 
 

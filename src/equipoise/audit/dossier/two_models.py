@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.linalg import subspace_angles
 
 from equipoise import defaults
 from equipoise.audit.dossier.compare import Changes, as_report, changes
@@ -85,10 +86,10 @@ def _angles(old: AuditedModel, new: AuditedModel) -> dict[str, Any]:
     """Return the cosines of the principal angles between the item vectors of two models."""
     if not (isinstance(old, Projection) and isinstance(new, Projection)):
         return {}
-    bases = [np.linalg.qr(each.model.components.T)[0] for each in (old, new)]
-    cosines = np.clip(np.linalg.svd(bases[0].T @ bases[1], compute_uv=False), 0.0, 1.0)
+    vectors = [each.model.components.T for each in (old, new)]
+    cosines = np.cos(subspace_angles(*vectors))[::-1]
     kept = int((cosines**2 > _SAME).sum())
-    gone, added = (basis.shape[1] - kept for basis in bases)
+    gone, added = (each.shape[1] - kept for each in vectors)
     if not (gone or added):
         return {}
     return {
