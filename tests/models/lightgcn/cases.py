@@ -7,9 +7,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from equipoise.models.peers.lightgcn import LightGCN
-from equipoise.models.peers.lightgcn.graph import hold_out
-from equipoise.models.peers.lightgcn.training import Task, Trainer
+from equipoise.models.peers.lightgcn import LightGCN, hold_out
+from equipoise.models.peers.lightgcn_training import Task, Trainer
 
 torch = pytest.importorskip("torch", reason="torch is not installed: LightGCN was NOT tested")
 geometric = pytest.importorskip(
@@ -45,13 +44,13 @@ def mean_of_powers(A: np.ndarray, n_layers: int) -> np.ndarray:
 
 def trainer(seed: int = 0, **changes) -> Trainer:
     chosen = clone(SETTINGS).set_params(**changes)
-    task = Task(sp.csr_array(R), None)
+    task = Task(sp.csr_array(R))
     return Trainer(task, chosen, np.random.default_rng(seed))
 
 
 def trained_again(model: LightGCN, X: np.ndarray) -> Trainer:
     """The training of a model without validation, epoch by epoch and from the same seed."""
-    task, rng = Task(sp.csr_array(X), None), np.random.default_rng(model.random_state)
+    task, rng = Task(sp.csr_array(X)), np.random.default_rng(model.random_state)
     hold_out(task.train, 0, rng)
     run = Trainer(task, model, rng)
     for _ in range(model.max_epochs):

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from equipoise.models.peers.lightgcn import LightGCN
-from equipoise.models.peers.lightgcn.graph import normalized
+from equipoise.models.peers.lightgcn_training import normalized
 from tests.models.lightgcn.cases import R, dense_adjacency, mean_of_powers, quick, trained_again
 
 

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from equipoise.exceptions import SolverError
-from equipoise.models.peers.lightgcn import training
-from equipoise.models.peers.lightgcn.training import Task, Trainer
+from equipoise.models.peers import lightgcn_training as training
+from equipoise.models.peers.lightgcn_training import Task, Trainer
 from tests.models.lightgcn.cases import (
     SETTINGS,
     R,

@@ -143,7 +143,7 @@ class Random(Recommender):
 
     def _scores(self, user_items: sp.csr_array) -> NDArray[Any]:
         n_users, n_items = user_items.shape
-        starts = _row_digests(user_items, self.seed_)[:, None]
+        starts = hash_rows(user_items, self.seed_)[:, None]
         steps = _INCREMENT * np.arange(1, n_items + 1, dtype=np.uint64)
         scores = np.empty((n_users, n_items))
         chunk = max(1, _CHUNK // n_items)
@@ -162,12 +162,21 @@ def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return z
 
 
-def _row_digests(user_items: sp.csr_array, seed: int) -> NDArray[np.uint64]:
-    """t(x) of every row; sums over rows are differences of one running sum, modulo 2⁶⁴."""
+def hash_rows(user_items: sp.csr_array, seed: int = 0) -> NDArray[np.uint64]:
+    """Hash each row: t(x) of `Random`. Sums over rows are differences of one running sum.
+
+    64 bits: among 100 million rows, two different ones share a hash with probability 0.0003.
+
+    Examples
+    --------
+    >>> a, b, c = hash_rows(sp.csr_array([[1.0, 0, 2], [1, 0, 2], [1, 0, 0]]))
+    >>> bool(a == b), bool(a == c)
+    (True, False)
+    """
     values = user_items.data.astype(np.float64).view(np.uint64)
     entries = _mix(_mix(user_items.indices.astype(np.uint64)) + values)
     running = np.zeros(user_items.nnz + 1, dtype=np.uint64)
     np.cumsum(entries, out=running[1:])
-    digests: NDArray[np.uint64] = running[user_items.indptr[1:]] - running[user_items.indptr[:-1]]
-    digests += np.uint64(seed)
-    return _mix(digests)
+    hashes: NDArray[np.uint64] = running[user_items.indptr[1:]] - running[user_items.indptr[:-1]]
+    hashes += np.uint64(seed)
+    return _mix(hashes)

@@ -1,12 +1,9 @@
-"""Training: PyTorch Geometric's LightGCN, BPR on sampled pairs, early stopping.
-
-PyTorch is imported when a `Trainer` is created: this module can be imported without it.
-"""
+"""Training of LightGCN: PyTorch Geometric's model, BPR on sampled pairs, early stopping."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,14 +11,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.exceptions import SolverError, require_extra
+from equipoise.exceptions import InvalidDataError, SolverError, require_extra
 from equipoise.metrics.ranking import ndcg_at_k
-from equipoise.models.peers.lightgcn.graph import Pairs, adjacency, normalized
 from equipoise.models.ranking import rank_items
+from equipoise.models.user_rows import normalize_degrees
+from equipoise.progress import Progress
 
 if TYPE_CHECKING:
-    from equipoise.models.peers.lightgcn.model import LightGCN
+    from equipoise.models.peers.lightgcn import LightGCN
 
+Integers = NDArray[np.int64]
 Floats = NDArray[np.floating[Any]]
 # PyTorch is an extra: type checking must work without it.
 Tensor = Any
@@ -35,41 +34,17 @@ _STEPS, _SMALLEST_BATCH, _LARGEST_BATCH = 8, 256, 32_768
 
 
 class Epoch(NamedTuple):
-    """One pass over the training edges.
+    """Mean loss of one pass over the training edges, and NDCG@20 on the inner hold-out, or NaN."""
 
-    Attributes
-    ----------
-    number : int
-        From 1.
-    loss : float
-        Mean of BPR loss and regularization over the batches.
-    ndcg : float
-        NDCG@20 on the inner hold-out; NaN without one.
-    best : bool
-        Whether no epoch before was as good.
-
-    Examples
-    --------
-    >>> print(Epoch(number=3, loss=0.51234, ndcg=0.2, best=True))
-    loss 0.5123, NDCG@20 0.2000
-    >>> print(Epoch(number=3, loss=0.5, ndcg=float("nan"), best=True))
-    loss 0.5000
-    """
-
-    number: int
     loss: float
     ndcg: float
-    best: bool
-
-    def __str__(self) -> str:
-        judged = self.ndcg == self.ndcg
-        return f"loss {self.loss:.4f}" + (f", NDCG@20 {self.ndcg:.4f}" if judged else "")
 
 
 class Trained(NamedTuple):
-    """Layer 0 at the best epoch, and all epochs."""
+    """Layer 0 at the best epoch, the number of that epoch, and all epochs."""
 
     weights: Floats
+    best: int
     epochs: list[Epoch]
 
 
@@ -77,14 +52,63 @@ class Task(NamedTuple):
     """Training data, and held-out items for early stopping."""
 
     train: sp.csr_array
-    held_out: sp.csr_array | None
+    held_out: sp.csr_array | None = None
 
 
-def initial_weights(task: Task, settings: LightGCN, rng: np.random.Generator) -> Floats:
-    """Layer 0 drawn as PyTorch Geometric draws it: uniform, by Glorot and Bengio's bound."""
-    shape = sum(task.train.shape), settings.n_components
-    bound = np.sqrt(6 / sum(shape))
-    return rng.uniform(-bound, bound, shape).astype(np.float32)
+def normalized(user_items: sp.csr_array) -> sp.csr_array:
+    """B = D_u^−½ R D_i^−½ of the 0/1 matrix R; every stored entry is an edge."""
+    parts = (np.ones(user_items.nnz), user_items.indices, user_items.indptr)
+    return normalize_degrees(sp.csr_array(parts, shape=user_items.shape))
+
+
+def adjacency(B: sp.csr_array) -> sp.csr_array:
+    """Ã over users, then items."""
+    whole = sp.csr_array(sp.block_array([[None, B], [B.T, None]], format="csr"))
+    whole.sort_indices()
+    return whole
+
+
+class Pairs:
+    """Training edges, and negative items for them.
+
+    Parameters
+    ----------
+    user_items : csr_array
+        In canonical form. Users with every item have no negative item: their edges are omitted.
+    """
+
+    def __init__(self, user_items: sp.csr_array) -> None:
+        n_users, self.n_items = user_items.shape
+        counts = np.diff(user_items.indptr)
+        every = np.repeat(np.arange(n_users, dtype=np.int64), counts)
+        usable = (counts < self.n_items)[every]
+        self.users: Integers = every[usable]
+        self.items: Integers = user_items.indices[usable].astype(np.int64)
+        # ascending, as rows and columns are: searched by bisection
+        self._edges: Integers = self.users * self.n_items + self.items
+        if len(self.users) == 0:
+            raise InvalidDataError(
+                "LightGCN compares an item of each user with one that the user does not have, and "
+                "every user with interactions has every item. Pass data with items left to "
+                "recommend."
+            )
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    def negatives(self, users: Integers, rng: np.random.Generator) -> Integers:
+        """Draw one item per user, uniformly among those that the user does not have."""
+        drawn = rng.integers(self.n_items, size=len(users))
+        again = np.flatnonzero(self._has(users, drawn))
+        while len(again):
+            drawn[again] = rng.integers(self.n_items, size=len(again))
+            again = again[self._has(users[again], drawn[again])]
+        return drawn
+
+    def _has(self, users: Integers, items: Integers) -> NDArray[np.bool_]:
+        wanted = users * self.n_items + items
+        at = np.minimum(np.searchsorted(self._edges, wanted), len(self._edges) - 1)
+        return self._edges[at] == wanted
 
 
 class Trainer:
@@ -101,18 +125,25 @@ class Trainer:
     """
 
     def __init__(self, task: Task, settings: LightGCN, rng: np.random.Generator) -> None:
-        self.torch: Any = require_extra("torch", "lightgcn", "LightGCN")
-        self.task, self.settings = task, settings
+        torch: Any = require_extra("torch", "lightgcn", "LightGCN")
+        nn = require_extra("torch_geometric.nn", "lightgcn", "LightGCN")
+        self.torch, self.task, self.settings, self.rng = torch, task, settings, rng
         self.pairs = Pairs(task.train)
-        self.device = _device(self.torch, settings.device)
-        self.adjacency = sparse_tensor(self.torch, adjacency(normalized(task.train)), self.device)
-        self.rng = rng
-        self.model = build_model(self.torch, sum(task.train.shape), settings).to(self.device)
+        auto = "cuda" if torch.cuda.is_available() else "cpu"
+        self.device = torch.device(auto if settings.device == "auto" else settings.device)
+        whole = adjacency(normalized(task.train))
+        self.adjacency = sparse_tensor(torch, whole).to(self.device)
+        shape = int(whole.shape[0]), int(settings.n_components)
+        with torch.random.fork_rng(devices=[]):  # it draws weights, which are replaced
+            model = nn.LightGCN(*shape, int(settings.n_layers), normalize=False)
+        self.model = model.to(self.device)
         self.weights = self.model.embedding.weight
-        self.optimizer = self.torch.optim.Adam([self.weights], lr=settings.learning_rate)
-        with self.torch.no_grad():
-            drawn = self.torch.from_numpy(initial_weights(task, settings, rng))
-            self.weights.copy_(drawn)
+        self.optimizer = torch.optim.Adam([self.weights], lr=settings.learning_rate)
+        # layer 0 as PyTorch Geometric draws it: uniform, by Glorot and Bengio's bound
+        bound = np.sqrt(6 / sum(shape))
+        drawn = rng.uniform(-bound, bound, shape).astype(np.float32)
+        with torch.no_grad():
+            self.weights.copy_(torch.from_numpy(drawn))
 
     def run_epoch(self) -> float:
         """Learn from every edge once, in random order; return the mean loss."""
@@ -173,22 +204,13 @@ class Trainer:
         n_users, n_items = self.task.train.shape
         users = validation_users(self.task.held_out)
         vectors, items = final[users], final[n_users:].T
-        ranking = rank_items(
-            lambda rows: vectors[rows] @ items,
-            len(users),
-            n_items,
-            K,
-            seen=self.task.train[users],
-        )
+        seen = self.task.train[users]
+        ranking = rank_items(lambda at: vectors[at] @ items, len(users), n_items, K, seen=seen)
         return float(ndcg_at_k(ranking.ids, self.task.held_out[users], K).value)
 
     def current(self) -> Floats:
         """Return a copy of the current layer 0."""
         return self.weights.detach().cpu().numpy().copy()
-
-    def is_finite(self) -> bool:
-        """Whether layer 0 has only finite numbers."""
-        return bool(self.torch.isfinite(self.weights).all())
 
 
 def default_batch_size(n_edges: int) -> int:
@@ -202,54 +224,42 @@ def default_batch_size(n_edges: int) -> int:
     return min(max(-(-n_edges // _STEPS), _SMALLEST_BATCH), _LARGEST_BATCH)
 
 
-def train(
-    task: Task,
-    settings: LightGCN,
-    rng: np.random.Generator,
-    after: Callable[[Epoch], None],
-) -> Trained:
+def train(task: Task, settings: LightGCN, rng: np.random.Generator, progress: Progress) -> Trained:
     """Run epochs until `patience` of them brought no improvement, or `max_epochs` are over.
 
     Parameters
     ----------
     task, settings, rng
         As for `Trainer`.
-    after : callable
-        Called with each epoch.
+    progress : Progress
+        Advances by one per epoch.
     """
     trainer = Trainer(task, settings, rng)
     epochs: list[Epoch] = []
-    best_weights = trainer.current()
+    best, highest, weights = 0, -1.0, trainer.current()
     with reproducible(trainer.torch):
-        while not finished(epochs, settings):
-            epochs.append(_next_epoch(trainer, epochs))
-            if epochs[-1].best:
-                best_weights = trainer.current()
-            after(epochs[-1])
-    return Trained(best_weights, epochs)
+        while len(epochs) < settings.max_epochs and len(epochs) - best < settings.patience:
+            number = len(epochs) + 1
+            loss, ndcg = epoch = _next_epoch(trainer, number)
+            epochs.append(epoch)
+            # without a hold-out NDCG is NaN, which is not <= anything: the last epoch is the best
+            if not ndcg <= highest:
+                best, highest, weights = number, ndcg, trainer.current()
+            judged = "" if np.isnan(ndcg) else f", NDCG@20 {ndcg:.4f}"
+            limit = settings.max_epochs
+            progress.note(f"epoch {number} of at most {limit}, loss {loss:.4f}{judged}")
+            progress.advance()
+    return Trained(weights, best, epochs)
 
 
-def _next_epoch(trainer: Trainer, before: list[Epoch]) -> Epoch:
-    number, loss = len(before) + 1, trainer.run_epoch()
-    if not (np.isfinite(loss) and trainer.is_finite()):
+def _next_epoch(trainer: Trainer, number: int) -> Epoch:
+    loss = trainer.run_epoch()
+    if not (np.isfinite(loss) and np.isfinite(trainer.current()).all()):
         raise SolverError(
             f"LightGCN's loss was {loss} in epoch {number}: training diverged. "
             f"Lower learning_rate={trainer.settings.learning_rate}."
         )
-    ndcg = trainer.ndcg()
-    # without a hold-out NDCG is NaN, which is not <= anything: the last epoch is the best
-    return Epoch(number, loss, ndcg, not ndcg <= max((e.ndcg for e in before), default=-1.0))
-
-
-def best_epoch(epochs: list[Epoch]) -> int:
-    """Number of the epoch whose weights are kept; 0 before the first."""
-    return max((epoch.number for epoch in epochs if epoch.best), default=0)
-
-
-def finished(epochs: list[Epoch], settings: LightGCN) -> bool:
-    """Whether training is over."""
-    waited = len(epochs) - best_epoch(epochs)
-    return len(epochs) >= settings.max_epochs or waited >= settings.patience
+    return Epoch(loss, trainer.ndcg())
 
 
 def validation_users(held_out: sp.csr_array) -> NDArray[np.intp]:
@@ -259,25 +269,15 @@ def validation_users(held_out: sp.csr_array) -> NDArray[np.intp]:
     return users[:: max(1, step)]
 
 
-def build_model(torch: Any, n_nodes: int, settings: LightGCN) -> Any:
-    """Return PyTorch Geometric's LightGCN; it receives a graph that is already normalized."""
-    nn = require_extra("torch_geometric.nn", "lightgcn", "LightGCN")
-    with torch.random.fork_rng(devices=[]):  # it draws weights, which are replaced
-        size, layers = int(settings.n_components), int(settings.n_layers)
-        return nn.LightGCN(n_nodes, size, layers, normalize=False)
-
-
-def sparse_tensor(torch: Any, matrix: sp.csr_array, device: Any) -> Tensor:
+def sparse_tensor(torch: Any, matrix: sp.csr_array) -> Tensor:
     """Return a torch CSR tensor of 32-bit floats."""
+    parts = (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64))
+    parts = (*parts, matrix.data.astype(np.float32))
     with warnings.catch_warnings():  # CSR has been "in beta state" since 2021
         warnings.filterwarnings("ignore", message=".*(beta|invariant).*")
         return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr.astype(np.int64)),
-            torch.from_numpy(matrix.indices.astype(np.int64)),
-            torch.from_numpy(matrix.data.astype(np.float32)),
-            matrix.shape,
-            check_invariants=False,
-        ).to(device)
+            *map(torch.from_numpy, parts), matrix.shape, check_invariants=False
+        )
 
 
 @contextmanager
@@ -290,9 +290,3 @@ def reproducible(torch: Any) -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(before, warn_only=warn_only)
-
-
-def _device(torch: Any, wanted: str) -> Any:
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(wanted)

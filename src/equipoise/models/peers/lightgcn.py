@@ -1,4 +1,10 @@
-"""LightGCN as an estimator: PyTorch Geometric trains it, NumPy alone serves it."""
+"""LightGCN (He et al. 2020): PyTorch Geometric trains it, NumPy alone serves it.
+
+Users and items are nodes; each interaction is an edge. With R the 0/1 matrix and D_u, D_i the
+degrees, one layer of LightGCN is the product with
+
+    Ã = [[0, B], [Bᵀ, 0]],    B = D_u^−½ R D_i^−½.
+"""
 
 from __future__ import annotations
 
@@ -22,23 +28,13 @@ from equipoise.models.parameters import (
     interval,
 )
 from equipoise.models.peers.base import FactorModel
-from equipoise.models.peers.lightgcn.graph import (
-    KnownRows,
-    hold_out,
-    keep,
-    linear_map,
-    normalized,
-    propagate_items,
-    user_shares,
-)
-from equipoise.models.peers.lightgcn.training import (
-    Epoch,
-    Task,
-    Trained,
-    best_epoch,
-    train,
-)
+from equipoise.models.peers.baselines import hash_rows
+from equipoise.models.peers.lightgcn_training import Task, Trained, normalized, train
+from equipoise.models.user_rows import invert, with_values
 from equipoise.progress import task as reported_task
+
+# Relative to the mean eigenvalue: avoids a division by zero along directions without data.
+_RIDGE = 1e-3
 
 
 @estimator
@@ -150,61 +146,77 @@ class LightGCN(FactorModel):
         for module in ("torch", "torch_geometric"):
             require_extra(module, "lightgcn", "Fitting LightGCN")
         user_items = data.require_matrix(type(self).__name__)
-        weights, epochs = self._train(user_items, self.validation, self.max_epochs)
-        if self.refit and epochs[-1].ndcg == epochs[-1].ndcg:  # NaN: nothing was held out
-            weights = self._train(user_items, 0.0, best_epoch(epochs)).weights
+        found = self._train(user_items, self.validation, self.max_epochs)
+        self.loss_curve_, self.validation_curve_ = np.array(found.epochs).T
+        self.n_epochs_, self.best_epoch_ = len(found.epochs), found.best
+        weights = found.weights
+        if self.refit and not np.isnan(self.validation_curve_[-1]):  # NaN: nothing was held out
+            weights = self._train(user_items, 0.0, found.best).weights
         self._learn(user_items, weights)
-        self.loss_curve_ = np.array([epoch.loss for epoch in epochs])
-        self.validation_curve_ = np.array([epoch.ndcg for epoch in epochs])
-        self.n_epochs_, self.best_epoch_ = len(epochs), best_epoch(epochs)
-
-    def user_factors(self, user_items: sp.csr_array) -> NDArray[np.float64]:
-        """Return the final embeddings of users: as learned for known rows, else folded in."""
-        passed = self._passed(user_items)
-        place = self._places(user_items)
-        known = place >= 0
-        factors = np.empty_like(passed)
-        factors[known] = passed[known] + self.user_embeddings_[place[known]]
-        factors[~known] = passed[~known] @ self.fold_in_
-        return factors
 
     def _train(self, user_items: sp.csr_array, validation: float, max_epochs: int) -> Trained:
-        """Run one training from the seed."""
+        """Run one training from the seed, without a share of each user's items."""
         rng = self._generator()
-        task = _divide(user_items, validation, rng)
+        hidden, data = hold_out(user_items, validation, rng), Interactions.wrap(user_items)
+        task = Task(user_items)
+        if hidden.any():
+            task = Task(data.keep_entries(~hidden).matrix, data.keep_entries(hidden).matrix)
         settings = clone(self).set_params(max_epochs=max_epochs)
         # with early stopping the number of epochs is unknown
         total = None if validation else max_epochs
         with reported_task(self._progress, "Training", total) as training:
-
-            def after(epoch: Epoch) -> None:
-                training.note(f"epoch {epoch.number} of at most {max_epochs}, {epoch}")
-                training.advance()
-
-            return train(task, settings, rng, after)
+            return train(task, settings, rng, training)
 
     def _learn(self, user_items: sp.csr_array, weights: NDArray[Any]) -> None:
         """Compute what serving needs from layer 0 and the graph of all interactions."""
-        items = propagate_items(normalized(user_items), weights, self.n_layers)
+        self._propagate_items(normalized(user_items), weights)
         own = weights[: user_items.shape[0]] / np.float32(self.n_layers + 1)
-        known = KnownRows.of(user_items, own)
-        self.item_factors_, self.item_messages_ = items.mean, items.messages
-        self.row_hashes_, self.user_embeddings_ = known
-        self.fold_in_ = np.eye(own.shape[1]) + linear_map(self._passed(user_items), own)
+        filled = np.flatnonzero(np.diff(user_items.indptr))
+        rows = hash_rows(_ones(user_items))[filled]
+        self.row_hashes_, group, times = np.unique(rows, return_inverse=True, return_counts=True)
+        sums = np.zeros((len(times), own.shape[1]))
+        np.add.at(sums, group, own[filled])
+        self.user_embeddings_ = (sums / times[:, None]).astype(own.dtype)
+        # the linear map M from what items contribute to what users learned
+        passed = user_shares(user_items) @ self.item_messages_
+        gram, identity = passed.T @ passed, np.eye(own.shape[1])
+        ridge = _RIDGE * np.trace(gram) / len(gram)
+        self.fold_in_ = identity + np.linalg.solve(gram + ridge * identity, passed.T @ own)
+
+    def _propagate_items(self, B: sp.csr_array, weights: NDArray[Any]) -> None:
+        """Propagate layer 0 of users, then items, and keep the layers of the items.
+
+        The factors of an item are (v⁽⁰⁾ + … + v⁽ᴷ⁾) / (K + 1), its messages
+        d^−½ (v⁽⁰⁾ + … + v⁽ᴷ⁻¹⁾) / (K + 1): what it contributes to each of its users, before the
+        user's own d^−½.
+        """
+        n_users, n_items = B.shape
+        users, items = weights[:n_users], weights[n_users:].astype(np.float64)
+        passed = np.zeros_like(items)
+        for _ in range(self.n_layers):
+            passed += items
+            users, items = B @ items, B.T @ users
+        own = invert(np.sqrt(np.bincount(B.indices, minlength=n_items)))[:, None]
+        self.item_factors_ = (passed + items) / (self.n_layers + 1)
+        self.item_messages_ = own * passed / (self.n_layers + 1)
+
+    def user_factors(self, user_items: sp.csr_array) -> NDArray[np.float64]:
+        """Return the final embeddings of users: as learned for known rows, else folded in."""
+        passed, place = user_shares(user_items) @ self.item_messages_, self._places(user_items)
+        learned, folded_in = passed + self.user_embeddings_[place], passed @ self.fold_in_
+        return np.where(place[:, None] >= 0, learned, folded_in)
+
+    def _places(self, user_items: sp.csr_array) -> NDArray[np.intp]:
+        """Return which row of the training data each row is; −1 for none."""
+        known, wanted = self.row_hashes_, hash_rows(_ones(user_items))
+        at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        return np.where(known[at] == wanted, at, -1)
 
     def _similarities(self, item: int) -> NDArray[Any]:
         """Cosine of final embeddings; items without users have none that mean anything."""
         touched: NDArray[np.bool_] = np.any(self.item_messages_, axis=1)
         similarities = super()._similarities(item)
         return np.where(touched & touched[item], similarities, -np.inf)
-
-    def _passed(self, user_items: sp.csr_array) -> NDArray[np.float64]:
-        """Return f: the contribution of the items of each row to its user."""
-        return user_shares(user_items) @ self.item_messages_
-
-    def _places(self, user_items: sp.csr_array) -> NDArray[np.intp]:
-        """Return which known row each row is; −1 for none."""
-        return KnownRows(self.row_hashes_, self.user_embeddings_).find(user_items)
 
     def _contributions(self, user_items: sp.csr_array, item: int) -> NDArray[Any]:
         shares, direction = user_shares(user_items), self.item_factors_[item]
@@ -213,9 +225,29 @@ class LightGCN(FactorModel):
         return shares.data * (self.item_messages_[shares.indices] @ direction)
 
 
-def _divide(user_items: sp.csr_array, share: float, rng: np.random.Generator) -> Task:
-    """Hold out a share of each user's items, if there are enough of them."""
-    hidden = hold_out(user_items, share, rng)
-    if not hidden.any():
-        return Task(user_items, None)
-    return Task(keep(user_items, ~hidden), keep(user_items, hidden))
+def _ones(user_items: sp.csr_array) -> sp.csr_array:
+    return with_values(user_items, np.ones(user_items.nnz))
+
+
+def user_shares(user_items: sp.csr_array) -> sp.csr_array:
+    """Return the rows with the value d_u^−½ at each of their items."""
+    counts = np.diff(user_items.indptr)
+    values = np.repeat(invert(np.sqrt(counts)), counts)
+    return sp.csr_array((values, user_items.indices, user_items.indptr), shape=user_items.shape)
+
+
+def hold_out(user_items: sp.csr_array, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Mark ⌊share · k⌋ of the k entries of every user, drawn at random.
+
+    Examples
+    --------
+    >>> marked = hold_out(sp.csr_array(np.ones((1, 10))), 0.2, np.random.default_rng(0))
+    >>> int(marked.sum())
+    2
+    """
+    counts = np.diff(user_items.indptr)
+    users = np.repeat(np.arange(len(counts)), counts)
+    order = np.lexsort((rng.random(user_items.nnz), users))
+    place = np.empty(user_items.nnz, dtype=np.int64)
+    place[order] = np.arange(user_items.nnz) - np.repeat(user_items.indptr[:-1], counts)
+    return place < np.floor(share * counts)[users]
