@@ -227,7 +227,7 @@ class Part:
         import numpy as np
 
         from equipoise.metrics import ndcg_at_k, recall_at_k
-        from equipoise.metrics.exposure import attention
+        from equipoise.metrics.fairness import attention
 
         listed = lists >= 0
         rows = np.arange(len(lists))[:, None]

@@ -11,7 +11,6 @@ import pytest
 
 from equipoise.evaluation import Cost, cost, evaluate
 from equipoise.evaluation.cost import Measured, Memory, resident_memory
-from equipoise.exceptions import InvalidParameterError
 from equipoise.models import EASE, GFCF, ItemKNN, ItemWeightedPCA, Popularity, VanillaPCA
 
 OPTIONS = {"metrics": ["recall"], "k": 5}
@@ -129,10 +128,9 @@ def test_every_model_and_rank_has_its_cost(split):
 def test_the_numbers_kept_at_a_rank_are_those_of_a_fit_at_that_rank(split):
     results = evaluate(split, {"pca": VanillaPCA()}, grid={"n_components": [2, 8]}, **OPTIONS)
     alone = VanillaPCA(2).fit(split.train_validation.matrix)
-    assert results.cost(n_components=2).parameters_kept == alone.stored_numbers()
-    assert (
-        results.cost(n_components=8).parameters_kept > results.cost(n_components=2).parameters_kept
-    )
+    small, large = results.costs
+    assert small.parameters_kept == alone.stored_numbers()
+    assert large.parameters_kept > small.parameters_kept
 
 
 def test_lists_of_others_have_no_cost(split):
@@ -156,11 +154,8 @@ def test_costs_are_selected_with_their_rows_and_found_by_column(split):
         split, {"ease": EASE(), "pca": VanillaPCA()}, grid={"n_components": [2, 4]}, **OPTIONS
     )
     assert [one.model for one in results.select(model="ease").costs] == ["ease"]
-    assert results.cost(model="pca", n_components=4).settings == {"n_components": 4}
-    with pytest.raises(InvalidParameterError, match=r"2 fits for model='pca' in the results"):
-        results.cost(model="pca")
-    with pytest.raises(InvalidParameterError, match="0 fits for model='svd'"):
-        results.cost(model="svd")
+    (cost,) = results.select(model="pca", n_components=4).costs
+    assert cost.settings == {"n_components": 4}
 
 
 def test_a_resumed_run_tells_the_cost_of_the_fit_that_was_made(split, tmp_path):

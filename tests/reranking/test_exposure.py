@@ -11,7 +11,7 @@ from equipoise import EASE
 from equipoise.data.synthetic import listening
 from equipoise.exceptions import InfeasibleError, InvalidParameterError
 from equipoise.metrics import ItemGroups, exposure_by_group
-from equipoise.metrics.exposure import attention
+from equipoise.metrics.fairness import attention
 from equipoise.models import VanillaPCA
 from equipoise.reranking import Candidates, Reranked, exposure_lists, solve_exposure
 from equipoise.testing import check_recommender

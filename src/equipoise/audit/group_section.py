@@ -16,7 +16,7 @@ from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics import ItemGroups, UserBlock, find_metric
-from equipoise.metrics.exposure import (
+from equipoise.metrics.fairness import (
     catalog_shares,
     exposure_by_user,
     hits_by_user,

@@ -13,7 +13,6 @@ solved.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import combinations
 from typing import NamedTuple
 
@@ -245,26 +244,16 @@ def _sampled(rows: FloatArray, seed: int) -> FloatArray:
 
 
 def _mmd(X: FloatArray, Y: FloatArray, width: float | None) -> float:
-    both = np.vstack([X, Y])
-    variance = _half_median(both) if width is None else width**2
-    within = sum(_mean_kernel(rows, rows, variance) for rows in (X, Y))
-    return within - 2 * _mean_kernel(X, Y, variance)
+    from sklearn.metrics.pairwise import rbf_kernel
+
+    variance = _half_median(np.vstack([X, Y])) if width is None else width**2
+    pairs, signs = ((X, X), (Y, Y), (X, Y)), (1, 1, -2)
+    means = [float(rbf_kernel(*pair, gamma=1 / (2 * variance)).mean()) for pair in pairs]
+    return float(np.dot(signs, means))
 
 
 def _half_median(rows: FloatArray) -> float:
-    few = rows[:: max(1, len(rows) // 1000)]
-    distances = np.concatenate(list(_squared_distances(few, few)))
+    from sklearn.metrics.pairwise import euclidean_distances
+
+    distances = euclidean_distances(rows[:: max(1, len(rows) // 1000)], squared=True)
     return max(float(np.median(distances[distances > 0])) / 2 if distances.any() else 0.5, 1e-300)
-
-
-def _mean_kernel(X: FloatArray, Y: FloatArray, variance: float) -> float:
-    total = sum(float(np.exp(-part / (2 * variance)).sum()) for part in _squared_distances(X, Y))
-    return total / (len(X) * len(Y))
-
-
-def _squared_distances(X: FloatArray, Y: FloatArray) -> Iterator[FloatArray]:
-    squares = np.einsum("ij,ij->i", Y, Y)
-    for start in range(0, len(X), 1000):
-        part = X[start : start + 1000]
-        found = np.einsum("ij,ij->i", part, part)[:, None] + squares - 2 * part @ Y.T
-        yield np.maximum(found, 0.0)

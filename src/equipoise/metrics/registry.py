@@ -14,7 +14,6 @@ from functools import cache
 from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics import (
     collaboration,
-    exposure,
     fairness,
     lists,
     popularity,
@@ -26,7 +25,7 @@ from equipoise.plugins import registered
 
 ENTRY_POINTS = "equipoise.metrics"
 
-_MODULES = (ranking, popularity, fairness, exposure, lists, projection, collaboration)
+_MODULES = (ranking, popularity, fairness, lists, projection, collaboration)
 _BUILT_IN: Mapping[str, Metric] = {
     name: metric for module in _MODULES for name, metric in module.METRICS.items()
 }

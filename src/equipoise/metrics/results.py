@@ -192,22 +192,6 @@ class Results(Displayed):
             raise InvalidParameterError(f"no row for {metric!r} with a value in the results.")
         return max(found, key=lambda row: row.value)
 
-    def cost(self, model: str | None = None, **settings: Any) -> Any:
-        """Return the `Cost` of the one fit with this model and these settings."""
-        found = [
-            cost
-            for cost in self.costs
-            if model in (None, cost.model)
-            and all(cost.settings.get(name) == value for name, value in settings.items())
-        ]
-        if len(found) != 1:
-            asked = ", ".join(f"{k}={v!r}" for k, v in {"model": model, **settings}.items())
-            raise InvalidParameterError(
-                f"{len(found)} fits for {asked} in the results, expected one. Name its model and "
-                "its settings."
-            )
-        return found[0]
-
     def interval(self, row: Result, **options: Unpack[Bootstrap]) -> Interval:
         """Confidence interval of a row by bootstrap over users; options as in `bootstrap_mean`."""
         return bootstrap_mean(_users(row), **options)

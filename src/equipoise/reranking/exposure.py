@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from equipoise.checks import check_choice, check_whole_number
 from equipoise.exceptions import InfeasibleError, InvalidParameterError
 from equipoise.metrics import ItemGroups
-from equipoise.metrics.exposure import attention
+from equipoise.metrics.fairness import attention
 from equipoise.reranking.base import (
     Candidates,
     Floats,
@@ -142,7 +142,7 @@ def solve_exposure(
     k : int
         Length of the lists.
     discount : str
-        Exposure of places; see `equipoise.metrics.exposure_by_group`.
+        Exposure of places; see `equipoise.metrics.fairness_by_group`.
     tol : float
         Stop when the bound can improve by at most this much relevance per unit of exposure.
     max_passes : int
