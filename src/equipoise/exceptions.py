@@ -75,7 +75,7 @@ class SolverError(EquipoiseError, RuntimeError):
 
 
 class PreparationWarning(UserWarning):
-    """Rows to recommend for are not prepared like the rows that the model was fitted on."""
+    """The data of an update do not look like those that it expects."""
 
 
 class SolverWarning(UserWarning):

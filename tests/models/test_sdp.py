@@ -184,17 +184,17 @@ def test_one_item_is_its_own_projection() -> None:
         ({"r": 4}, r"r=4 must be a whole number"),
         ({"r": 1.0}, r"r=1.0 must be a whole number"),
         ({"r": True}, r"r=True must be a whole number"),
-        ({"gamma": np.nan}, r"gamma must be finite, got nan"),
-        ({"error_budget": -0.1}, r"error_budget must be None or finite and at least 0, got -0.1"),
-        ({"error_budget": np.nan}, r"error_budget must be None or finite"),
+        ({"gamma": np.nan}, r"'gamma' .* Got nan"),
+        ({"error_budget": -0.1}, r"'error_budget' .* Got -0.1"),
+        ({"error_budget": np.nan}, r"'error_budget' .* Got nan"),
         ({"solver": "MOSEK"}, r"solver must be one of"),
         ({"tol": 0.0}, r"tol must be positive, got 0.0"),
-        ({"item_weights": [1.0, 2.0]}, r"item_weights must be 3 finite numbers .* shape \(2,\)"),
-        ({"item_weights": [1.0, 2.0, -1.0]}, r"item_weights must be 3 finite numbers"),
+        ({"item_weights": [1.0, 2.0]}, r"item_weights .* each of the 3 items, got shape \(2,\)"),
+        ({"item_weights": [1.0, 2.0, -1.0]}, r"item_weights must be finite and at least 0"),
     ],
 )
 def test_a_parameter_out_of_range_is_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidParameterError, match=message):
+    with pytest.raises((InvalidParameterError, InvalidDataError), match=message):
         solve_sdp(np.eye(3), **{"r": 1, **options})
 
 

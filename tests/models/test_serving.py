@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -18,7 +17,6 @@ from equipoise.data.synthetic import listening
 from equipoise.exceptions import (
     InvalidDataError,
     InvalidParameterError,
-    PreparationWarning,
     UnknownIdError,
 )
 from equipoise.reranking import Reranked
@@ -132,28 +130,6 @@ def test_a_set_or_a_mapping_of_numbers_are_ids(plays):
 def test_equal_data_give_equal_files(plays, path, tmp_path):
     again = ItemWeightedPCA(n_components=8, value_transform="log1p").fit(plays)
     assert again.save(tmp_path / "again.eqp").read_bytes() == path.read_bytes()
-
-
-PREPARATIONS = {"binarize": Interactions.binarize, "normalize_rows": Interactions.normalize_rows}
-
-
-@pytest.mark.parametrize("model", [ItemWeightedPCA(8), EASE(10.0), ItemKNN(10)], ids=repr)
-@pytest.mark.parametrize("name", PREPARATIONS)
-def test_raw_rows_for_a_model_of_a_prepared_matrix_give_one_warning(plays, name, model):
-    model = clone(model).fit(PREPARATIONS[name](plays).matrix)
-    with pytest.warns(PreparationWarning, match=rf"{name}\(\)") as caught:
-        model.recommend(plays.matrix, k=3)
-    assert [warning.filename for warning in caught] == [__file__]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", PreparationWarning)
-        model.recommend(plays.matrix, k=3)
-
-
-@pytest.mark.parametrize("name", PREPARATIONS)
-def test_explain_warns_of_raw_rows_too(plays, name):
-    model = ItemWeightedPCA(8).fit(PREPARATIONS[name](plays).matrix)
-    with pytest.warns(PreparationWarning, match=name):
-        model.explain(plays.matrix[[0]], 0)
 
 
 @pytest.mark.parametrize("name", FITTED)

@@ -119,7 +119,6 @@ class TestSearch:
         assert found.ids.tolist() == vectors.model.recommend(some, k=4).ids.tolist()
         assert vectors.item_ids.tolist() == plays.item_ids.tolist()
 
-    @pytest.mark.filterwarnings("ignore::equipoise.exceptions.PreparationWarning")
     def test_a_user_with_many_seen_items_does_not_make_all_others_fetch_as_many(self, vectors):
         rows = np.zeros((3, 200))
         rows[0, :2] = rows[1, :3] = rows[2, :150] = 1.0

@@ -7,7 +7,6 @@ column numbers. Rows are users everywhere.
 from __future__ import annotations
 
 import re
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,16 +22,9 @@ from equipoise.checks import check_whole_number, is_whole_number
 from equipoise.data.interactions import Interactions
 from equipoise.defaults import SERVED_K
 from equipoise.display import Shown
-from equipoise.exceptions import (
-    InvalidDataError,
-    InvalidParameterError,
-    PreparationWarning,
-)
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.memory import require
-from equipoise.models.estimator import (
-    check_is_fitted,
-    clone,
-)
+from equipoise.models.estimator import check_is_fitted, clone
 from equipoise.models.explanations import (
     Explanation,
     Explanations,
@@ -55,7 +47,6 @@ from equipoise.models.user_rows import (
     RowReader,
     UserItems,
     has_different_values,
-    prepare_matrix,
 )
 from equipoise.progress import NoProgress, Progress, task
 
@@ -298,7 +289,6 @@ class Recommender(RowReader, ABC):
             f"the scores of {rows.shape[0]:,} users for {rows.shape[1]:,} items",
             "Score fewer users at a time, or use recommend.",
         )
-        self._warn_of_unprepared(rows)
         scores = self._scores(rows)
         return scores[0] if self.is_one_user(user_items) else scores
 
@@ -332,7 +322,6 @@ class Recommender(RowReader, ABC):
             Of shape (n_users, k); −1 and NaN where fewer than k items are left.
         """
         rows = self.read_rows(user_items)
-        self._warn_of_unprepared(rows)
         return self._rank(rows, k, seen, self._excluded(filter_items, items))
 
     def recommend(
@@ -379,7 +368,6 @@ class Recommender(RowReader, ABC):
             negative: text, dates) and scores NaN.
         """
         rows = self.read_rows(user_items, unknown=unknown)
-        self._warn_of_unprepared(rows)
         seen = rows if filter_already_liked_items else None
         excluded = self._excluded(filter_items, items)
         ranking = self._rank(rows, k, seen, excluded)
@@ -469,7 +457,6 @@ class Recommender(RowReader, ABC):
                 f"explain takes the items of one user, got {row.shape[0]} rows. "
                 "Pass a single row, e.g. interactions.select_users([user])."
             )
-        self._warn_of_unprepared(row)
         column = self._columns([item])
         found = self._explained(row, column[None], self._scores(row)[:, column], k)
         return found.of(0, 0)
@@ -516,30 +503,6 @@ class Recommender(RowReader, ABC):
         ranking = rank_items(scorer, n_users, n_items, k, seen=seen, excluded=excluded)
         _refuse_overflow(ranking.scores)
         return ranking
-
-    def _warn_of_unprepared(self, rows: sp.csr_array) -> None:
-        """Warn once if rows are not prepared like those of the fit, and that changes scores."""
-        if self._preparation is None:
-            return
-        expected = prepare_matrix(rows, [self._preparation])
-        changed = np.flatnonzero(expected.data != rows.data)
-        if not len(changed):
-            return
-        first = int(np.searchsorted(rows.indptr, changed[0], side="right")) - 1
-        given, prepared = self._scores(rows[[first]]), self._scores(expected[[first]])
-        if not prepared.any():  # items without scores: another row will show it
-            return
-        step, self._preparation = self._preparation.name, None
-        if np.allclose(given, prepared, rtol=1e-4, atol=1e-6 * float(np.abs(prepared).max())):
-            return
-        state = "values of 1" if step == "binarize" else "rows that sum to 1"
-        warnings.warn(
-            f"this {type(self).__name__} was fitted on {state}, and row {first} given here is not "
-            "like that: scores differ from those of prepared rows, and lists may. Prepare the rows "
-            f"as for the fit, e.g. model.recommend(interactions.{step}()).",
-            PreparationWarning,
-            stacklevel=3,
-        )
 
     # ------------------------------------------------------------------------------- save, load
 

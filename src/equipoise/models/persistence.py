@@ -98,13 +98,11 @@ def find_class(name: str) -> type[Recommender]:
         return BY_CLASS[name].load_class()
     if name in WRAPPERS:
         return getattr(importlib.import_module(WRAPPERS[name]), name)
-    registered = entry_points(group=ENTRY_POINTS)
     package = name.partition(":")[0].partition(".")[0]
+    registered = entry_points(group=ENTRY_POINTS)
     for entry in registered:
-        if entry.module.partition(".")[0] == package:
-            found: type[Recommender] = entry.load()
-            if class_name(found) == name:
-                return found
+        if entry.module.partition(".")[0] == package and class_name(entry.load()) == name:
+            return entry.load()
     known = ", ".join([*BY_CLASS, *(entry.value for entry in registered)])
     raise ArtifactError(
         f"the model class {name!r} is not known (known: {known}). Upgrade equipoise, or install "
@@ -167,7 +165,14 @@ def write_model(
         "preparation": _plain([list(step) for step in preparation], "preparation"),
     }
     entries = dict(_entry(name, array) for name, array in _flat(arrays).items())
-    write_whole(path, lambda file: _write_zip(file, entries, manifest))
+    entries[_MANIFEST] = json.dumps(manifest, sort_keys=True, indent=2).encode("ascii")
+
+    def write(file: IO[bytes]) -> None:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for name, content in sorted(entries.items()):
+                _write_entry(archive, name, content)
+
+    write_whole(path, write)
     return path
 
 
@@ -223,15 +228,6 @@ def _is_storable(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "U" or (dtype.kind in "biufmM" and dtype.itemsize <= 8)
 
 
-def _write_zip(
-    file: IO[bytes], entries: Mapping[str, bytes | NDArray[Any]], manifest: Mapping[str, Any]
-) -> None:
-    text = json.dumps(manifest, sort_keys=True, indent=2)
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for name, content in sorted({**entries, _MANIFEST: text.encode("ascii")}.items()):
-            _write_entry(archive, name, content)
-
-
 def _write_entry(archive: zipfile.ZipFile, name: str, content: bytes | NDArray[Any]) -> None:
     info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
     info.create_system, info.external_attr = 3, 0o644 << 16
@@ -274,11 +270,13 @@ def read_model(
         raise ArtifactError(f"{path} {kind}. A saved model is one file; check the path.")
     with refuse_damaged_model(path), ArrayArchive(path) as archive:
         manifest = _read_manifest(path, archive)
-        entries = [entry for entry in archive.entries if entry != _MANIFEST]
-        if mmap and verify:  # what is read at once is checked while it is read
-            for entry in entries:
+        flat: dict[str, NDArray[Any]] = {}
+        for entry in archive.entries:
+            if mmap and verify:  # what is read at once is checked while it is read
                 archive.check(entry)
-        flat = {_array_name(entry): _read_entry(archive, entry, mmap) for entry in entries}
+            if entry != _MANIFEST:
+                name = entry.removeprefix(_FOLDER).rpartition(".")[0]
+                flat[name] = _read_entry(archive, entry, mmap)
         return SavedModel(
             manifest["model"],
             manifest["parameters"],
@@ -317,17 +315,11 @@ def _read_manifest(path: Path, archive: ArrayArchive) -> dict[str, Any]:
     return manifest
 
 
-def _array_name(entry: str) -> str:
-    return entry.removeprefix(_FOLDER).rpartition(".")[0]
-
-
 def _read_entry(archive: ArrayArchive, entry: str, mmap: bool) -> NDArray[Any]:
-    if entry.endswith(".npy"):
-        name = entry.removesuffix(".npy")
+    name, _, ending = entry.rpartition(".")
+    if ending == "npy":
         return archive.mapped(name) if mmap else archive.array(name)
     values = json.loads(archive.read(entry))
-    if not isinstance(values, list) or {list, dict} & set(map(type, values)):
-        raise ValueError(f"{entry} is not a list of plain values")
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
@@ -340,8 +332,6 @@ def _join_sparse(flat: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     arrays: dict[str, Any] = {name: array for name, array in flat.items() if "." not in name}
     for name in {name.partition(".")[0] for name in flat if "." in name}:
         data, indices, indptr, shape = (flat[f"{name}.{part}"] for part in _CSR_PARTS)
-        if any(part.dtype.kind != "i" for part in (indices, indptr, shape)):
-            raise ValueError(f"the indices of {name!r} are not integers")
         matrix = csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
         if not is_sound(matrix) or not matrix.nnz == len(data) == len(indices):
             raise ValueError(f"the indices of {name!r} are out of bounds")

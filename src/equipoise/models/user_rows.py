@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,7 +23,6 @@ from equipoise.data.rows import Prepare, RowBlock
 from equipoise.data.validation import refuse_broken_structure
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
 from equipoise.models.estimator import Estimator, check_is_fitted
-from equipoise.spectral.norms import column_sums
 
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
@@ -41,10 +40,6 @@ class RowReader(Estimator):
     item_counts_: NDArray[np.int32]  # users of each item
     n_features_in_: int
     preparation_: tuple[Step, ...] = ()
-
-    # How the rows of the fit look prepared, where there is no record of it; None if unknown, and
-    # after a warning about it. It is not saved: a loaded model gives no such warning.
-    _preparation: Step | None = None
 
     def _accept(self, X: Any) -> Interactions:
         """Check the training data; a matrix becomes `Interactions` of one block."""
@@ -71,9 +66,7 @@ class RowReader(Estimator):
                 f"n_components={rank} must be at most the number of items, "
                 f"{data.n_items} (n_features={data.n_items}). Pass a smaller n_components (--rank)."
             )
-        record, found = state_of(self.preparation_), values_of(data)
-        self._preparation = None if record.binary or record.scaled else found.preparation
-        self.item_counts_ = found.item_counts
+        self.item_counts_ = data.popularity("count").astype(np.int32)
         return data
 
     def __sklearn_tags__(self) -> Any:
@@ -271,38 +264,6 @@ class RowReader(Estimator):
 
     def _named(self, columns: NDArray[Any]) -> NDArray[Any]:
         return columns if self.item_ids_ is None else ids_of(columns, self.item_ids_)
-
-
-class Values(NamedTuple):
-    """What one pass over the training data finds.
-
-    Attributes
-    ----------
-    preparation : Step or None
-        How rows were prepared, as far as their values show: all 1, or sums of 1.
-    item_counts : ndarray of shape (n_items,)
-        Number of users of each item.
-    """
-
-    preparation: Step | None
-    item_counts: NDArray[np.int32]
-
-
-def values_of(data: Interactions) -> Values:
-    """Look at all values, in one pass."""
-    ones, shares, counts = zip(*data.map(_values_of_block), strict=True)
-    prepared = all(ones) or all(shares)
-    step = Step("binarize" if all(ones) else "normalize_rows", {}) if prepared else None
-    return Values(step, np.sum(counts, axis=0, dtype=np.int32))
-
-
-def _values_of_block(block: RowBlock) -> tuple[bool, bool, NDArray[np.int32]]:
-    """Whether all values are 1, whether all rows that are not empty sum to 1, and item counts."""
-    X = block.matrix
-    sums = row_sums(X)[np.diff(X.indptr) > 0]
-    counts = column_sums(X, 0).astype(np.int32)
-    ones, shares = np.all(X.data == 1), np.all(np.abs(sums - 1) <= _SUM_TOLERANCE)
-    return bool(ones), bool(shares), counts
 
 
 def prepare_matrix(user_items: sp.csr_array, steps: Sequence[Step]) -> sp.csr_array:

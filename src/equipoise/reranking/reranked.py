@@ -25,7 +25,6 @@ from equipoise.models.parameters import Count, estimator
 from equipoise.models.persistence import SavedModel
 from equipoise.models.ranking import ItemMask
 from equipoise.models.registry import find_model
-from equipoise.models.user_rows import values_of
 from equipoise.progress import Progress
 from equipoise.reranking.base import Candidates, ItemContext, Reranker
 from equipoise.reranking.registry import available, make_reranker, spec_of
@@ -138,7 +137,8 @@ class Reranked(Recommender):
         """Take a fitted model in place of a fit."""
         self._validate_params()
         self.n_features_in_, self.item_ids_ = fitted.n_features_in_, fitted.item_ids_
-        self.preparation_, self.item_counts_ = fitted.preparation_, values_of(data).item_counts
+        self.preparation_ = fitted.preparation_
+        self.item_counts_ = data.popularity("count").astype(np.int32)
         if hasattr(fitted, "feature_names_in_"):
             self.feature_names_in_ = fitted.feature_names_in_
         self._learn(fitted, data)
@@ -227,9 +227,6 @@ class Reranked(Recommender):
         contributions = np.zeros(user_items.nnz)
         contributions[np.searchsorted(user_items.indices, why.ids)] = why.contributions
         return contributions
-
-    def _warn_of_unprepared(self, rows: sp.csr_array) -> None:
-        """Give no warning here: the model gives it."""
 
     # -------------------------------------------------------------- what evaluation uses
 

@@ -7,11 +7,10 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 
 from equipoise.data.interactions import Interactions
-from equipoise.models.fair.group_pca import GroupPCA
+from equipoise.models.fair.group_pca import Goal, GroupPCA
 from equipoise.models.item_vectors import Floats
 from equipoise.models.parameters import NonNegative, estimator
 from equipoise.spectral.groups.families import Combined, ItemFamily
-from equipoise.spectral.groups.welfare import Welfare
 
 # Popularities that differ by less than this share are equal: there is nothing to bound.
 _EQUAL = 1e-12
@@ -97,12 +96,12 @@ class CovarianceRegularizedPCA(GroupPCA):
         if np.abs(excess).max() > _EQUAL * counts.max() and unit > 0:
             T = np.array([[1.0, 0.0], [0.0, -1 / unit], [0.0, 1 / unit]])
             offsets = np.array([0.0, self.max_covariance, self.max_covariance])
-        goal = Combined(parts, T)
-        found = self._maximize(goal, solver, offsets, Welfare(goals=1))
+        goal = Goal(Combined(parts, T), offsets, _NAMES[: len(T)])
+        found = self._maximize(goal, solver)
         weights = T.T @ found.dual_weights
         self.item_weights_ = energy * (S @ weights)
         self.multiplier_ = float(-energy * weights[1] / sums.sum())
-        self._learn_solution(found, goal, _NAMES[: len(T)])
+        self._learn_solution(found, goal)
         self.covariance_ = _covariance(parts, found.vectors * np.sqrt(found.occupations))
 
     def _map_factors(self) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import permutations
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,13 +13,13 @@ from equipoise.data.groups import row_groups
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InfeasibleError, InvalidParameterError
 from equipoise.models.fair.group_pca import (
+    Goal,
     GroupPCA,
     GroupSpec,
     WelfareGoal,
     find_groups,
     refuse_empty,
 )
-from equipoise.models.item_vectors import Floats
 from equipoise.models.parameters import NonNegative, estimator
 from equipoise.spectral.groups.families import Combined, Family, MatrixFamily, RowFamily
 from equipoise.spectral.groups.minmax import EigenSolver
@@ -34,15 +34,6 @@ _DENSE_NUMBERS = 2_000_000
 
 # Residuals of the eigenproblems of each group alone, whose eigenvalues err by their squares.
 _ALONE_TOL = 1e-5
-
-
-class _Problem(NamedTuple):
-    """A_g, b_g, the goal, and the names of the utilities."""
-
-    family: Family
-    offsets: Floats
-    welfare: Welfare
-    names: tuple[str, ...]
 
 
 @estimator
@@ -148,24 +139,18 @@ class FairPCA(GroupPCA):
         single = [self._single(family, by_rows, g, solver) for g in range(own.start, own.stop)]
         self.best_ = np.array([np.nan if one is None else one.values.sum() for one in single])
         start = [one.vectors * np.sqrt(one.values) for one in single if one is not None]
-        budget = None
+        least = None
         if self.error_budget is not None:
             everyone = family.operator(np.eye(family.k)[-1])
             energy = float(scale[-1] * by_rows.energies[-1])
-            budget = self._within_budget(self.error_budget, everyone, energy, solver)
-            start.append(budget.vectors)
-        problem = self._problem(family, groups.names, None if budget is None else budget.least)
+            least, pca = self._within_budget(self.error_budget, everyone, energy, solver)
+            start.append(pca)
+        goal = self._goal(family, groups.names, least)
         try:
-            found = self._maximize(
-                problem.family,
-                solver,
-                problem.offsets,
-                problem.welfare,
-                np.hstack(start) if start else None,
-            )
+            found = self._maximize(goal, solver, np.hstack(start) if start else None)
         except InfeasibleError as error:
             raise self._refusal(error) from None
-        self._learn_solution(found, problem.family, problem.names)
+        self._learn_solution(found, goal)
 
     def _members(self, S: sp.csr_array) -> sp.csr_array:
         """Add the users of the objective, if they differ from the groups, and of the budget."""
@@ -200,7 +185,7 @@ class FairPCA(GroupPCA):
         operator = family.operator(np.eye(family.k)[group]) if dense else own.alone(group)
         return solver(operator, self.n_components, _ALONE_TOL)
 
-    def _problem(self, family: Family, names: tuple[str, ...], least: float | None) -> _Problem:
+    def _goal(self, family: Family, names: tuple[str, ...], least: float | None) -> Goal:
         """The goal over groups or the variance, then disparities and the error budget."""
         k, basis = len(names), np.eye(family.k)
         b = -self.best_ if self.balance == "loss" else np.zeros(k)
@@ -213,10 +198,7 @@ class FairPCA(GroupPCA):
             labels = ("variance", *(f"{names[i]} - {names[j]}" for i, j in pairs))
             welfare = Welfare(goals=1)
         if least is not None:
-            T, b, labels = (
-                np.vstack([T, basis[-1]]),
-                np.append(b, -least),
-                (*labels, "error budget"),
-            )
+            T, b = np.vstack([T, basis[-1]]), np.append(b, -least)
+            labels = (*labels, "error budget")
             welfare = replace(welfare, goals=welfare.goals or k)
-        return _Problem(Combined(family, T), b, welfare, labels)
+        return Goal(Combined(family, T), b, labels, welfare)

@@ -38,6 +38,12 @@ _BINDING = 1e-4
 # Residuals of the PCA of an error budget, whose eigenvalues err by their squares.
 _BUDGET_TOL = 1e-6
 
+# Fields of the certificate that the solver reports.
+_AS_FOUND = (
+    *("gap", "n_fractional", "outcome", "relaxation"),
+    *("max_residual", "eigenproblems", "passes", "method"),
+)
+
 _OUTCOMES: dict[Outcome, str] = {
     "projector": "the optimal projection",
     "map": "the optimal linear map, of a rank above n_components: the optimum is not a projection",
@@ -103,19 +109,12 @@ class GroupCertificate:
         return cls(
             objective=found.value,
             dual_bound=max(found.upper, found.value),
-            gap=found.gap,
             names=names,
             values=tuple(found.utilities.tolist()),
             dual_weights=tuple(y.tolist()),
             binding=tuple(name for name, binding in zip(names, binds, strict=True) if binding),
-            n_fractional=found.n_fractional,
-            outcome=found.outcome,
-            relaxation=found.relaxation,
-            max_residual=found.max_residual,
             orthogonality=float(np.abs(U.T @ U - np.eye(U.shape[1])).max(initial=0.0)),
-            eigenproblems=found.eigenproblems,
-            passes=found.passes,
-            method=found.method,
+            **{name: getattr(found, name) for name in _AS_FOUND},
         )
 
     @property
@@ -148,19 +147,25 @@ class GroupCertificate:
         return "\n".join(rows)
 
 
-class BudgetConstraint(NamedTuple):
-    """⟨C, P⟩ ≥ least, in the units of the operator C; met by the components of PCA.
+class Goal(NamedTuple):
+    """Utilities ⟨A_g, P⟩ + b_g with their names, and the goal over them.
 
     Attributes
     ----------
-    least : float
-        What must be kept of the squared norm.
-    vectors : ndarray of shape (n_items, r)
-        Components of PCA, as long as the root of what each keeps.
+    family : Family
+        The matrices A_g.
+    offsets : ndarray of shape (k,)
+        b.
+    names : tuple of str
+        One name per utility.
+    welfare : Welfare
+        What is maximized; by default the first utility, with the others at least 0.
     """
 
-    least: float
-    vectors: Floats
+    family: Family
+    offsets: Floats
+    names: tuple[str, ...]
+    welfare: Welfare = Welfare(goals=1)
 
 
 @estimator
@@ -221,35 +226,33 @@ class GroupPCA(FilteredProjection):
 
     def _within_budget(
         self, error_budget: float, C: FamilyOperator, energy: float, solver: EigenSolver
-    ) -> BudgetConstraint:
-        """Return the constraint ‖X − XP‖² ≤ (1 + ε)·E_r, where `energy` is tr C."""
+    ) -> tuple[float, Floats]:
+        """Return b of the constraint ‖X − XP‖² ≤ (1 + ε)·E_r, that is ⟨C, P⟩ ≥ b, and PCA's U√Λ.
+
+        `energy` is tr C, in the units of the operator C.
+        """
         pca = solver(C, self.n_components, _BUDGET_TOL)
         least_error = max(energy - float(pca.values.sum()), 0.0)
         least = energy - (1 + error_budget) * least_error
-        return BudgetConstraint(least, pca.vectors * np.sqrt(pca.values))
+        return least, pca.vectors * np.sqrt(pca.values)
 
     def _maximize(
-        self,
-        family: Family,
-        solver: EigenSolver,
-        offsets: Floats,
-        welfare: Welfare,
-        start: Floats | None = None,
+        self, goal: Goal, solver: EigenSolver, start: Floats | None = None
     ) -> FairSolution:
         return maximize(
-            family,
+            goal.family,
             self.n_components,
             solver,
-            offsets=offsets,
-            welfare=welfare,
+            offsets=goal.offsets,
+            welfare=goal.welfare,
             tol=self.tol,
             fractional=self.fractional,
             start=start,
         )
 
-    def _learn_solution(self, found: FairSolution, family: Family, names: tuple[str, ...]) -> None:
+    def _learn_solution(self, found: FairSolution, goal: Goal) -> None:
         """Keep the components and the certificate of a solution."""
-        self.certificate_ = GroupCertificate.of(found, names)  # type: ignore[assignment]
+        self.certificate_ = GroupCertificate.of(found, goal.names)  # type: ignore[assignment]
         self.n_components_ = found.vectors.shape[1]
         if found.gap > self.tol and found.outcome != "rounded":
             warnings.warn(
@@ -261,7 +264,7 @@ class GroupPCA(FilteredProjection):
         self.components_ = np.ascontiguousarray(found.vectors.T, dtype=self._dtype)
         self.eigenvalues_ = found.eigenvalues
         self.occupations_ = found.occupations
-        operator = family.operator(found.dual_weights)
+        operator = goal.family.operator(found.dual_weights)
         image = operator(np.ascontiguousarray(found.vectors)) * operator.scale
         self.residuals_ = np.linalg.norm(image - found.vectors * found.eigenvalues, axis=0)
 

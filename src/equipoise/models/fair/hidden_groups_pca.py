@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from equipoise.data.groups import Groups, row_groups
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.models.fair.group_pca import GroupPCA, GroupSpec, find_groups
+from equipoise.models.fair.group_pca import Goal, GroupPCA, GroupSpec, find_groups
 from equipoise.models.item_vectors import Floats
 from equipoise.models.parameters import Count, NonNegative, Values, estimator
 from equipoise.spectral.groups.families import (
@@ -25,7 +25,6 @@ from equipoise.spectral.groups.families import (
     Stacked,
 )
 from equipoise.spectral.groups.minmax import EigenSolver
-from equipoise.spectral.groups.welfare import Welfare
 
 # Differences of means below this share of the largest are in the span of the others.
 _SAME_MEAN = 1e-10
@@ -174,13 +173,14 @@ class HiddenGroupsPCA(GroupPCA):
             names += tuple(
                 f"{group}, {kind}" for kind in constraints.kinds for group in groups.names
             )
-        found = self._maximize(variance, solver, offsets, Welfare(goals=1))
+        goal = Goal(variance, offsets, names)
+        found = self._maximize(goal, solver)
         if not found.vectors.shape[1]:
             raise InvalidDataError(
                 "no variance is left: apart from the group means, all rows are equal "
                 f"(n_samples={data.n_users})."
             )
-        self._learn_solution(found, variance, names)
+        self._learn_solution(found, goal)
         U = found.vectors * np.sqrt(found.occupations)
         self.mean_gap_ = float(np.linalg.norm(U.T @ differences, axis=0).max())
         gaps = np.tensordot(_gaps(own.k), own.compress(U, own.image(U)), 1)

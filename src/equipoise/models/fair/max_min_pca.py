@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from equipoise.data.groups import row_groups
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InfeasibleError, InvalidParameterError
 from equipoise.models.fair.group_pca import (
+    Goal,
     GroupPCA,
     GroupSpec,
     WelfareGoal,
@@ -193,10 +195,10 @@ class MaxMinItemWeightedPCA(GroupPCA):
         if self.error_budget is not None:
             everything = np.full(data.n_items, 1 / float(squares.sum()))
             C = WeightedGram(gram, everything)
-            budget = self._within_budget(self.error_budget, C, 1.0, solver)
-            S, start = np.column_stack([S, everything]), budget.vectors
+            least, start = self._within_budget(self.error_budget, C, 1.0, solver)
+            S = np.column_stack([S, everything])
             welfare = replace(welfare, goals=welfare.goals or len(names))
-            names, offsets = (*names, "error budget"), np.append(offsets, -budget.least)
+            names, offsets = (*names, "error budget"), np.append(offsets, -least)
         family: Family = ItemFamily(gram, S)
         if users is not None:
             chosen = np.eye(users.family.k)[kept[groups.n_groups :]]
@@ -204,13 +206,13 @@ class MaxMinItemWeightedPCA(GroupPCA):
         # items, users, and the error budget, a weight of all items, last
         last = np.arange(n_goals, S.shape[1])
         order = np.eye(family.k)[np.append(np.delete(np.arange(family.k), last), last)]
-        family = Combined(family, order)
+        goal = Goal(Combined(family, order), offsets, names, welfare)
         try:
-            found = self._maximize(family, solver, offsets, welfare, start)
+            found = self._maximize(goal, solver, start)
         except InfeasibleError as error:
             raise self._refusal(error, names[1:], -offsets[1:]) from None
         self.item_weights_ = S @ (order.T @ found.dual_weights)[: S.shape[1]]
-        self._learn_solution(found, family, names)
+        self._learn_solution(found, goal)
         shares = ItemFamily(gram, membership / energies)
         B = shares.compress(found.vectors, shares.image(found.vectors))
         self.shares_ = np.einsum("gii,i->g", B, found.occupations)
@@ -259,11 +261,7 @@ class MaxMinItemWeightedPCA(GroupPCA):
             )
         limits = np.full(len(names), np.nan)
         for name, floor in self.floors.items():
-            try:
-                allowed = 0 <= floor <= 1
-            except TypeError:
-                allowed = False
-            if not allowed:
+            if not (isinstance(floor, Real) and 0 <= floor <= 1):
                 raise InvalidParameterError(
                     f"the floor of {name!r} must be a share between 0 and 1, got {floor!r}."
                 )
@@ -275,23 +273,13 @@ class MaxMinItemWeightedPCA(GroupPCA):
     ) -> InfeasibleError:
         y = np.asarray(error.dual_weights)
         hardest = sorted(zip(y.tolist(), names, strict=True), reverse=True)[:3]
-        if self.error_budget is not None:
-            reach = (
-                f"with {self.n_components} components and error_budget={self.error_budget:g} some "
-                f"limit is missed by at least {-error.best:.4g}"
-            )
-        elif np.ptp(limits) == 0:
-            reach = (
-                f"the group with the smallest share reaches at most {limits[0] + error.best:.4g} "
-                f"with {self.n_components} components, below the floor of {limits[0]:.4g}"
-            )
-        else:
-            reach = (
-                f"with {self.n_components} components some group stays at least "
-                f"{-error.best:.4g} below its floor"
-            )
+        reach = f"some limit is missed by at least {-error.best:.4g}"
+        if self.error_budget is None and np.ptp(limits) == 0:
+            best = f"{limits[0] + error.best:.4g}, below the floor of {limits[0]:.4g}"
+            reach = f"the group with the smallest share reaches at most {best}"
         return InfeasibleError(
-            f"the floors are out of reach: {reach}. The proof is an upper bound that weights "
+            f"the floors are out of reach with {self.n_components} components: {reach}. The proof "
+            "is an upper bound that weights "
             f"{', '.join(f'{name} by {weight:.2f}' for weight, name in hardest)}. "
             "Lower the floors, or raise n_components.",
             best=error.best,

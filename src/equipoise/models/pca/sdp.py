@@ -20,9 +20,10 @@ from equipoise.exceptions import (
     SolverError,
     require_extra,
 )
+from equipoise.models.pca.item_weighted_pca import ItemWeightedPCA, item_weights_of
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
 # Eigenvalues of C closer than this share of the largest count as tied, and a budget smaller than
 # it allows only PCA: well above the round-off of `eigh`, well below any real gap.
@@ -92,7 +93,7 @@ def solve_sdp(
     gamma: float = -1.0,
     error_budget: float | None = None,
     *,
-    item_weights: ArrayLike | None = None,
+    item_weights: NDArray[Any] | None = None,
     solver: Literal["CLARABEL", "SCS"] = "CLARABEL",
     tol: float | None = None,
 ) -> SDPSolution:
@@ -145,8 +146,13 @@ def solve_sdp(
     cvxpy = require_extra("cvxpy", "sdp", "solving the paper's semidefinite program")
     started = time.perf_counter()
     C = _gram(X)
-    _check_parameters(len(C), r, gamma, error_budget, solver, tol)
-    w = _weights(C, gamma, item_weights)
+    check_whole_number("r", r, 1, len(C))
+    check_choice("solver", solver, _TOLERANCES)
+    if tol is not None and not tol > 0:
+        raise InvalidParameterError(f"tol must be positive, got {tol!r}.")
+    options: dict[str, Any] = {"gamma": gamma, "error_budget": error_budget}
+    ItemWeightedPCA(**options)._validate_params()
+    w = item_weights_of(np.sqrt(np.diag(C)), gamma, item_weights)
     M = (w[:, None] * C + C * w) / 2
     plain = _Program(M, int(r))
 
@@ -175,40 +181,6 @@ def _gram(X: Any) -> NDArray[np.float64]:
     if not rows.nnz:
         raise InvalidDataError("X must not be all zero: it has nothing to reconstruct.")
     return np.asarray((rows.T @ rows).toarray())
-
-
-def _check_parameters(
-    m: int, r: object, gamma: float, error_budget: float | None, solver: str, tol: float | None
-) -> None:
-    check_whole_number("r", r, 1, m)
-    check_choice("solver", solver, _TOLERANCES)
-    rules = {
-        f"gamma must be finite, got {gamma!r}": bool(np.isfinite(gamma)),
-        f"error_budget must be None or finite and at least 0, got {error_budget!r}": (
-            error_budget is None or 0 <= error_budget < np.inf
-        ),
-        f"tol must be positive, got {tol!r}": tol is None or tol > 0,
-    }
-    for rule, kept in rules.items():
-        if not kept:
-            raise InvalidParameterError(f"{rule}. Pass a value in that range.")
-
-
-def _weights(
-    C: NDArray[np.float64], gamma: float, item_weights: ArrayLike | None
-) -> NDArray[np.float64]:
-    """Return w_j = p_j^γ with p_j = √C_jj, 0 for an item without users; or the given weights."""
-    p = np.sqrt(np.diag(C))
-    if item_weights is None:
-        return np.power(p, gamma, out=np.zeros_like(p), where=p > 0)
-    w = np.asarray(item_weights, dtype=np.float64)
-    if w.shape != p.shape or not np.isfinite(w).all() or (w < 0).any():
-        message = (
-            f"item_weights must be {len(p)} finite numbers of at least 0, one per item, "
-            f"got shape {w.shape}. Correct them, or leave them out to use gamma."
-        )
-        raise InvalidParameterError(message)
-    return w
 
 
 def _solve_within_budget(
@@ -264,11 +236,10 @@ def _solve(cvxpy: Any, program: _Program, solver: str, tol: float) -> _Optimum:
     best = _Optimum((P.value + P.value.T) / 2, _dual_value(program, mu), status)
     gap = abs(best.upper_bound - float(np.sum(M * best.P))) / max(abs(best.upper_bound), scale)
     if status != "optimal" and gap > _ACCEPTED_GAP:
-        message = (
+        raise SolverError(
             f"{solver} stopped at a relative gap of {gap:.1e} between its objective and the dual "
             f"bound, above {_ACCEPTED_GAP:.0e}. Try the other solver, or a larger error_budget."
         )
-        raise SolverError(message)
     return best
 
 
@@ -281,11 +252,11 @@ def _run(cvxpy: Any, problem: Any, solver: str, tol: float) -> str:
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
             problem.solve(solver=solver, **settings)
     except cvxpy.error.SolverError as error:
-        message = f"{solver} failed: {error}. Try a larger tol, or the other solver."
-        raise SolverError(message) from error
+        raise SolverError(f"{solver} failed: {error}. Try a larger tol, or the other.") from error
     if problem.status not in ("optimal", "optimal_inaccurate"):
-        message = f"{solver} stopped as {problem.status!r}. Try a larger tol, or the other solver."
-        raise SolverError(message)
+        raise SolverError(
+            f"{solver} stopped as {problem.status!r}. Try a larger tol, or the other solver."
+        )
     return str(problem.status)
 
 

@@ -13,7 +13,6 @@ from equipoise.data.interactions import Interactions
 from equipoise.data.preparation import Step, state_of
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, PreparationWarning
 from equipoise.models.estimator import check_is_fitted, clone
-from equipoise.models.user_rows import values_of
 from equipoise.parallel import one_blas_thread
 from equipoise.progress import Progress
 from equipoise.spectral.certificate import certify_pairs
@@ -75,7 +74,7 @@ def update(
     data = _like_training(model, interactions)
     new, data, start = _with_new_items(model, data, keep=False)
     new._accept(data)
-    _warn_of_missing_rows(model, _entries(new))
+    _warn_of_amount(model, int(new.item_counts_.sum()), all_data=True)
     new._dtype, new.solver_ = data.dtype, "matrix_free"
     gram = new._signal(data).gram(kind="matrix_free")
     weights = new._weights_of(new.item_norms_)
@@ -96,27 +95,25 @@ def update(
     return Update(new, certificate.gap, pairs.passes, refitted=False)
 
 
-def _warn_of_missing_rows(old: ProjectionModel, now: int) -> None:
-    """Warn if all data have fewer entries than those of the fit: they may be new rows alone."""
-    before = _entries(old)
-    if now < before:
-        _warn(
-            f"the data have {now:,} interactions, those of the fit had {before:,}. An update with "
-            "all data (all_data=True, --all) forgets what is not in them. To add the rows of new "
-            "users alone, leave that out; the fit must have kept its sums (keep_gram, fit "
+def _warn_of_amount(old: ProjectionModel, given: int, *, all_data: bool) -> None:
+    """Warn of fewer entries than those of the fit as all data, and of as many as new rows."""
+    before = int(old.item_counts_.sum())
+    if all_data and given < before:
+        message = (
+            f"the data have {given:,} interactions, those of the fit had {before:,}. An update "
+            "with all data (all_data=True, --all) forgets what is not in them. To add the rows of "
+            "new users alone, leave that out; the fit must have kept its sums (keep_gram, fit "
             "--keep-sums)."
         )
-
-
-def _warn_of_old_rows(old: ProjectionModel, added: int) -> None:
-    """Warn if at least as many entries are added as the fit had: they may be all data."""
-    before = _entries(old)
-    if added >= before:
-        _warn(
-            f"{added:,} interactions are added to the {before:,} of the fit. Rows that were part "
+    elif not all_data and given >= before:
+        message = (
+            f"{given:,} interactions are added to the {before:,} of the fit. Rows that were part "
             "of the fit would count twice. Pass new rows alone, or all data with all_data=True "
             "(--all)."
         )
+    else:
+        return
+    warnings.warn(message, PreparationWarning, stacklevel=4)
 
 
 def _refuse_other_rows(item_ids: Any, counts: Any, squared_norms: Any) -> None:
@@ -127,14 +124,6 @@ def _refuse_other_rows(item_ids: Any, counts: Any, squared_norms: Any) -> None:
             f"the replaced rows have more of item {show(item_ids[below.argmax()])} than the fit "
             "had. Pass rows that were part of it, with the values of that time."
         )
-
-
-def _entries(model: ProjectionModel) -> int:
-    return int(model.item_counts_.sum())
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, PreparationWarning, stacklevel=5)
 
 
 def update_from_gram(
@@ -160,12 +149,12 @@ def update_from_gram(
         if data is not None:
             rows = new.prepare(data)
             C += sign * rows.prepared(new._row_transform()).dense_gram().matrix()
-            changes = values_of(rows).item_counts
+            changes = rows.popularity("count").astype(np.int32)
             counts += sign * changes
             if sign < 0:
                 _refuse_other_rows(new.item_ids_, counts, C.diagonal())
             elif replaced is None:
-                _warn_of_old_rows(model, int(changes.sum()))
+                _warn_of_amount(model, int(changes.sum()), all_data=False)
     gone = counts == 0  # what is left of their sums is rounding
     C[gone], C[:, gone] = 0.0, 0.0
     new.gram_, new.item_counts_ = C, counts

@@ -134,9 +134,6 @@ class Random(Recommender):
 
     random_state: RandomState = None
 
-    def _warn_of_unprepared(self, rows: sp.csr_array) -> None:
-        """Give no warning: other values give other random numbers, which are as good."""
-
     def _fit(self, data: Interactions) -> None:  # noqa: ARG002
         """Draw the seed."""
         self.seed_ = int(self._generator().integers(2**63))

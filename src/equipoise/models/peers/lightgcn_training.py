@@ -271,8 +271,8 @@ def validation_users(held_out: sp.csr_array) -> NDArray[np.intp]:
 
 def sparse_tensor(torch: Any, matrix: sp.csr_array) -> Tensor:
     """Return a torch CSR tensor of 32-bit floats."""
-    parts = (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64))
-    parts = (*parts, matrix.data.astype(np.float32))
+    indices = [part.astype(np.int64) for part in (matrix.indptr, matrix.indices)]
+    parts = [*indices, matrix.data.astype(np.float32)]
     with warnings.catch_warnings():  # CSR has been "in beta state" since 2021
         warnings.filterwarnings("ignore", message=".*(beta|invariant).*")
         return torch.sparse_csr_tensor(
