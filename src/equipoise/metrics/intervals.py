@@ -121,11 +121,8 @@ def bootstrap_mean(
     >>> bootstrap_mean([1.0, 1.0, 1.0]).low
     1.0
     """
-    _check(confidence, resamples)
     known = _per_user(values, "values")
-    known = known[~np.isnan(known)]
-    _refuse_few(len(known))
-    return _interval(known, _resampled_means(known, resamples, seed), confidence)
+    return _bootstrap(known[~np.isnan(known)], confidence, resamples, seed)[0]
 
 
 def compare(
@@ -166,7 +163,6 @@ def compare(
     >>> compare([0.2, 0.4], [0.4, 0.2]).p_value
     1.0
     """
-    _check(confidence, resamples)
     a, b = _per_user(first, "first"), _per_user(second, "second")
     if a.shape != b.shape:
         raise InvalidDataError(
@@ -174,10 +170,7 @@ def compare(
         )
     both = ~(np.isnan(a) | np.isnan(b))
     a, b = a[both], b[both]
-    _refuse_few(len(a))
-    differences = a - b
-    means = _resampled_means(differences, resamples, seed)
-    interval = _interval(differences, means, confidence)
+    interval, means = _bootstrap(a - b, confidence, resamples, seed)
     # slack for rounding: the same users in another order may have another last bit
     distance = abs(interval.mean) * (1 - 1e-12)
     as_far = int(np.sum(np.abs(means - interval.mean) >= distance))
@@ -222,11 +215,10 @@ def bootstrap_sums(
     draws = _kept_counts(n, resamples, seed) if kept else _counts(n, resamples, seed)
     columns = sp.csc_array(rows)
     drawn = [statistic(_sums(times.astype(np.float64), columns)) for times in draws]
-    levels = [(1 - confidence) / 2, (1 + confidence) / 2]
     values = np.concatenate(drawn)
     limits = np.full((2, len(found)), np.nan)
     known = ~np.isnan(values).all(axis=0)
-    limits[:, known] = np.nanquantile(values[:, known], levels, axis=0)
+    limits[:, known] = np.nanquantile(values[:, known], _levels(confidence), axis=0)
     return [
         Interval(float(v), float(low), float(high), confidence, n)
         for v, low, high in zip(found, *limits, strict=True)
@@ -260,23 +252,28 @@ def _sums(times: NDArray[np.float64], columns: sp.csc_array) -> NDArray[np.float
     return sums
 
 
-def _resampled_means(values: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.float64]:
-    rng = np.random.default_rng(seed)
+def _bootstrap(
+    values: NDArray[np.float64], confidence: float, resamples: int, seed: int
+) -> tuple[Interval, NDArray[np.float64]]:
+    """Return the interval of a mean, and the means of all draws."""
+    _check(confidence, resamples)
     n = len(values)
-    step = max(1, _DRAWS_AT_ONCE // n)
+    if n < 2:
+        raise InvalidDataError(
+            f"a bootstrap by user needs at least two users with a value, got {n}."
+        )
+    rng, step = np.random.default_rng(seed), max(1, _DRAWS_AT_ONCE // n)
     means = np.empty(resamples)
     for start in range(0, resamples, step):
         rows = min(step, resamples - start)
         drawn = rng.integers(n, size=(rows, n), dtype=np.int32)
         means[start : start + rows] = values[drawn].mean(axis=1)
-    return means
+    low, high = np.quantile(means, _levels(confidence))
+    return Interval(float(values.mean()), float(low), float(high), confidence, n), means
 
 
-def _interval(
-    values: NDArray[np.float64], means: NDArray[np.float64], confidence: float
-) -> Interval:
-    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(float(values.mean()), float(low), float(high), confidence, len(values))
+def _levels(confidence: float) -> list[float]:
+    return [(1 - confidence) / 2, (1 + confidence) / 2]
 
 
 def _per_user(values: ArrayLike, name: str) -> NDArray[np.float64]:
@@ -291,10 +288,3 @@ def _check(confidence: float, resamples: int) -> None:
         raise InvalidParameterError(f"confidence must lie between 0 and 1, got {confidence!r}.")
     if resamples < 1:
         raise InvalidParameterError(f"resamples must be at least 1, got {resamples!r}.")
-
-
-def _refuse_few(n: int) -> None:
-    if n < 2:
-        raise InvalidDataError(
-            f"a bootstrap by user needs at least two users with a value, got {n}."
-        )

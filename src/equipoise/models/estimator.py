@@ -12,7 +12,7 @@ import inspect
 from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from numpy.typing import NDArray
 
@@ -77,20 +77,6 @@ class Estimator:
         for name, values in inner.items():
             getattr(self, name).set_params(**values)
         return self
-
-    def __sklearn_clone__(self) -> Self:
-        given = {k: clone(v) for k, v in self.get_params(deep=False).items()}
-        copied = type(self)(**given)
-        stored = copied.get_params(deep=False)
-        for name, value in given.items():
-            if stored[name] is not value:
-                raise RuntimeError(
-                    f"{type(self).__name__} cannot be cloned: its constructor does not store the "
-                    f"parameter {name} as given."
-                )
-        if hasattr(self, "_sklearn_output_config"):
-            copied._sklearn_output_config = dict(self._sklearn_output_config)
-        return copied
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import Tags, TargetTags
@@ -167,8 +153,10 @@ def clone(value: _T) -> _T:
         return value
     if isinstance(value, list | tuple) and type(value) in (list, tuple):  # not named tuples
         return type(value)([clone(one) for one in value])
-    if hasattr(value, "__sklearn_clone__"):
-        copied: _T = value.__sklearn_clone__()
+    if isinstance(value, Estimator):
+        copied = type(value)(**{k: clone(v) for k, v in value.get_params(deep=False).items()})
+        if hasattr(value, "_sklearn_output_config"):
+            copied._sklearn_output_config = dict(value._sklearn_output_config)
         return copied
     if hasattr(value, "get_params"):
         from sklearn.base import clone as clone_of_sklearn
@@ -179,20 +167,13 @@ def clone(value: _T) -> _T:
 
 def check_is_fitted(model: Any) -> None:
     """Raise scikit-learn's NotFittedError for a model that has not learned anything yet."""
-    if hasattr(model, "__sklearn_is_fitted__"):
-        fitted = model.__sklearn_is_fitted__()
-    else:
-        fitted = any(name.endswith("_") and not name.startswith("__") for name in vars(model))
-    if not fitted:
-        _refuse_unfitted(type(model).__name__)
-
-
-def _refuse_unfitted(name: str) -> NoReturn:
+    if any(name.endswith("_") and not name.startswith("__") for name in vars(model)):
+        return
     from sklearn.exceptions import NotFittedError
 
     raise NotFittedError(
-        f"This {name} instance is not fitted yet. Call 'fit' with appropriate arguments before "
-        "using this estimator."
+        f"This {type(model).__name__} instance is not fitted yet. Call 'fit' with appropriate "
+        "arguments before using this estimator."
     )
 
 
@@ -202,10 +183,6 @@ def _parameters(constructor: Callable[..., None]) -> dict[str, Any]:
     if constructor is object.__init__:
         return {}
     given = list(inspect.signature(constructor).parameters.values())[1:]
-    if any(one.kind == one.VAR_POSITIONAL for one in given):
-        raise RuntimeError(
-            f"{constructor.__qualname__} must name all its parameters, without *args."
-        )
     return {one.name: one.default for one in given if one.kind != one.VAR_KEYWORD}
 
 
