@@ -11,11 +11,12 @@ import numpy as np
 from equipoise.checks import check_whole_number
 from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
+from equipoise.models.fair.group_pca import Goal
 from equipoise.models.fair.max_min_pca import MaxMinItemWeightedPCA
 from equipoise.progress import Progress, task
 from equipoise.spectral.groups.families import ItemFamily
-from equipoise.spectral.groups.minmax import ky_fan_bound, maximize
-from equipoise.spectral.groups.welfare import Welfare
+from equipoise.spectral.groups.minmax import ky_fan_bound
+from equipoise.spectral.lapack import Eigenpairs
 
 # The last floor tried, relative to the limit: beyond, only directions of this group are left in the
 # projection. Nobody needs a share above 1, which an approximation that overshoots has.
@@ -98,30 +99,34 @@ def price_of_floors(
     model = MaxMinItemWeightedPCA(
         n_components, groups=groups, floors=0.0, base_gamma=gamma, **options
     )
-    problem = model._floor_problem(interactions)
-    free = problem.solve(np.array([1.0, *np.zeros(groups.n_groups)]), model.tol)
-    objective, *shares = problem.utilities(free.vectors)
+    model._validate_params()
+    items = model._item_shares(model._accept(interactions), fits=4 * groups.n_groups)
+    solver = model._eigen_solver(items.gram)
+    S = np.column_stack([model._objective(model.item_norms_**2), items.weights])
+    family = ItemFamily(items.gram, S)  # the objective, and the share of every group
+
+    def best_for(place: int) -> Eigenpairs:
+        operator = family.operator(np.eye(family.k)[place])
+        return solver(operator, n_components, np.sqrt(model.tol) / 100)  # errors are its square
+
+    free = best_for(0)
+    utilities = family.compress(free.vectors, family.image(free.vectors))
+    objective, *shares = np.trace(utilities, axis1=1, axis2=2).tolist()
     order = np.argsort(shares, kind="stable") if worst else np.arange(groups.n_groups)
     prices = []
     with task(progress, "Prices of floors", len(order[:worst])) as pricing:
         for place in order[:worst].tolist():
             name = groups.names[place]
             pricing.note(name)
-            alone = problem.solve(np.eye(groups.n_groups + 1)[place + 1], model.tol)
+            alone = best_for(place + 1)
+            both = ItemFamily(items.gram, S[:, [0, place + 1]])
             limit = ky_fan_bound(alone, n_components)
             share = min(shares[place], limit)
             floors = np.linspace(share, max(share, _LAST * min(limit, 1.0)), points).tolist()
             kept, near = [1.0], free.vectors
             for floor in floors[1:]:
-                found = maximize(
-                    ItemFamily(problem.family.gram, problem.family.S[:, [0, place + 1]]),
-                    n_components,
-                    problem.solver,
-                    offsets=np.array([0.0, -floor]),
-                    welfare=Welfare(goals=1),
-                    tol=model.tol,
-                    start=np.hstack([near, alone.vectors]),
-                )
+                goal = Goal(both, np.array([0.0, -floor]), ("objective", name))
+                found = model._maximize(goal, solver, np.hstack([near, alone.vectors]))
                 kept.append(found.value / objective)
                 near = found.vectors
             prices.append(FloorPrice(name, share, limit, tuple(floors), tuple(kept)))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from equipoise.data.groups import row_groups
+from equipoise.data.groups import Groups, row_groups
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InfeasibleError, InvalidParameterError
 from equipoise.models.fair.group_pca import (
@@ -23,7 +22,7 @@ from equipoise.models.fair.group_pca import (
 from equipoise.models.item_vectors import Floats
 from equipoise.models.parameters import Finite, NonNegative, Share, estimator
 from equipoise.models.pca.item_weighted_pca import popularity_weights
-from equipoise.spectral.gram import WeightedGram
+from equipoise.spectral.gram import Gram, WeightedGram
 from equipoise.spectral.groups.families import (
     Combined,
     Family,
@@ -31,9 +30,7 @@ from equipoise.spectral.groups.families import (
     RowFamily,
     Stacked,
 )
-from equipoise.spectral.groups.minmax import EigenSolver
 from equipoise.spectral.groups.welfare import Welfare
-from equipoise.spectral.lapack import Eigenpairs
 
 # γ of the objective under floors if none is given: the paper's choice.
 _PAPER_GAMMA = -1.0
@@ -42,21 +39,30 @@ _PAPER_GAMMA = -1.0
 _FLOORS = (0.1, 0.15, 0.2, 0.25, 0.3)
 
 
-class FloorProblem(NamedTuple):
-    """The objective under floors and the share of every group, as matrices A_0, A_1, …, A_k."""
+class ItemShares(NamedTuple):
+    """Groups of items, the matrix XᵀX, and what the share of each group is computed from.
 
-    family: ItemFamily
-    solver: EigenSolver
-    rank: int
+    Attributes
+    ----------
+    groups : Groups
+        Of the items of the data.
+    gram : Gram
+        XᵀX.
+    membership : ndarray of shape (n_items, k)
+        How much each item counts in each group.
+    energies : ndarray of shape (k,)
+        Σ ‖X_·j‖² of each group.
+    """
 
-    def solve(self, y: Floats, tol: float) -> Eigenpairs:
-        """Return the leading eigenpairs of A(y); eigenvalues err by the squares of residuals."""
-        return self.solver(self.family.operator(y), self.rank, np.sqrt(tol) / 100)
+    groups: Groups
+    gram: Gram
+    membership: Floats
+    energies: Floats
 
-    def utilities(self, U: Floats) -> list[float]:
-        """Return the objective and the shares of a projection."""
-        B = self.family.compress(U, self.family.image(U))
-        return np.trace(B, axis1=1, axis2=2).tolist()
+    @property
+    def weights(self) -> Floats:
+        """Weights of items in the share of each group."""
+        return self.membership / self.energies
 
 
 class _Users(NamedTuple):
@@ -166,12 +172,8 @@ class MaxMinItemWeightedPCA(GroupPCA):
                 "base_gamma is the γ of the objective under floors: pass floors too, or use "
                 "ItemWeightedPCA."
             )
-        groups = find_groups(self.groups, data, "items", type(self).__name__)
-        membership = groups.align(data).membership.toarray()
-        gram = self._prepare(data, fits=8)
+        groups, gram, membership, energies = shares = self._item_shares(data, fits=8)
         squares = self.item_norms_**2
-        energies = squares @ membership
-        refuse_empty(groups.names, energies, "items")
         # an α-fair sum is over what groups keep of ‖X‖², the others over shares of each group
         total = float(squares.sum()) if self.welfare != "min" and self.floors is None else None
         S, names = membership / (energies if total is None else total), groups.names
@@ -213,21 +215,18 @@ class MaxMinItemWeightedPCA(GroupPCA):
             raise self._refusal(error, names[1:], -offsets[1:]) from None
         self.item_weights_ = S @ (order.T @ found.dual_weights)[: S.shape[1]]
         self._learn_solution(found, goal)
-        shares = ItemFamily(gram, membership / energies)
-        B = shares.compress(found.vectors, shares.image(found.vectors))
+        of_groups = ItemFamily(gram, shares.weights)
+        B = of_groups.compress(found.vectors, of_groups.image(found.vectors))
         self.shares_ = np.einsum("gii,i->g", B, found.occupations)
 
-    def _floor_problem(self, X: Any) -> FloorProblem:
-        """Return the problem of `price_of_floors`, whose points share the data."""
-        self._validate_params()
-        data = self._accept(X)
+    def _item_shares(self, data: Interactions, fits: int) -> ItemShares:
+        """Align the groups of items with the data, and form XᵀX."""
         groups = find_groups(self.groups, data, "items", type(self).__name__)
         membership = groups.align(data).membership.toarray()
-        gram = self._prepare(data, fits=4 * groups.n_groups)
+        gram = self._prepare(data, fits=fits)
         energies = self.item_norms_**2 @ membership
         refuse_empty(groups.names, energies, "items")
-        S = np.column_stack([self._objective(self.item_norms_**2), membership / energies])
-        return FloorProblem(ItemFamily(gram, S), self._eigen_solver(gram), self.n_components)
+        return ItemShares(groups, gram, membership, energies)
 
     def _user_family(self, data: Interactions, total: float | None) -> _Users | None:
         """The shares of the groups of users, if any are given, or their parts of a total."""
@@ -261,7 +260,7 @@ class MaxMinItemWeightedPCA(GroupPCA):
             )
         limits = np.full(len(names), np.nan)
         for name, floor in self.floors.items():
-            if not (isinstance(floor, Real) and 0 <= floor <= 1):
+            if not (isinstance(floor, int | float | np.number) and 0 <= floor <= 1):
                 raise InvalidParameterError(
                     f"the floor of {name!r} must be a share between 0 and 1, got {floor!r}."
                 )
@@ -273,13 +272,16 @@ class MaxMinItemWeightedPCA(GroupPCA):
     ) -> InfeasibleError:
         y = np.asarray(error.dual_weights)
         hardest = sorted(zip(y.tolist(), names, strict=True), reverse=True)[:3]
+        within = f"{self.n_components} components"
         reach = f"some limit is missed by at least {-error.best:.4g}"
-        if self.error_budget is None and np.ptp(limits) == 0:
+        if self.error_budget is not None:
+            within += f" and error_budget={self.error_budget:g}"
+        elif np.ptp(limits) == 0:
             best = f"{limits[0] + error.best:.4g}, below the floor of {limits[0]:.4g}"
             reach = f"the group with the smallest share reaches at most {best}"
         return InfeasibleError(
-            f"the floors are out of reach with {self.n_components} components: {reach}. The proof "
-            "is an upper bound that weights "
+            f"the floors are out of reach with {within}: {reach}. The proof is an upper "
+            "bound that weights "
             f"{', '.join(f'{name} by {weight:.2f}' for weight, name in hardest)}. "
             "Lower the floors, or raise n_components.",
             best=error.best,
