@@ -110,12 +110,12 @@ class UserBlock:
     @property
     def seen(self) -> sp.csr_array:
         """What the users were scored from."""
-        return _given(self._seen, "seen")
+        return _given(self._seen, "train (what users have)")
 
     @property
     def held_out(self) -> sp.csr_array:
         """What is to be found."""
-        return _given(self._held_out, "held_out")
+        return _given(self._held_out, "test (what was held out)")
 
     @cached_property
     def hits(self) -> BoolArray:
@@ -147,7 +147,7 @@ class UserBlock:
 
 def _given(X: sp.csr_array | None, name: str) -> sp.csr_array:
     if X is None:
-        raise InvalidParameterError(f"the metric needs {name}, which was not given.")
+        raise InvalidParameterError(f"this convention needs {name}, which is missing.")
     return X
 
 

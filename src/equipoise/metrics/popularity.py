@@ -15,7 +15,7 @@ from equipoise.checks import (
     check_top_items,
     check_user_items,
 )
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.exceptions import InvalidDataError
 from equipoise.metrics.groups import ItemGroups, ratio
 from equipoise.metrics.metric import (
     Context,
@@ -275,7 +275,7 @@ def epc(
     >>> epc([[1, 2], [2, -1]], [[1, 1, 0], [1, 0, 0]], convention="flat").value
     0.875
     """
-    return _novelty("epc", top_items, train, test, convention)
+    return METRICS["epc"].of_arrays(top_items, train=train, test=test, convention=convention)
 
 
 def efd(
@@ -293,17 +293,7 @@ def efd(
     >>> efd([[1], [0]], [[1, 1, 0], [1, 0, 1]], convention="flat").value
     1.5
     """
-    return _novelty("efd", top_items, train, test, convention)
-
-
-def _novelty(metric: str, top_items: ArrayLike, train: Any, test: Any, convention: str) -> Result:
-    if convention == "standard" and test is None:
-        raise InvalidParameterError(
-            f"{metric} needs test (held-out positives): it counts relevant items only. "
-            'Pass test, or choose convention="flat".'
-        )
-    held_out = test if convention == "standard" else None
-    return METRICS[metric].of_arrays(top_items, train=train, test=held_out, convention=convention)
+    return METRICS["efd"].of_arrays(top_items, train=train, test=test, convention=convention)
 
 
 def _measure_novelty(
