@@ -64,7 +64,7 @@ def check_parameters(model: Recommender) -> None:
     _require(isinstance(model, Recommender), "the class must be a subclass of Recommender")
     copy = clone(model)
     _require(repr(copy) == repr(model), "clone must give a model with the same parameters")
-    learned = sorted(copy._learned())
+    learned = sorted(_learned(copy))
     _require(not learned, f"an unfitted model must not have the attributes {learned}")
 
 
@@ -245,7 +245,7 @@ def check_saving(model: Recommender) -> None:
         plain = {k for k, value in saved.items() if isinstance(value, int | float | str)}
         same = all(found[k] == saved[k] for k in plain)
         _require(same, "a loaded model must have the same parameters")
-        lost = sorted(model._learned().keys() - one._learned().keys())
+        lost = sorted(_learned(model) - _learned(one))
         _require(not lost, f"save did not write the learned attributes {lost}")
         before, after = model.recommend(data, _K), one.recommend(data, _K)
         same = np.array_equal(before.ids, after.ids) and np.array_equal(before.scores, after.scores)
@@ -278,6 +278,11 @@ def example_data(n_users: int = 200, n_items: int = 160) -> Interactions:
     users = [f"user-{i}" for i in range(n_users)]
     items = [f"item-{j}" for j in range(n_items)]
     return Interactions(sp.csr_array(counts.astype(np.float64)), users, items)
+
+
+def _learned(model: Recommender) -> set[str]:
+    """Return the names of learned attributes: those that end with an underscore."""
+    return {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
 
 
 def _require(condition: bool, message: str) -> None:
