@@ -19,10 +19,11 @@ SHOWN = 250
 def sampled_audit():
     """An audit under limits that a few hundred users and items go beyond."""
     with pytest.MonkeyPatch.context() as patch:
-        few = plan.EFFORTS["standard"]._replace(auc_scores=1000, users=50, search_users=50)
+        few = plan.EFFORTS["standard"]._replace(
+            auc_scores=1000, users=50, search_users=50, listed_items=SHOWN
+        )
         patch.setitem(plan.EFFORTS, "standard", few)
         patch.setattr(plan, "_FEWEST_AUC_ITEMS", 30)
-        patch.setattr(sampling, "MOST_ITEMS", SHOWN)
         patch.setattr(sampling, "_N_USERS", 4)
         patch.setattr(sampling, "_EXTREMES", 5)
         return audit(scale(400, 300, 9000, seed=1), rank=4, seed=2, budget=0)

@@ -1,13 +1,15 @@
 """The search of an audit: what it tries, and what it charges to its budget."""
 
+import numpy as np
 import pytest
 
 from equipoise.audit import audit, plan
 from equipoise.audit.plan import EFFORTS, Preparation
 from equipoise.audit.report.to_json import to_json
-from equipoise.audit.search import ALS, EASE, PCA, WEIGHTED, Attempt, Search
+from equipoise.audit.search import ALS, EASE, NORMALIZED, PCA, WEIGHTED, Attempt, Search
 from equipoise.data.synthetic import listening
-from equipoise.evaluation.plan import KeptFits
+from equipoise.evaluation.plan import KeptFits, covers, variant_of
+from equipoise.evaluation.tuning import Trial
 from equipoise.models.registry import find_model
 
 pytestmark = pytest.mark.medium
@@ -68,12 +70,32 @@ def test_a_shorter_search_tries_user_scaling_with_the_best_transform_only(done, 
     assert len(tried - unscaled) == 1
 
 
-@pytest.mark.parametrize("family", [EASE, ALS])
-def test_a_shorter_search_tries_others_with_binary_values_and_the_best_preparation(done, family):
-    if family == ALS and done[False].missing:
-        pytest.skip("implicit is not installed")
+def test_a_shorter_search_tries_ease_with_binary_values_and_the_best_preparation(done):
     best = max((done[False].best(one, filtered=False) for one in (PCA, WEIGHTED)), key=_score)
-    assert _prepared(done[False], family) == {Preparation("binary"), best.preparation}
+    assert _prepared(done[False], EASE) == {Preparation("binary"), best.preparation}
+
+
+def test_only_the_whole_search_tries_als(done):
+    assert ALS not in dict(done[False].tried)
+    assert done[True].missing or ALS in dict(done[True].tried)
+
+
+def test_a_shorter_search_tries_normalized_pca_with_the_best_preparation(done):
+    best = done[False].best(WEIGHTED, filtered=False)
+    assert _prepared(done[False], NORMALIZED) == {best.preparation}
+
+
+def test_larger_ranks_are_tried_only_where_the_last_one_was_notably_better(task):
+    def trial(rank, score):
+        return WEIGHTED, Trial({"n_components": rank, "gamma": -1.0}, {"ndcg@10": score}, None)
+
+    for last, rises in ((0.21, True), (0.2001, False)):
+        search = Search(task, 10, 0.0, every_model=False, tried=[trial(16, 0.2), trial(32, last)])
+        best = search.best(WEIGHTED)
+        assert "n_components" in best.edge
+        assert search._still_rises(best, best) is rises
+        leader = best._replace(score=0.5)
+        assert not search._still_rises(best, leader)
 
 
 def test_a_shorter_search_has_fewer_trials_and_states_what_it_left_out(done):
@@ -111,3 +133,17 @@ def test_branches_of_kept_fits_join_in_order(task):
     kept.join(first)
     assert kept.find(find_model(PCA).make(n_components=4)) is not None
     assert second.find(find_model(PCA).make(n_components=4)) is None
+
+
+def test_one_fit_serves_smaller_ranks_and_filters(task):
+    def make(**settings):
+        return find_model(WEIGHTED).make(gamma=-1.0, tol=1e-10, **settings)
+
+    fitted = make(n_components=16).fit(task.fitted)
+    wanted = make(n_components=8, spectral_filter="power", filter_strength=0.5)
+    assert covers(fitted, wanted)
+    assert not covers(wanted, fitted)
+    assert not covers(fitted, make(n_components=8, value_transform="binary"))
+    users = task.seen.collect().matrix[:5]
+    alone = wanted.fit(task.fitted).score_items(users)
+    np.testing.assert_allclose(variant_of(fitted, wanted).score_items(users), alone, atol=1e-8)

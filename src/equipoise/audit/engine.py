@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +12,14 @@ import numpy as np
 
 from equipoise import __version__, defaults
 from equipoise.audit import group_section
-from equipoise.audit.advice import NOT_OFFERED, UNNAMED, advise, best_mitigation
+from equipoise.audit.advice import (
+    EXPOSURE_SPECS,
+    NOT_OFFERED,
+    SPECS,
+    UNNAMED,
+    advise,
+    best_mitigation,
+)
 from equipoise.audit.dossier.manifest import manifest
 from equipoise.audit.evidence import better, structure, weigh
 from equipoise.audit.findings import (
@@ -52,9 +60,11 @@ from equipoise.checks import check_choice, check_whole_number
 from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
 from equipoise.data.split import Split
+from equipoise.evaluation.plan import covers, variant_of
 from equipoise.evaluation.task import Task
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics.intervals import Interval
+from equipoise.models.base import Recommender
 from equipoise.models.registry import find_model
 from equipoise.parallel import one_blas_thread
 from equipoise.progress import Progress
@@ -174,7 +184,7 @@ def audit(
         search = _search(study, k, effort, auditing)
         chosen = _choose(search, study, given, rank, effort)
         step.begin("Fitting the models to measure")
-        subjects = _subjects(study, chosen, given)
+        subjects, fits = _subjects(study, chosen, given)
         sizes = _sizes(subjects, effort)
         numbers = partial(measure, study=study, common=sizes, parameter=_SIZE, k=k, seed=seed)
         ours = [one for one in subjects if one.model not in given]
@@ -187,7 +197,7 @@ def audit(
         jobs: list[Callable[[], Any]] = [
             partial(structure, study, seed),
             partial(_mitigation, measured, study, k, seed, depth),
-            *(partial(_tested, best, study.test, measured, chosen, k) for best in found_best),
+            *(partial(_tested, best, study.test, measured, fits, chosen, k) for best in found_best),
         ]
         chance, offer, *tested = side_by_side(jobs, study.fitted)
         contest = _contest(found_best, tested, measured, seed)
@@ -237,7 +247,8 @@ def _mitigation(
         return f"{NOT_OFFERED}: depth quick measures none."
     if study.test is None or tested is None:
         return f"{NOT_OFFERED}: {subject.subject.no_accuracy or 'nothing could be held out'}."
-    return best_mitigation(tested, study.test, subject.size, k, seed)
+    specs = (*SPECS, *EXPOSURE_SPECS) if depth == "deep" else SPECS
+    return best_mitigation(tested, study.test, subject.size, k, seed, specs=specs)
 
 
 class _Steps:
@@ -365,16 +376,23 @@ def _choose(
     return _Chosen(preparation, size, exponent, min(reference, depth), by, exponents, depth, winner)
 
 
-def _subjects(study: Study, chosen: _Chosen, given: Sequence[AuditedModel]) -> list[Subject]:
-    """Fit our models on the rows of the given ones, and without the held-out items."""
-    fitted = _family(study.fitted, chosen)
+def _subjects(
+    study: Study, chosen: _Chosen, given: Sequence[AuditedModel]
+) -> tuple[list[Subject], _Fits]:
+    """Fit our models on the rows of the given ones, and without the held-out items.
+
+    Returns the models to measure, and the fits without the held-out items.
+    """
+    fits = _Fits(study.fitted, chosen.depth)
+    fitted = _family(fits, chosen)
     tested: Sequence[AuditedModel | None]
     if study.test is None:
         tested = [None] * len(fitted)
     elif study.given_are_tested:
         tested = fitted
     else:
-        tested = _family(study.test.fitted, chosen)
+        fits = _Fits(study.test.fitted, chosen.depth)
+        tested = _family(fits, chosen)
     nothing = "" if study.test is not None else "nothing could be held out"
     ours = [
         Subject(model, other, _size_of(model, chosen), nothing)
@@ -382,7 +400,7 @@ def _subjects(study: Study, chosen: _Chosen, given: Sequence[AuditedModel]) -> l
     ]
     saw = nothing or ("" if study.given_are_tested else _SAW)
     theirs = [Subject(model, None if saw else model, model.depth, saw) for model in given]
-    return ours + theirs
+    return ours + theirs, fits
 
 
 def _size_of(model: AuditedModel, chosen: _Chosen) -> int:
@@ -410,20 +428,48 @@ class _Fit(NamedTuple):
     model: str
     size: dict[str, int]
 
-    def run(self, rows: Interactions, accurate: bool) -> AuditedModel:
-        unfitted = find_model(self.model).make(**self.settings, **self.size)
-        model = (unfitted.for_evaluation() if accurate else unfitted).fit(rows)
+    def audited(self, fits: _Fits) -> AuditedModel:
+        model = fits.get(self.model, {**self.settings, **self.size})
         one = audited(self.key, self.label, self.kind, self.settings, model)
         # at its own rank only, as a given model, if it is the advised one
         return replace(one, given=self.kind == "advised")
 
 
-def _family(rows: Interactions, chosen: _Chosen) -> list[AuditedModel]:
+class _Fits:
+    """Fits on the same rows. One serves every smaller size and every filter."""
+
+    def __init__(self, rows: Interactions, depth: int) -> None:
+        self.rows = rows
+        self._accurate = fit_seconds(rows, [depth])[0] <= _ACCURATE_UP_TO
+        self._fitted: list[Recommender] = []
+
+    def add(self, wanted: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+        """Fit models with their settings next to each other, and keep them."""
+        missing: list[Recommender] = []
+        for one in itertools.starmap(self._unfitted, wanted):
+            if not any(covers(other, one) for other in (*self._fitted, *missing)):
+                missing.append(one)
+        jobs = [partial(one.fit, self.rows) for one in missing]
+        self._fitted += side_by_side(jobs, self.rows)
+
+    def get(self, name: str, settings: Mapping[str, Any]) -> Recommender:
+        """Return a model, from a fit that is kept if one serves it."""
+        wanted = self._unfitted(name, settings)
+        found = next((one for one in self._fitted if covers(one, wanted)), None)
+        return wanted.fit(self.rows) if found is None else variant_of(found, wanted)
+
+    def _unfitted(self, name: str, settings: Mapping[str, Any]) -> Recommender:
+        if name == PCA:  # Item-Weighted PCA with equal weights, whose fit also serves filters
+            name, settings = WEIGHTED, {**settings, _EXPONENT: 0.0}
+        unfitted: Recommender = find_model(name).make(**settings)
+        return unfitted.for_evaluation() if self._accurate else unfitted
+
+
+def _family(fits: _Fits, chosen: _Chosen) -> list[AuditedModel]:
     """Fit the PCAs at full depth, and the winner if it is none of them."""
     prepared = chosen.preparation.settings()
     suffix = f", {chosen.preparation}" if chosen.preparation != AS_GIVEN else ""
     depth = {_SIZE: chosen.depth}
-    accurate = fit_seconds(rows, [chosen.depth])[0] <= _ACCURATE_UP_TO
     plans: list[_Fit] = []
     title = find_model(WEIGHTED).title + suffix
     exponents = (0.0, *(each for each in chosen.exponents if each != 0))
@@ -446,7 +492,8 @@ def _family(rows: Interactions, chosen: _Chosen) -> list[AuditedModel]:
         own_depth = {_SIZE: settings.pop(_SIZE)} if _SIZE in settings else {}
         plans.append(_Fit("advised", "advised", title, settings, winner.model, own_depth))
 
-    fitted = list(side_by_side([partial(one.run, rows, accurate) for one in plans], rows))
+    fits.add((one.model, {**one.settings, **one.size}) for one in plans)
+    fitted = [one.audited(fits) for one in plans]
     first, *weighted = fitted[: len(exponents)]
     pca = replace(first, key=PCA, kind=PCA, label=find_model(PCA).title + suffix, settings=prepared)
     normalized, *others = fitted[len(exponents) :]
@@ -526,22 +573,23 @@ def _contest(
 
 
 def _tested(
-    best: Best, test: Task | None, measured: Sequence[Measured], chosen: _Chosen, k: int
+    best: Best,
+    test: Task | None,
+    measured: Sequence[Measured],
+    fits: _Fits,
+    chosen: _Chosen,
+    k: int,
 ) -> Floats | None:
     """Return NDCG@k of every tested user under a model at its best; None without such users."""
     if test is None:
         return None
     for one in measured:
-        tested = one.subject.tested
-        if tested is not None and _is_variant(one.model, best, chosen):
-            size = int(best.settings.get(_SIZE, tested.depth))
+        if one.subject.tested is not None and _is_variant(one.model, best, chosen):
+            size = int(best.settings.get(_SIZE, one.model.depth))
             known = one.per_user("ndcg", size) if size in one.sizes else None
             if known is not None:
                 return known
-            if size <= tested.depth:
-                return accuracy(tested, test, size, k)
-    model = find_model(best.model).make(**best.settings).fit(test.fitted)  # as users would fit it
-    fresh = audited(best.model, best.model, "", {}, model)
+    fresh = audited(best.model, best.model, "", {}, fits.get(best.model, best.settings))
     return accuracy(fresh, test, fresh.depth, k)
 
 

@@ -29,9 +29,6 @@ LIST_METRICS = (*ACCURACY, *EXPOSURE)
 
 _N_NEIGHBORS = 10
 
-# Scores of larger catalogs are in float32: half the time, the same order but for near ties.
-_EXACT_LISTS = 4000
-
 Intervals = dict[str, dict[str, Interval]]
 
 
@@ -224,7 +221,8 @@ def list_users(model: AuditedModel, task: Task, sizes: Sequence[int], k: int) ->
     seen = task.seen.collect()
     own = model.for_users(seen.user_ids)
     lister = model.lister(sizes)
-    if isinstance(lister, NestedLists) and task.n_items > _EXACT_LISTS and task.fits_float32:
+    # half the time of float64, and the same order but for near ties
+    if isinstance(lister, NestedLists) and task.fits_float32:
         lister = lister.in_single_precision()
     return np.stack(list(lister.lists(seen.matrix, k, own)))
 

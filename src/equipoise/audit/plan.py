@@ -43,6 +43,8 @@ class Effort(NamedTuple):
         Numbers of components that are measured, in addition to the audited ones.
     exponents : tuple of float
         Exponents of the item weights that are measured, in addition to the best one.
+    listed_items : int
+        Items that the report lists with their neighbors, at most.
     every_model : bool
         Whether the search tries every model with all preparations; see `Search`.
     """
@@ -56,6 +58,7 @@ class Effort(NamedTuple):
     auc_scores: int
     sizes: tuple[int, ...]
     exponents: tuple[float, ...]
+    listed_items: int
     every_model: bool = False
 
     def users_among(self, n_items: int) -> int:
@@ -64,9 +67,9 @@ class Effort(NamedTuple):
 
 
 EFFORTS: Mapping[Depth, Effort] = {
-    "quick": Effort(64, 0.5, 3.0, 1_000, 500, 10_000_000, 10_000_000, (8, 32), (-1.0,)),
+    "quick": Effort(64, 0.5, 3.0, 1_000, 500, 10_000_000, 10_000_000, (8, 32), (-1.0,), 4_000),
     "standard": Effort(
-        components=256,
+        components=192,
         seconds_per_fit=1.3,
         search_seconds=8.0,
         users=4_000,
@@ -75,6 +78,7 @@ EFFORTS: Mapping[Depth, Effort] = {
         auc_scores=60_000_000,
         sizes=(2, 8, 32, 128),
         exponents=(-1.0,),
+        listed_items=8_000,
     ),
     "deep": Effort(
         components=1024,
@@ -86,6 +90,7 @@ EFFORTS: Mapping[Depth, Effort] = {
         auc_scores=400_000_000,
         sizes=tuple(2**i for i in range(11)),
         exponents=(-0.5, -1.0, -1.5, -2.0),
+        listed_items=20_000,
         every_model=True,
     ),
 }
@@ -101,9 +106,6 @@ _TEST, _VALIDATION = 0.2, 0.1
 
 # Of ALS as a baseline: the defaults of implicit and of `WeightedMF`.
 ALS_RANK, ALS_ITERATIONS = 64, 15
-
-# Neighbors are those among the listed items; see `sampling`.
-_MOST_NEIGHBORS = 20_000
 
 # CPU seconds of an audit of the smallest data: loading code, re-ranking, and the page. And how much
 # faster two idle cores are than one: models are fitted side by side, but some steps wait.
@@ -202,6 +204,8 @@ class Study:
         Number of users in `fitted`.
     auc_items : ndarray of int
         Columns whose item AUC and item precision are computed.
+    listed_items : int
+        How many items the report lists, at most.
     notes : tuple of str
         What was decided.
     """
@@ -214,6 +218,7 @@ class Study:
     groups: ItemGroups
     popularity: Floats
     auc_items: NDArray[np.intp]
+    listed_items: int
     notes: tuple[str, ...]
 
     @property
@@ -283,6 +288,7 @@ def prepare(
         grouped,
         fitted.popularity("count"),
         items,
+        effort.listed_items,
         tuple(note for note in notes if note),
     )
 
@@ -454,7 +460,7 @@ def depth_for(data: Interactions, *, at_least: int, effort: Effort) -> int:
     """
     depths = [effort.components]
     while depths[-1] > _FEWEST_COMPONENTS:
-        depths.append(depths[-1] // 2)
+        depths.append(max(_FEWEST_COMPONENTS, depths[-1] // 2))
     estimates = fit_seconds(data, depths)
     fast = [d for d, each in zip(depths, estimates, strict=True) if each <= effort.seconds_per_fit]
     return min(data.n_items, max([*fast, _FEWEST_COMPONENTS][0], at_least))
@@ -474,7 +480,7 @@ def estimate_audit(data: Interactions | Split, depth: Depth, budget: float | Non
     scored = max(
         _FEWEST_AUC_ITEMS * n_users * sizes, min(effort.auc_scores, n_users * n_items * sizes)
     )
-    listed = min(n_items, _MOST_NEIGHBORS)
+    listed = min(n_items, effort.listed_items)
     per_model = (
         6e-9 * scored + 1.4e-8 * users * n_items + 4e-9 * listed**2 + 2e-5 * (n_items + users)
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,10 +12,8 @@ from equipoise.audit.findings import Items, Recommendation, UserView
 from equipoise.audit.measure import Measured
 from equipoise.audit.models.audited import AuditedModel
 from equipoise.audit.plan import Study
-from equipoise.data.identifiers import as_id_array
+from equipoise.data.interactions import Interactions
 
-# Up to this many items are listed; of a larger catalog a sample of as many.
-MOST_ITEMS = 20_000
 # Of a sampled catalog: this many of the most and least popular items, and of the most changed.
 _EXTREMES = 500
 
@@ -31,17 +28,14 @@ def view_users(study: Study, models: Sequence[Measured], k: int, seed: int) -> l
     drawn = rng.choice(len(candidates), min(_N_USERS, len(candidates)), replace=False)
     ids = candidates[np.sort(drawn)]
     seen, held_out = (each.select_users(ids).collect() for each in (served.seen, served.held_out))
+    count = min(k, _MOST_RECOMMENDED)
+    recommended = {one.model.key: _recommend(one, seen, count) for one in models}
     return [
         UserView(
             user=str(user),
             history=_heaviest(seen.matrix[[row]]),
             held_out=_heaviest(held_out.matrix[[row]]),
-            recommended={
-                one.model.key: _recommend(
-                    one.model, user, seen.matrix[[row]], one.size, min(k, _MOST_RECOMMENDED)
-                )
-                for one in models
-            },
+            recommended={key: lists[row] for key, lists in recommended.items()},
         )
         for row, user in enumerate(ids)
     ]
@@ -54,12 +48,17 @@ def _heaviest(row: sp.csr_array) -> tuple[int, ...]:
 
 
 def _recommend(
-    model: AuditedModel, user: Any, seen: sp.csr_array, size: int, count: int
-) -> tuple[Recommendation, ...]:
-    size = min(size, model.depth)
-    own = model.for_users(as_id_array([user], "user"))
-    (columns,) = (lists[0] for lists in model.lister([size]).lists(seen, count, own))
-    return tuple(_recommendation(model, seen, int(j), size) for j in columns if j >= 0)
+    measured: Measured, seen: Interactions, count: int
+) -> list[tuple[Recommendation, ...]]:
+    """Return what a model recommends to each user."""
+    model, X = measured.model, seen.matrix
+    size = min(measured.size, model.depth)
+    own = model.for_users(seen.user_ids)
+    (lists,) = model.lister([size]).lists(X, count, own)
+    return [
+        tuple(_recommendation(model, X[[row]], int(j), size) for j in columns if j >= 0)
+        for row, columns in enumerate(lists)
+    ]
 
 
 def _recommendation(
@@ -123,7 +122,7 @@ def pick_items(
         Of the sample.
     """
     n_items = study.data.n_items
-    if n_items <= MOST_ITEMS:
+    if n_items <= study.listed_items:
         return np.arange(n_items)
     ranked = np.argsort(-study.popularity, kind="stable")
     shown = {*named, *ranked[:_EXTREMES].tolist(), *ranked[-_EXTREMES:].tolist()}
@@ -133,7 +132,7 @@ def pick_items(
         change = np.nan_to_num(np.abs(last[after.at] - first[before.at]))
         shown.update(np.argsort(-change, kind="stable")[:_EXTREMES].tolist())
     rest = np.setdiff1d(np.arange(n_items), np.fromiter(shown, np.int64))
-    left = min(len(rest), max(0, MOST_ITEMS - len(shown)))
+    left = min(len(rest), max(0, study.listed_items - len(shown)))
     filled = np.random.default_rng([seed, 4]).choice(rest, left, replace=False)
     return np.sort(np.concatenate([np.fromiter(shown, np.int64), filled]))
 

@@ -39,10 +39,12 @@ _FIRST_RANKS, _RANKS, _BEYOND = (8, 32), (4, 16, 64, 128), (256, 512)
 _FIRST_EXPONENT, _EXPONENTS, _BEYOND_EXPONENTS = -1.0, (-0.5, -1.5), (-2.0, -2.5, -3.0)
 # A model below this share of the best NDCG is not tried at larger ranks, except PCA, the reference.
 _REACH = 0.9
+# Ranks beyond are tried if NDCG still rose by this factor at the last one.
+_RISE = 1.02
 _FILTERS = {"spectral_filter": ("power",), "filter_strength": (0.5, 1.0)}
 
 # λ of EASE relative to the mean squared norm of an item; then a step further while that is better.
-_RIDGES, _MORE_RIDGES = (0.3, 1.0, 3.0), {0.3: (0.1, 0.03), 3.0: (10.0, 30.0)}
+_RIDGES, _MORE_RIDGES = (1.0, 3.0), {1.0: (0.3, 0.1, 0.03), 3.0: (10.0, 30.0)}
 # Of ALS, from those that the registry's search has.
 _ALPHAS, _PENALTIES = (1.0, 8.0), (3.0, 30.0)
 
@@ -107,8 +109,9 @@ class Search:
         The budget, by estimate; what was tried is subtracted.
     every_model : bool
         Try every model with all preparations and at the largest ranks. Otherwise user scaling is
-        tried with the best transform of the values, EASE and ALS with 0/1 values and the best
-        preparation of the PCAs, and large ranks for models that are not far behind the best one.
+        tried with the best transform of the values, Normalized PCA with the best preparation of the
+        PCAs, EASE with it and 0/1 values, larger ranks of models that are not far behind the best
+        one, and no ALS.
     progress : Progress or None
         Receives the progress.
     tried : list of (str, Trial)
@@ -148,14 +151,15 @@ class Search:
         self._widen([self.best(PCA), self.best(WEIGHTED)], {**ranks, **_FILTERS})
         for size in _BEYOND:
             found = self.best_of_all()
-            least = 0.0 if self.every_model else _REACH * found[0].score
             at_edge = [
                 one
                 for one in found
-                if one.score >= least and "n_components" in one.edge and size <= self.task.n_items
+                if "n_components" in one.edge
+                and size <= self.task.n_items
+                and (self.every_model or self._still_rises(one, found[0]))
             ]
             self._widen(at_edge, {"n_components": (size,)})
-        self._try_in_turn(self._ease(), self._als())
+        self._try_in_turn(self._ease(), *([self._als()] if self.every_model else []))
 
     def best(
         self, family: str, preparation: Preparation | None = None, *, filtered: bool = True
@@ -197,9 +201,10 @@ class Search:
         ]
         if not self.every_model:
             found.append(
-                "User scaling is tried with the best transform of the values, EASE and ALS with "
-                "0/1 values and with the preparation that suits PCAs best, and larger ranks where "
-                "a model is within 10 % of the best one. --depth deep tries all of them."
+                "User scaling is tried with the best transform of the values, Normalized PCA with "
+                "the preparation that suits PCAs best, EASE with it and with 0/1 values, and "
+                "larger ranks where a model is within 10 % of the best one and gains 2 % by the "
+                "last doubling. --depth deep tries all of them, and ALS."
             )
         if self.left_out:
             parts = [f"{what}: {', '.join(models)}" for what, models in self.left_out.items()]
@@ -227,17 +232,34 @@ class Search:
         self._compare(
             [one for one in different if one.user_scaling and one.value_transform == same]
         )
+        chosen = _fixed(self.best(WEIGHTED).preparation._asdict())
+        normalized = Attempt(NORMALIZED, {**chosen, "n_components": self._first_sizes()})
+        self.seconds -= self._cost(normalized)
+        self._try([normalized])
+
+    def _still_rises(self, best: Best, leader: Best) -> bool:
+        """Whether a model is not far behind, and its last rank was notably better than others."""
+        family, rank = best.family, best.settings["n_components"]
+        same = [
+            trial
+            for name, trial in self.tried
+            if name == family
+            and _parameters(family, trial) | {"n_components": rank} == best.settings
+            and trial.settings["n_components"] < rank
+        ]
+        before = max(map(self._score, same), default=0.0)
+        return best.score >= max(_REACH * leader.score, _RISE * before)
+
+    def _first_sizes(self) -> Sequence[int]:
+        return possible_sizes(self.task.n_items, _FIRST_RANKS)
 
     def _compare(self, different: Sequence[Preparation]) -> None:
         """Try the PCAs with these preparations of the values, until the budget is spent."""
-        sizes = possible_sizes(self.task.n_items, _FIRST_RANKS)
         attempts = [] if self.tried else [Attempt("popularity", {})]
         for number, each in enumerate(different):
-            grid = {**_fixed(each._asdict()), "n_components": sizes}
-            both = (
-                Attempt(WEIGHTED, {**grid, "gamma": (0.0, _FIRST_EXPONENT)}),
-                Attempt(NORMALIZED, grid),
-            )
+            grid = {**_fixed(each._asdict()), "n_components": self._first_sizes()}
+            both = [Attempt(WEIGHTED, {**grid, "gamma": (0.0, _FIRST_EXPONENT)})]
+            both += [Attempt(NORMALIZED, grid)] * self.every_model
             cost = sum(map(self._cost, both))
             if (self.tried or number) and cost > self.seconds:
                 for left in different[number:]:
@@ -254,18 +276,21 @@ class Search:
         if not self.every_model:  # the best first: the budget may end between them
             families.sort(key=lambda family: -scores[family])
         near = [one for one in families if self.every_model or scores[one] >= least]
-        others = [self.best(family) for family in near if family != PCA]
-        self._widen([self.as_given(), *others], ranks)
+        together = [self.as_given(), *(self.best(family) for family in near if family != PCA)]
+        fewer = {"n_components": ranks["n_components"][:-1] or ranks["n_components"]}
+        whole, less = (
+            sum(self._cost(_around(one, each)) for one in together) for each in (ranks, fewer)
+        )
+        if whole > self.seconds >= less:  # all models rather than all ranks of the first one
+            ranks = fewer
+        self._widen(together, ranks)
         self._widen([self.best(PCA)], ranks)  # another one, if values as given are still not best
 
     def _widen(self, around: Iterable[Best], grid: Mapping[str, Sequence[Any]]) -> None:
         """Try more values around the best settings of models."""
         attempts = []
         for best in around:
-            settings, model = dict(best.settings), best.model
-            if best.family == PCA:  # one eigenproblem serves both, and more settings
-                model, settings["gamma"] = WEIGHTED, 0.0
-            attempt = Attempt(model, {**_fixed(settings), **grid})
+            attempt = _around(best, grid)
             known = [trial.settings for family, trial in self.tried if family == best.family]
             if all(one in known for one in expand(attempt.grid)):
                 continue
@@ -284,7 +309,7 @@ class Search:
 
     def _ease(self) -> Iterator[list[Attempt]]:
         """Yield what to try of EASE, step by step."""
-        first, *others = self._for_others()
+        first, *others = self._for_ease()
 
         def attempt(preparation: Preparation, ridges: Iterable[float]) -> Attempt:
             """Return λ relative to the scale of these values."""
@@ -324,7 +349,7 @@ class Search:
         if not entry.installed:
             self.missing.append(f"ALS ({entry.install_command})")
             return
-        first, *others = self._for_others()
+        first, *others = self._unscaled()
 
         def around(steps: Iterable[Mapping[str, Sequence[Any]]]) -> list[Attempt]:
             """Return these values at the best setting, as far as time allows."""
@@ -344,13 +369,12 @@ class Search:
         self._afford(start)
         yield [start]
         yield around(_fixed(one._asdict()) for one in others)
-        if self.every_model:
-            scaled = self._scaled(self.best(ALS).preparation)
-            yield around(_fixed(one._asdict()) for one in scaled)
+        scaled = self._scaled(self.best(ALS).preparation)
+        yield around(_fixed(one._asdict()) for one in scaled)
         yield around([{"regularization": _PENALTIES}])
 
-    def _for_others(self) -> list[Preparation]:
-        """Return what EASE and ALS try: all unscaled preparations, or 0/1 and the PCAs' best."""
+    def _for_ease(self) -> list[Preparation]:
+        """Return what EASE tries: all unscaled preparations, or 0/1 and the PCAs' best."""
         unscaled = self._unscaled()
         if self.every_model:
             return unscaled
@@ -443,6 +467,14 @@ class Search:
         scores = self.task.seen.n_users * self.task.n_items
         rank = max(int(one.get("n_components", 1)) for one in fit.settings)
         return scores * (rank * _PER_PRODUCT + len(fit.settings) * _PER_SCORE)
+
+
+def _around(best: Best, grid: Mapping[str, Sequence[Any]]) -> Attempt:
+    """Return more values around the best settings of a model."""
+    settings, model = dict(best.settings), best.model
+    if best.family == PCA:  # one eigenproblem serves both, and more settings
+        model, settings["gamma"] = WEIGHTED, 0.0
+    return Attempt(model, {**_fixed(settings), **grid})
 
 
 def _score_of(best: Best) -> float:

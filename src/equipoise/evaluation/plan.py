@@ -83,10 +83,7 @@ class KeptFits:
         found = self._fits.get(_fitted_part(unfitted))
         if found is None or _size(found) < _size(unfitted):
             return None
-        parameters = unfitted.get_params(deep=False)
-        free = {name: parameters[name] for name in unfitted.free_parameters}
-        variant: Recommender = copy.copy(found).set_params(**free)
-        return variant
+        return _with_free_parameters(found, unfitted)
 
     def keep(self, fitted: Recommender) -> None:
         """Keep a fit if it has smaller sizes; the oldest fits make place for it."""
@@ -110,6 +107,24 @@ class KeptFits:
         for key in branch._added:
             if key in branch._fits:
                 self.keep(branch._fits[key])
+
+
+def covers(model: Recommender, wanted: Recommender) -> bool:
+    """Whether a fit of a model gives another one: smaller, or with other free parameters."""
+    return _fitted_part(model) == _fitted_part(wanted) and _size(model) >= _size(wanted)
+
+
+def variant_of(fitted: Recommender, wanted: Recommender) -> Recommender:
+    """Return the model that a fit covers, as if it was fitted."""
+    variant = _with_free_parameters(fitted, wanted)
+    return variant.truncate(_size(wanted)) if _size(wanted) < _size(fitted) else variant
+
+
+def _with_free_parameters(fitted: Recommender, wanted: Recommender) -> Recommender:
+    parameters = wanted.get_params(deep=False)
+    free = {name: parameters[name] for name in wanted.free_parameters}
+    variant: Recommender = copy.copy(fitted).set_params(**free)
+    return variant
 
 
 def _fitted_part(model: Recommender) -> str:
