@@ -109,11 +109,11 @@ ALS_RANK, ALS_ITERATIONS = 64, 15
 
 # CPU seconds of an audit of the smallest data: loading code, re-ranking, and the page. And how much
 # faster two idle cores are than one: models are fitted side by side, but some steps wait.
-_START, _SPEEDUP = 4.0, 1.5
+_START, _SPEEDUP = 2.0, 1.55
 
 # CPU seconds of a search and of a measured fit, relative to the estimates that decide what is
 # tried: those leave out checks and what only first calls need.
-_SEARCH_FACTOR, _FIT_FACTOR = 1.5, 2.0
+_SEARCH_FACTOR, _FIT_FACTOR = 1.3, 1.5
 
 # CPU seconds per interaction to split the data and to count.
 _PER_INTERACTION = 5e-7
@@ -475,33 +475,35 @@ def estimate_audit(data: Interactions | Split, depth: Depth, budget: float | Non
     rows = data.train if isinstance(data, Split) else data
     n_users, n_items = rows.n_users, rows.n_items
     users, sizes = min(n_users, effort.users_among(n_items)), len(effort.sizes) + 2
-    full, small = fit_seconds(rows, [depth_for(rows, at_least=1, effort=effort), 32])
+    seconds = effort.search_seconds if budget is None else budget
+    search = _search_seconds(rows, effort, seconds)
+    # a search that ends within its time has tried larger ranks, and may have chosen one
+    reached = min(n_items, 128 if search < seconds else 1)
+    full, small = fit_seconds(rows, [depth_for(rows, at_least=reached, effort=effort), 32])
     models = len(effort.exponents) + 3 + n
     scored = max(
         _FEWEST_AUC_ITEMS * n_users * sizes, min(effort.auc_scores, n_users * n_items * sizes)
     )
     listed = min(n_items, effort.listed_items)
     per_model = (
-        6e-9 * scored + 1.4e-8 * users * n_items + 4e-9 * listed**2 + 2e-5 * (n_items + users)
+        6e-9 * scored + 1.2e-8 * users * n_items + 6e-9 * listed**2 + 2e-5 * (n_items + users)
     )
     fits = _FIT_FACTOR * models * full * (2 if n and not isinstance(data, Split) else 1)
-    seconds = effort.search_seconds if budget is None else budget
-    search = _SEARCH_FACTOR * _search_seconds(rows, effort, seconds)
     others = _START + _PER_INTERACTION * rows.nnz + 2 * full + 3 * small
-    return (others + fits + models * per_model + search) / _SPEEDUP
+    return (others + fits + models * per_model + _SEARCH_FACTOR * search) / _SPEEDUP
 
 
 def _search_seconds(rows: Interactions, effort: Effort, budget: float) -> float:
     """Estimate what the search spends of its budget: PCAs first, then EASE and ALS."""
     small, large = fit_seconds(rows, [32, 128])
     lists = 6e-9 * min(rows.n_users, effort.search_users) * rows.n_items
-    first = 3 * (small + lists)  # values as given are always tried
+    first = (2 + effort.every_model) * (small + lists)  # values as given are always tried
     different = preparations(rows)
     tried = [one for one in different if effort.every_model or not one.user_scaling]
     n = len(tried) + (len(tried) < len(different))
     spent = (n + 1) * first + 4 * (large + 3 * lists)
-    for each in (ease_seconds(rows), als_seconds(rows)):
-        several = 5 * (each + lists)
+    for each in (ease_seconds(rows), als_seconds(rows))[: 1 + effort.every_model]:
+        several = 4 * (each + lists)
         if spent + several <= budget:
             spent += several
     return max(first, min(spent, budget))
