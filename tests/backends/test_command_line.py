@@ -115,7 +115,8 @@ def test_what_does_not_go_together_is_refused(table_folder, tmp_path, capsys, op
     ids=["evaluate", "tune"],
 )
 def test_held_out_scores_are_the_same_from_disk(command, table_folder, capsys):
-    words = [command[0], str(table_folder), *command[1:], "--json"]
+    # with seed 0, two items of one list differ by less than the tolerance of the fits of a search
+    words = [command[0], str(table_folder), *command[1:], "--json", "--seed", "1024"]
     assert run(words) == 0
     in_memory = json.loads(capsys.readouterr().out)
     assert run([*words, "--memory", "8MB"]) == 0

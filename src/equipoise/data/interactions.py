@@ -214,7 +214,8 @@ class Interactions(Displayed):
         on_cluster: dict[str, Any] = {"rows_per_task": rows_per_task, "retry": retry}
         if memory is not None and client is not None:
             raise InvalidParameterError(
-                "give either memory= (blocks on disk) or client= (a Dask cluster), not both."
+                "memory (--memory) keeps the rows on disk, client (--scheduler) on a Dask cluster. "
+                "Give one of them."
             )
         if n_blocks is not None:
             check_whole_number("n_blocks", n_blocks, 1)
