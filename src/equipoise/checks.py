@@ -60,11 +60,9 @@ def check_share(value: float, name: str) -> float:
 
 def check_k(k: int, longest: int, name: str, longest_is: str) -> int:
     """Refuse a cut-off below 1 or above what there is."""
-    if not is_whole_number(k):
-        raise InvalidParameterError(f"{name} must be a whole number, got {k!r}.")
-    if not 1 <= k <= longest:
+    if not is_whole_number(k) or not 1 <= k <= longest:
         raise InvalidParameterError(
-            f"{name} must lie between 1 and {longest} ({longest_is}), got {k}."
+            f"{name} must be a whole number between 1 and {longest} ({longest_is}), got {k!r}."
         )
     return int(k)
 
@@ -136,29 +134,24 @@ def check_item_vector(values: ArrayLike, n_items: int | None, name: str) -> NDAr
 
 def check_ranks(ranks: Sequence[int] | NDArray[np.intp] | None, largest: int) -> NDArray[np.intp]:
     """Return the ranks asked for, or every rank 0, 1, ..., largest."""
-    if ranks is None:
-        return np.arange(largest + 1)
-    chosen = np.asarray(ranks)
-    if chosen.ndim != 1 or not len(chosen) or chosen.dtype.kind not in "iu":
-        raise InvalidParameterError(f"ranks must be a list of whole numbers, got {ranks!r}.")
-    if chosen.min() < 0 or chosen.max() > largest:
-        raise InvalidParameterError(
-            f"ranks must lie between 0 and {largest} (the number of components), "
-            f"got {chosen.min()} to {chosen.max()}."
-        )
-    return chosen.astype(np.intp)
+    chosen = np.arange(largest + 1) if ranks is None else np.asarray(ranks)
+    if not len(chosen.ravel()):
+        raise InvalidParameterError("ranks must be a list of whole numbers, and it is empty.")
+    return _positions(chosen, "ranks", largest)
 
 
 def check_items(items: ArrayLike | None, n_items: int) -> NDArray[np.intp]:
     """Return the item indices asked for, or all of them."""
-    if items is None:
-        return np.arange(n_items)
-    chosen = np.asarray(items)
-    if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
-        raise InvalidParameterError(f"items must be a list of item indices, got {items!r}.")
-    if len(chosen) and (chosen.min() < 0 or chosen.max() >= n_items):
+    return _positions(np.arange(n_items) if items is None else items, "items", n_items - 1)
+
+
+def _positions(values: ArrayLike, name: str, largest: int) -> NDArray[np.intp]:
+    chosen = np.asarray(values)
+    is_list = chosen.ndim == 1 and chosen.dtype.kind in "iu"
+    if not is_list or not ((chosen >= 0) & (chosen <= largest)).all():
         raise InvalidParameterError(
-            f"items must lie between 0 and {n_items - 1}, got {chosen.min()} to {chosen.max()}."
+            f"{name} must be a list of whole numbers that lie between 0 and {largest}, got "
+            f"{values!r}."
         )
     return chosen.astype(np.intp)
 

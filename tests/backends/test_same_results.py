@@ -123,22 +123,25 @@ def test_results_by_block_come_back_into_the_order_of_the_data(blocks, local):
     np.testing.assert_array_equal(counts, np.diff(local.matrix.indptr))
 
 
-def overlap(train, test, factor):
+def overlap(train, factor, test):
     return factor * np.array([train.matrix.nnz, test.matrix.nnz, len(train.user_ids)])
 
 
-def test_a_function_gets_the_blocks_of_other_parts_beside_its_own(blocks, local):
+def test_a_function_gets_the_blocks_of_other_parts_too(blocks, local):
     ours, theirs = blocks.holdout(), local.holdout()
     expected = [2 * theirs.train.nnz, 2 * theirs.test.nnz, 2 * local.n_users]
-    assert ours.train.total(overlap, 2, beside=(ours.test,)).tolist() == expected
-    assert theirs.train.total(overlap, 2, beside=(theirs.test,)).tolist() == expected
-    assert len(ours.train.map(overlap, 2, beside=(ours.test,))) == 4
+    assert ours.train.total(overlap, 2, each=ours.train.blocks_of(ours.test)).tolist() == expected
+    assert (
+        theirs.train.total(overlap, 2, each=theirs.train.blocks_of(theirs.test)).tolist()
+        == expected
+    )
+    assert len(ours.train.map(overlap, 2, each=ours.train.blocks_of(ours.test))) == 4
 
 
 def test_parts_of_other_blocks_do_not_belong_together(blocks, local, table_folder):
     other = Interactions.read(table_folder, memory="1GB", n_blocks=3)
     with pytest.raises(InvalidDataError, match="do not belong together"):
-        blocks.map(overlap, 1, beside=(other,))
+        blocks.blocks_of(other)
     with pytest.raises(InvalidDataError, match="parts of one holdout"):
         Split(blocks, other, other)
     with pytest.raises(InvalidDataError, match="parts of one holdout"):

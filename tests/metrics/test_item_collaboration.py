@@ -304,7 +304,7 @@ def test_shapes_that_do_not_match_are_refused(X, U):
 
 @pytest.mark.parametrize("k", [0, -1, 61])
 def test_k_outside_one_to_the_number_of_users_is_refused(X, U, k):
-    with pytest.raises(InvalidParameterError, match="k must lie between 1 and 60"):
+    with pytest.raises(InvalidParameterError, match="k must be a whole number between 1 and 60"):
         item_precision(X, U, k=k)
 
 
@@ -313,7 +313,7 @@ def test_interactions_give_the_numbers_of_their_matrix_for_a_similarity_too(X, U
     S = U @ U.T
     np.testing.assert_array_equal(item_auc(data, similarity=S), item_auc(X, similarity=S))
     np.testing.assert_array_equal(item_precision(data, U, k=5), item_precision(X, U, k=5))
-    with pytest.raises(InvalidParameterError, match="k must lie between 1 and 60"):
+    with pytest.raises(InvalidParameterError, match="k must be a whole number between 1 and 60"):
         item_precision(data, U, k=0)
 
 
@@ -324,9 +324,9 @@ def test_a_k_that_is_no_whole_number_is_refused(X, U, k):
 
 
 def test_items_outside_the_catalogue_are_refused(X, U):
-    with pytest.raises(InvalidParameterError, match="items must lie between 0 and 16"):
+    with pytest.raises(InvalidParameterError, match="that lie between 0 and 16"):
         item_auc(X, U, items=[17])
-    with pytest.raises(InvalidParameterError, match="list of item indices"):
+    with pytest.raises(InvalidParameterError, match="list of whole numbers"):
         item_auc(X, U, items=[0.5])
 
 

@@ -337,7 +337,7 @@ def _split(data: Interactions, seed: int) -> Split | None:
 def _union(split: Split) -> Interactions:
     """Return all parts of a split as one table."""
     parts = (split.validation, split.test, *(() if split.history is None else (split.history,)))
-    return split.train.transform(block_ops.union, beside=parts)
+    return split.train.transform(block_ops.union, each=split.train.blocks_of(*parts))
 
 
 def _about_split(split: Split | None, learned: Interactions, given: bool) -> str:

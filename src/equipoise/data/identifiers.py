@@ -200,43 +200,28 @@ def factorize(values: NDArray[Any], role: str) -> Factorized:
     >>> factorize(np.array([7, 3, 7, 9]), "user")
     Factorized(codes=array([0, 1, 0, 2], dtype=int32), ids=array([7, 3, 9]))
     """
+    from equipoise.data.readers.ids import ColumnVocabulary, ObjectVocabulary, Vocabulary
+
     ids = as_id_array(values, role)
+    vocabulary: Vocabulary = ObjectVocabulary(role)
+    column: Any = ids
     if ids.dtype.kind in "iu" or (ids.dtype.kind == "O" and _types(ids) == {str}):
+        import polars as pl
+
+        require_polars_threads()
         # polars does not accept half of a surrogate pair as text
         with suppress(UnicodeEncodeError):
-            return _factorize_hashed(ids)
-    if ids.dtype.kind in _SORTABLE_KINDS:
-        return _factorize_sorted(ids)
-    seen: dict[Any, int] = {}
-    with _hashable(role):
-        codes = np.fromiter((seen.setdefault(i, len(seen)) for i in ids), np.int32, len(ids))
-    return Factorized(codes, _objects(list(seen)))
+            column = pl.Series(ids, dtype=pl.String if ids.dtype.kind == "O" else None)
+            vocabulary = ColumnVocabulary(role)
+    codes = vocabulary.encode(column)
+    distinct = vocabulary.ids()
+    return Factorized(codes, distinct if distinct.dtype.kind == "O" else distinct.astype(ids.dtype))
 
 
-def _hashable(role: str) -> AbstractContextManager[None]:
+def hashable(role: str) -> AbstractContextManager[None]:
     """Refuse ids that cannot be hashed; NumPy raises ValueError for some of them."""
     problem = f"{role} ids must be hashable scalars: use whole numbers, strings or dates"
     return explained(problem, TypeError, ValueError)
-
-
-def _factorize_hashed(ids: NDArray[Any]) -> Factorized:
-    """Let polars hash whole numbers and text: several times faster than sorting them."""
-    import polars as pl
-
-    require_polars_threads()
-    column = pl.Series(ids, dtype=pl.String if ids.dtype.kind == "O" else None)
-    distinct = column.unique(maintain_order=True)
-    codes = pl.Series(np.arange(len(distinct), dtype=np.int32))
-    coded = column.replace_strict(distinct, codes, return_dtype=pl.Int32)
-    return Factorized(coded.to_numpy(), distinct.to_numpy())
-
-
-def _factorize_sorted(ids: NDArray[Any]) -> Factorized:
-    distinct, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-    by_appearance = np.argsort(first)
-    code_of = np.empty(len(distinct), dtype=np.int32)
-    code_of[by_appearance] = np.arange(len(distinct), dtype=np.int32)
-    return Factorized(code_of[inverse.ravel()], distinct[by_appearance])
 
 
 class Lookup:
@@ -327,14 +312,9 @@ def duplicate_at(ids: NDArray[Any], role: str) -> int | None:
     >>> duplicate_at(np.array([4, 9, 4]), "user")
     2
     """
-    if ids.dtype.kind == "O":
-        with _hashable(role):
-            repeated = len(set(ids)) < len(ids)
-    else:
-        ordered = np.sort(ids)  # several times faster than the hashes of np.unique
-        repeated = bool((ordered[1:] == ordered[:-1]).any())
-    if not repeated:
-        return None
+    with hashable(role):
+        if not Lookup(ids, role).has_duplicates:
+            return None
     seen: set[Any] = set()
     for position, value in enumerate(ids.tolist()):
         if value in seen:

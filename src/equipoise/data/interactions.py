@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from itertools import pairwise
@@ -210,34 +210,29 @@ class Interactions(Displayed):
             columns, delimiter, duplicates, format, query, decimal, date_format
         )
         blocks: dict[str, Any] = {"n_blocks": n_blocks, "storage_options": storage_options}
-        on_disk: dict[str, Any] = {"scratch": scratch}
-        on_cluster: dict[str, Any] = {"rows_per_task": rows_per_task, "retry": retry}
+        on_disk = {"scratch": scratch}
+        on_cluster = {"rows_per_task": rows_per_task, "retry": retry}
+        if n_blocks is not None:
+            check_whole_number("n_blocks", n_blocks, 1)
         if memory is not None and client is not None:
             raise InvalidParameterError(
                 "memory (--memory) keeps the rows on disk, client (--scheduler) on a Dask cluster. "
                 "Give one of them."
             )
-        if n_blocks is not None:
-            check_whole_number("n_blocks", n_blocks, 1)
         if memory is not None:
             from equipoise.data.backends import disk_shuffle
 
             check_unused(on_cluster, "has no effect without client=.")
-            on_disk["progress"] = progress
-            loaded = cls._of_blocks(
-                options, *disk_shuffle.read(source, options, memory, **blocks, **on_disk)
-            )
+            blocks |= on_disk | {"progress": progress}
+            loaded = cls._of_blocks(options, *disk_shuffle.read(source, options, memory, **blocks))
         elif client is not None:
             from equipoise.data.backends import dask_shuffle
 
             check_unused(on_disk, "has no effect without memory=.")
-            on_cluster["progress"] = progress
-            loaded = cls._of_blocks(
-                options, *dask_shuffle.read(source, options, client, **blocks, **on_cluster)
-            )
+            blocks |= on_cluster | {"progress": progress}
+            loaded = cls._of_blocks(options, *dask_shuffle.read(source, options, client, **blocks))
         else:
-            options_of_blocks = blocks | on_disk | on_cluster
-            check_unused(options_of_blocks, "has no effect without memory= or client=.")
+            check_unused(blocks | on_disk | on_cluster, "has no effect without memory= or client=.")
             loaded = readers.read(source, options, progress)
         if names is None:
             return loaded
@@ -293,9 +288,10 @@ class Interactions(Displayed):
     def from_codes(cls, pairs: CodedPairs, duplicates: Duplicates = "sum") -> Interactions:
         """Build from pairs that are already coded; the last step of every reader."""
         built = assemble(pairs, duplicates)
-        return cls(
-            built.matrix, pairs.user_ids, pairs.item_ids, None, built.timestamps
-        )._not_empty()
+        validation.refuse_bad_entry(built.matrix, pairs.user_ids, pairs.item_ids)
+        ranks = np.arange(len(pairs.user_ids))
+        rows = MemoryRows(RowBlock(built.matrix, pairs.user_ids, ranks, built.timestamps))
+        return cls.from_rows(rows, pairs.item_ids)._not_empty()
 
     @classmethod
     def from_sparse(
@@ -371,10 +367,7 @@ class Interactions(Displayed):
         block = self.collect()._block("rows")
         edges = np.linspace(0, self.n_users, n_blocks + 1).astype(int)
         parts = [block_ops.rows_between(block, first, last) for first, last in pairwise(edges)]
-        rows = DaskRows.scattered(client, parts, retry)
-        return self.from_rows(rows, self.item_ids, self.item_names).with_preparation(
-            self.preparation
-        )
+        return self._with_rows(DaskRows.scattered(client, parts, retry), same_users=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         block = self.rows.whole()
@@ -490,13 +483,9 @@ class Interactions(Displayed):
         return self._users is other._users
 
     def map(
-        self,
-        function: Callable[..., Any],
-        *shared: Any,
-        beside: Sequence[Interactions] = (),
-        each: Each | None = None,
+        self, function: Callable[..., Any], *shared: Any, each: Each | None = None
     ) -> list[Any]:
-        """Return ``function(block, *beside_blocks, *shared, *each[i])`` for every block.
+        """Return ``function(block, *shared, *each[i])`` for every block.
 
         Parameters
         ----------
@@ -504,60 +493,40 @@ class Interactions(Displayed):
             Of a `RowBlock`; importable, as it may run in other processes.
         shared
             Arguments for all blocks.
-        beside : sequence of Interactions
-            With the same users in the same blocks: parts of one `Split`.
         each : sequence of tuples, optional
-            Arguments for one block each.
+            Arguments for one block each; `blocks_of` makes some of other data.
         """
-        function, shared, each = self._call(function, shared, beside, each)
         return self.rows.map(function, *shared, each=each)
 
-    def total(
-        self,
-        function: Callable[..., Any],
-        *shared: Any,
-        beside: Sequence[Interactions] = (),
-        each: Each | None = None,
-    ) -> Any:
+    def total(self, function: Callable[..., Any], *shared: Any, each: Each | None = None) -> Any:
         """Return the sum of what `map` returns, added in one fixed order."""
-        function, shared, each = self._call(function, shared, beside, each)
         return self.rows.total(function, *shared, each=each)
 
     def transform(
-        self,
-        function: Callable[..., RowBlock],
-        *shared: Any,
-        beside: Sequence[Interactions] = (),
-        each: Each | None = None,
+        self, function: Callable[..., RowBlock], *shared: Any, each: Each | None = None
     ) -> Self:
         """Return data of the same items whose blocks are what the function returns."""
-        function, shared, each = self._call(function, shared, beside, each)
         return self._with_rows(self.rows.transform(function, *shared, each=each))
 
     def prepared(self, prepare: Prepare | None) -> Self:
         """Return the data with a function of a CSR matrix applied to the rows as they are read."""
         return self if prepare is None else self._with_rows(self.rows.prepared(prepare))
 
-    def _call(
-        self,
-        function: Callable[..., Any],
-        shared: tuple[Any, ...],
-        beside: Sequence[Interactions],
-        each: Each | None,
-    ) -> tuple[Callable[..., Any], tuple[Any, ...], Each | None]:
-        """Return the call of `Rows.map` that passes the blocks of other data, too."""
-        if not beside:
-            return function, shared, each
-        for other in beside:
+    def blocks_of(self, *others: Interactions) -> Each:
+        """Return the blocks of other data, as arguments `each` of `map`, `total` and `transform`.
+
+        Parameters
+        ----------
+        others : Interactions
+            With the same users in the same blocks: parts of one `Split`.
+        """
+        for other in others:
             if len(other.rows) != len(self.rows) or other.shape != self.shape:
                 raise InvalidDataError(
                     f"data of {self.shape} in {len(self.rows)} blocks and of {other.shape} in "
                     f"{len(other.rows)} do not belong together. Use the parts of one holdout."
                 )
-        blocks = zip(*(other.rows.handles() for other in beside), strict=True)
-        own = each or [()] * len(self.rows)
-        beside_each = [(*handles, *one) for handles, one in zip(blocks, own, strict=True)]
-        return _with_beside, (function, len(beside), shared), beside_each
+        return list(zip(*(other.rows.handles() for other in others), strict=True))
 
     def gram(self, prepare: Prepare | None = None, *, kind: Solver = "matrix_free") -> Gram:
         """Return the products V ↦ XᵀXV: all that the solver needs of the data.
@@ -641,9 +610,7 @@ class Interactions(Displayed):
         whole = RowBlock(sparse.csr_array(matrix), user_ids, np.arange(len(user_ids)), times)
         ranks = np.arange(len(user_ids))
         rows = MemoryRows(block_ops.taken(whole, _ALL, self.user_order, ranks))
-        return self.from_rows(rows, self.item_ids, self.item_names).with_preparation(
-            self.preparation
-        )
+        return self._with_rows(rows, same_users=False)
 
     def popularity(self, kind: Literal["count", "sum", "norm"] = "count") -> Floats:
         """Return how popular each item is.
@@ -829,8 +796,8 @@ class Interactions(Displayed):
         if unknown == "error" and len(missing):
             raise UnknownIdError(
                 f"{len(missing)} item id(s) are not in the vocabulary of {len(vocabulary)}: "
-                f"{name_a_few(missing)}. Leave them out: unknown='drop' in Python, "
-                "--drop-unknown-items on the command line."
+                f"{name_a_few(missing)}. Leave them out first, with "
+                'interactions.align_items(model.item_ids_, unknown="drop").'
             )
         names = None
         if self.item_names is not None:
@@ -908,16 +875,15 @@ class Interactions(Displayed):
         """Keep some columns, and of each block some rows."""
         rows = self.rows.transform(block_ops.taken, items, each=users)
         names = None if self.item_names is None else self.item_names[items]
-        found = self._with_rows(rows)
-        if users is not None:  # other users: they are collected again
-            del found.__dict__["_users"]
+        found = self._with_rows(rows, same_users=users is None)
         found._set(rows, self.item_ids[items], names)
         return found
 
-    def _with_rows(self, rows: Rows) -> Self:
-        """Return data of the same users and items."""
+    def _with_rows(self, rows: Rows, *, same_users: bool = True) -> Self:
+        """Return data of the same items; users in other blocks are collected again."""
         made = self.from_rows(rows, self.item_ids, self.item_names)
-        made.__dict__["_users"] = self._users
+        if same_users:
+            made.__dict__["_users"] = self._users
         object.__setattr__(made, "preparation", self.preparation)
         return made
 
@@ -943,12 +909,6 @@ class _Users:
             return np.arange(self._rows.sizes()[0].users)
         ranks = np.concatenate(self._rows.map(attrgetter("order")))
         return np.argsort(ranks, kind="stable")
-
-
-def _with_beside(
-    block: RowBlock, function: Callable[..., Any], n_beside: int, shared: tuple[Any, ...], *own: Any
-) -> Any:
-    return function(block, *own[:n_beside], *shared, *own[n_beside:])
 
 
 def _ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -121,11 +121,15 @@ class Rows(ABC):
         """Return the block of a placeholder in this process; anything else unchanged."""
         return value
 
-    @abstractmethod
     def transform(
         self, function: Callable[..., RowBlock], *shared: Any, each: Each | None = None
     ) -> Rows:
         """Return new blocks."""
+        return self.stored(self.results(function, shared, each))
+
+    def stored(self, blocks: Iterable[RowBlock]) -> Rows:
+        """Return rows of new blocks, each stored as it comes; for rows in this process."""
+        raise NotImplementedError
 
     @abstractmethod
     def prepared(self, prepare: Prepare) -> Rows:

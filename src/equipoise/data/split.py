@@ -27,6 +27,7 @@ Method = Literal["per_user_random", "per_user_last", "leave_last_n", "temporal",
 _NUMBER = (int, float, np.integer, np.floating)
 _TRAIN, _VALIDATION, _TEST, _HISTORY = range(4)
 PARTS = ("train", "validation", "test", "history")
+TimeCuts = tuple[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,12 @@ class Split:
     history: Interactions | None = None
 
     def __post_init__(self) -> None:
-        for name in PARTS[1:]:
-            part = getattr(self, name)
-            if part is not None:
-                object.__setattr__(self, name, _aligned(part, self.train, name))
+        for name, part in self._parts().items():
+            object.__setattr__(self, name, _aligned(part, self.train, name))
+
+    def _parts(self) -> dict[str, Interactions]:
+        parts = {name: getattr(self, name) for name in PARTS}
+        return {name: part for name, part in parts.items() if part is not None}
 
     @classmethod
     def read(
@@ -107,8 +110,7 @@ class Split:
         target = Path(folder)
         require_folder(target)
         target.mkdir(parents=True, exist_ok=True)
-        parts = {f"{name}.parquet": getattr(self, name) for name in PARTS}
-        found = {name: part for name, part in parts.items() if part is not None and part.nnz}
+        found = {f"{name}.parquet": part for name, part in self._parts().items() if part.nnz}
         with scratch_folder(target / "train.parquet") as scratch:
             for name, part in found.items():  # all of them are complete before one has its name
                 _write_parquet(part, scratch / name)
@@ -121,8 +123,10 @@ class Split:
         The history of the test users stays out: they are new to the model.
         """
         if self.history is None:
-            return self.train.transform(block_ops.union, beside=(self.validation,))
-        return self.train.transform(_with_history, beside=(self.validation, self.history))
+            each = self.train.blocks_of(self.validation)
+            return self.train.transform(block_ops.union, each=each)
+        each = self.train.blocks_of(self.validation, self.history)
+        return self.train.transform(_with_history, each=each)
 
     @property
     def seen_before_validation(self) -> Interactions:
@@ -136,9 +140,7 @@ class Split:
 
     def describe(self) -> str:
         """Return one line per part: interactions, and users with any."""
-        parts = {"train": self.train, "validation": self.validation, "test": self.test}
-        if self.history is not None:
-            parts["history"] = self.history
+        parts = self._parts()
         total = sum(part.nnz for part in parts.values())
         return "\n".join(
             f"{name:<11}{part.nnz:>12,} interactions ({part.nnz / total:.1%}) of "
@@ -160,9 +162,16 @@ def _aligned(part: Interactions, train: Interactions, name: str) -> Interactions
             f"train and {name} are in {len(train.rows)} and {len(part.rows)} blocks of different "
             "users or items. Use the parts of one holdout, or read them into memory."
         )
-    advice = f"{name}.align_items(train.item_ids, unknown='drop')"
-    _refuse_new("item", part.item_ids, train.item_ids, name, advice)
-    _refuse_new("user", part.user_ids, train.user_ids, name, f"{name}.select_users(...)")
+    for role, known, ids in (
+        ("user", train.user_ids, part.user_ids),
+        ("item", train.item_ids, part.item_ids),
+    ):
+        new = ids[Lookup(known, role).find(ids) < 0]
+        if len(new):
+            raise InvalidDataError(
+                f"{len(new)} {role} id(s) of {name} are not in train: {name_a_few(new)}. Parts are "
+                f"matched by id. Leave these {role}s out, or add them to train."
+            )
     return _onto(part, train.user_ids, train.item_ids)
 
 
@@ -198,9 +207,7 @@ def _all_ids(role: str, by_part: dict[str, NDArray[Any]]) -> NDArray[Any]:
 
 def _refuse_repeats(parts: dict[str, Interactions]) -> None:
     earlier = parts["train"].matrix
-    for name in PARTS[1:]:
-        if name not in parts:
-            continue
+    for name in [name for name in PARTS[1:] if name in parts]:
         here = parts[name].matrix
         both = sp.coo_array(earlier.astype(bool).multiply(here.astype(bool)))
         if both.nnz:
@@ -242,15 +249,6 @@ def _write_block(block: RowBlock, item_ids: NDArray[Any], path: str) -> None:
     if block.timestamps is not None:
         columns["timestamp"] = pl.Series(block.timestamps)
     pl.DataFrame(columns).write_parquet(path)
-
-
-def _refuse_new(role: str, ids: NDArray[Any], known: NDArray[Any], name: str, advice: str) -> None:
-    new = ids[Lookup(known, role).find(ids) < 0]
-    if len(new):
-        raise InvalidDataError(
-            f"{len(new)} {role} id(s) of {name} are not in train: {name_a_few(new)}. Parts are "
-            f"matched by id. Leave these {role}s out with {advice}, or add them to train."
-        )
 
 
 def _same_ids(ids: NDArray[Any], others: NDArray[Any]) -> bool:
@@ -394,9 +392,8 @@ def _assigned(block: RowBlock, plan: _Plan, given: NDArray[np.int8] | None) -> N
         return np.zeros(0, np.int8)
     times = required_times(block.timestamps, plan.method)
     if plan.cuts is not None:
-        return parts_by_time(times, plan.cuts)
-    assign = _per_user_last if plan.method == "per_user_last" else _leave_last_n
-    return assign(block.matrix.indptr, times, plan)
+        return _by_time(times, plan.cuts)
+    return _last_entries(block.matrix.indptr, times, plan)
 
 
 def _count_parts(block: RowBlock, plan: _Plan, given: NDArray[np.int8] | None) -> NDArray[np.intp]:
@@ -421,27 +418,16 @@ def _per_user_random(indptr: NDArray[np.int64], plan: _Plan) -> NDArray[np.int8]
     return part
 
 
-def _leave_last_n(indptr: NDArray[Any], times: NDArray[Any], plan: _Plan) -> NDArray[np.int8]:
-    counts = np.diff(indptr)
-    n_test = np.where(counts > plan.n, plan.n, 0)
-    n_validation = np.where((counts > 2 * plan.n) & (plan.validation > 0), plan.n, 0)
-    return _last_entries(indptr, times, n_test, n_validation)
-
-
-def _per_user_last(indptr: NDArray[Any], times: NDArray[Any], plan: _Plan) -> NDArray[np.int8]:
-    counts = np.diff(indptr)
-    shares = (plan.test, plan.validation)
-    return _last_entries(indptr, times, *((share * counts).astype(np.int64) for share in shares))
-
-
-def _last_entries(
-    indptr: NDArray[Any],
-    times: NDArray[Any],
-    n_test: NDArray[np.int64],
-    n_validation: NDArray[np.int64],
-) -> NDArray[np.int8]:
+def _last_entries(indptr: NDArray[Any], times: NDArray[Any], plan: _Plan) -> NDArray[np.int8]:
     """Assign the last entries of each user to test, and those before them to validation."""
     counts, nnz = np.diff(indptr), len(times)
+    if plan.method == "leave_last_n":
+        n_test = np.where(counts > plan.n, plan.n, 0)
+        n_validation = np.where((counts > 2 * plan.n) & (plan.validation > 0), plan.n, 0)
+    else:
+        n_test, n_validation = (
+            (share * counts).astype(np.int64) for share in (plan.test, plan.validation)
+        )
     user = np.repeat(np.arange(len(counts)), counts)
     order = np.lexsort((times, user))
     from_last = np.empty(nnz, dtype=np.int64)
@@ -453,23 +439,9 @@ def _last_entries(
     return part
 
 
-class TimeCuts(NamedTuple):
-    """The times from which on entries are validation and test; None where there are none."""
-
-    validation: Any
-    test: Any
-
-
-def temporal_places(nnz: int, test: float, validation: float) -> tuple[int | None, int | None]:
-    """Return where in the order of time validation begins, and where test does."""
-    n_test, n_validation = int(test * nnz), int(validation * nnz)
-    return nnz - n_test - n_validation if n_validation else None, nnz - n_test if n_test else None
-
-
-def parts_by_time(times: NDArray[Any], cuts: TimeCuts) -> NDArray[np.int8]:
-    """Return the part of every entry from its time."""
+def _by_time(times: NDArray[Any], cuts: TimeCuts) -> NDArray[np.int8]:
     part = np.zeros(len(times), dtype=np.int8)
-    for number, first in ((_VALIDATION, cuts.validation), (_TEST, cuts.test)):
+    for number, first in zip((_VALIDATION, _TEST), cuts, strict=True):
         if first is not None:
             part[times >= first] = number
     return part
@@ -546,16 +518,14 @@ def _refuse_empty(counts: NDArray[np.intp], method: str) -> None:
 _INTERVALS = 1000
 
 
-class _Between(NamedTuple):
-    """Times above `low` and below `high`."""
-
-    low: Any
-    high: Any
-
-
 def _time_cuts(interactions: Interactions, plan: _Plan) -> TimeCuts:
-    places = temporal_places(interactions.nnz, plan.test, plan.validation)
-    return TimeCuts(*(None if k is None else kth_time(interactions.rows, k) for k in places))
+    """Return the times from which on entries are validation, and test; None for an empty part."""
+    nnz, rows = interactions.nnz, interactions.rows
+    n_test, n_validation = int(plan.test * nnz), int(plan.validation * nnz)
+    return (
+        kth_time(rows, nnz - n_test - n_validation) if n_validation else None,
+        kth_time(rows, nnz - n_test) if n_test else None,
+    )
 
 
 def kth_time(rows: Rows, k: int, *, intervals: int = _INTERVALS) -> Any:
@@ -572,7 +542,7 @@ def kth_time(rows: Rows, k: int, *, intervals: int = _INTERVALS) -> Any:
     """
     if len(rows) == 1:
         return rows.map(_kth, k)[0]
-    span: _Between | None = None
+    span: tuple[Any, Any] | None = None  # the time is between these
     while True:
         found = [each for each in rows.map(_quantiles, span, intervals) if len(each)]
         candidates = np.unique(np.concatenate(found))
@@ -581,18 +551,18 @@ def kth_time(rows: Rows, k: int, *, intervals: int = _INTERVALS) -> Any:
         if below[place] <= k:
             return candidates[place]
         # the first and the last of the span are candidates, so it is between two of them
-        span = _Between(candidates[place - 1], candidates[place])
+        span = candidates[place - 1], candidates[place]
 
 
 def _kth(block: RowBlock, k: int) -> Any:
     return np.partition(required_times(block.timestamps, "temporal"), k)[k]
 
 
-def _quantiles(block: RowBlock, span: _Between | None, count: int) -> NDArray[Any]:
+def _quantiles(block: RowBlock, span: tuple[Any, Any] | None, count: int) -> NDArray[Any]:
     """Evenly spaced among the block's sorted times within the span, the first and last included."""
     times = required_times(block.timestamps, "temporal")
     if span is not None:
-        times = times[(times > span.low) & (times < span.high)]
+        times = times[(times > span[0]) & (times < span[1])]
     times = np.sort(times)
     places = np.linspace(0, len(times) - 1, min(len(times), count + 1)).astype(np.intp)
     return times[places]

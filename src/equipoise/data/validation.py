@@ -37,7 +37,7 @@ def checked_parts(
     _check_shape(matrix, users, items)
     for ids, role in ((users, "user"), (items, "item")):
         _refuse_repeated(ids, role)
-    _refuse_bad_entry(matrix, users, items)
+    refuse_bad_entry(matrix, users, items)
     names = None if item_names is None else as_names(item_names)
     times = None if timestamps is None else _as_times(timestamps)
     _check_length(names, len(items), "item_names", "items")
@@ -138,24 +138,24 @@ def _as_values(values: Any, n_rows: int) -> NDArray[np.float64]:
     if values is None:
         return np.ones(n_rows)
     with explained("values must be numbers", TypeError, ValueError, OverflowError):
-        given = np.asarray(values)
+        given = _flat(values, "values")
         if given.dtype.kind in "cMm":  # NumPy would drop a part of it, or count days
             raise TypeError(f"got {given.dtype}")
-        column = np.asarray(values, dtype=np.float64)
-    if column.ndim != 1:
-        raise InvalidDataError(f"values must be one flat column, not {column.ndim}-dimensional.")
-    return column
+        return np.asarray(values, dtype=np.float64)
 
 
 def _as_times(timestamps: Any) -> NDArray[Any]:
     with explained("timestamps must be numbers or dates", TypeError, ValueError, OverflowError):
-        column = np.asarray(timestamps)
-    if column.ndim != 1:
-        raise InvalidDataError(
-            f"timestamps must be one flat column, not {column.ndim}-dimensional."
-        )
+        column = _flat(timestamps, "timestamps")
     dates = dates_of(column.tolist()) if column.dtype.kind == "O" else None
     return column if dates is None else dates
+
+
+def _flat(values: Any, name: str) -> NDArray[Any]:
+    column = np.asarray(values)
+    if column.ndim != 1:
+        raise InvalidDataError(f"{name} must be one flat column, not {column.ndim}-dimensional.")
+    return column
 
 
 def _refuse_missing_time(times: NDArray[Any]) -> None:
@@ -163,15 +163,13 @@ def _refuse_missing_time(times: NDArray[Any]) -> None:
         raise InvalidDataError(
             f"timestamps of type {times.dtype} cannot be ordered; use numbers or datetime64."
         )
-    if times.dtype.kind in "fM" and np.isnan(times).any():
+    wrong = ~np.isfinite(times)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        problem = "infinite" if np.isinf(times[row].astype(float)) else "missing"
         raise InvalidDataError(
-            f"the timestamp of row {int(np.argmax(np.isnan(times)))} (counted from 0) is missing. "
-            "Fill it, or leave the timestamps out."
-        )
-    if times.dtype.kind == "f" and np.isinf(times).any():
-        raise InvalidDataError(
-            f"the timestamp of row {int(np.argmax(np.isinf(times)))} (counted from 0) is infinite. "
-            "Correct it, or leave the timestamps out."
+            f"the timestamp of row {row} (counted from 0) is {problem}. Correct it, or leave the "
+            "timestamps out."
         )
 
 
@@ -222,7 +220,8 @@ def _refuse_repeated(ids: NDArray[Any], role: str) -> None:
         )
 
 
-def _refuse_bad_entry(matrix: sparse.csr_array, users: NDArray[Any], items: NDArray[Any]) -> None:
+def refuse_bad_entry(matrix: sparse.csr_array, users: NDArray[Any], items: NDArray[Any]) -> None:
+    """Refuse values that are negative, missing or infinite, as sums of duplicates may be."""
     bad = invalid_at(matrix.data)
     if bad is not None:
         row = int(np.searchsorted(matrix.indptr, bad, side="right")) - 1
@@ -258,7 +257,7 @@ _COMPRESSED = ("csr", "csc", "bsr")
 
 
 # SciPy's loops, and ours, do not check the indices of a matrix: an index out of bounds reads or
-# writes other memory. SciPy's own check misses some of these matrices.
+# writes other memory.
 def refuse_broken_structure(X: Any, source: str = "the sparse matrix") -> None:
     """Refuse a sparse matrix with indices out of bounds; the error calls it `source`."""
     for name in ("indptr", "indices") if X.format in _COMPRESSED else ():
@@ -289,27 +288,12 @@ def is_sound(X: Any) -> bool:
     """
     if X.format not in _COMPRESSED:
         return True
-    n_lines, n_places = _extent(X)
-    starts, places = X.indptr, X.indices
-    if starts.dtype.kind != "i" or places.dtype.kind != "i" or starts.shape != (n_lines + 1,):
+    try:  # a view: SciPy's check prunes the arrays
+        view = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
+        view.check_format(full_check=True)
+    except ValueError:
         return False
-    if starts[0] != 0 or (starts[1:] < starts[:-1]).any():
-        return False
-    n_stored = int(starts[-1])
-    if n_stored > min(len(places), len(X.data)):
-        return False
-    used = places[:n_stored]
-    return n_stored == 0 or bool(used.min() >= 0 and used.max() < n_places)
-
-
-def _extent(X: Any) -> tuple[int, int]:
-    """How many compressed lines there are, and how many places in each."""
-    rows, columns = (1, *X.shape)[-2:]
-    if X.format == "csc":
-        return columns, rows
-    if X.format == "bsr":
-        return rows // X.blocksize[0], columns // X.blocksize[1]
-    return rows, columns
+    return not (X.indptr[1:] < X.indptr[:-1]).any()  # SciPy does not look if the last one is 0
 
 
 Duplicates = Literal["sum", "last", "max", "error"]
@@ -365,6 +349,7 @@ def assemble(pairs: CodedPairs, duplicates: Duplicates) -> Assembled:
     if times is not None:
         times.flags.writeable = False
     merged = sparse.csr_array((data, matrix.indices, matrix.indptr), shape=shape, copy=False)
+    merged.has_canonical_format = True
     return Assembled(sealed(merged), times)
 
 

@@ -111,8 +111,11 @@ def measure_lists(
     longest = max(request.k or 1 for request in wanted)
     users = task.user_groups
     work = _Work(lister, wanted, context, task.everyone, longest, per_user or users is not None)
-    each = None if given is None else _rows_by_block(task.seen, given)
-    blocks = task.seen.map(_measure_block, work, beside=(task.held_out,), each=each)
+    each = task.seen.blocks_of(task.held_out)
+    if given is not None:
+        pairs = zip(each, _rows_by_block(task.seen, given), strict=True)
+        each = [held_out + own for held_out, own in pairs]
+    blocks = task.seen.map(_measure_block, work, each=each)
     ranks = np.concatenate([ranks for ranks, _ in blocks])
     order = np.argsort(ranks, kind="stable")
     groups = None if users is None else users.take(ranks[order])
@@ -130,7 +133,7 @@ def measure_lists(
 
 
 def _measure_block(
-    seen: RowBlock, held_out: RowBlock, work: _Work, own: Any = None
+    seen: RowBlock, work: _Work, held_out: RowBlock, own: Any = None
 ) -> tuple[NDArray[np.int64], list[list[Partial]]]:
     """Return the ranks of the users in the data, and what they contribute to every metric."""
     rows = scored_rows(held_out, work.everyone)

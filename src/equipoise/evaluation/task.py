@@ -105,7 +105,8 @@ class Task:
 
     def context(self, zero_division: float) -> Context:
         """Return what all blocks of users share."""
-        seen_counts, n_users = self.seen.total(_count_seen, self.everyone, beside=(self.held_out,))
+        each = self.seen.blocks_of(self.held_out)
+        seen_counts, n_users = self.seen.total(_count_seen, self.everyone, each=each)
         return Context(
             self.n_items,
             int(n_users),
@@ -139,7 +140,7 @@ def scored_rows(held_out: RowBlock, everyone: bool) -> NDArray[np.intp] | slice:
 
 
 def _count_seen(
-    seen: RowBlock, held_out: RowBlock, everyone: bool
+    seen: RowBlock, everyone: bool, held_out: RowBlock
 ) -> tuple[NDArray[np.float64], int]:
     X = seen.matrix[scored_rows(held_out, everyone)]
     return np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64), X.shape[0]

@@ -110,20 +110,16 @@ class DaskRows(Rows):
         self, function: Callable[..., Any], *shared: Any, each: Each | None = None
     ) -> list[Any]:
         """Return the result for every block, in order."""
-
-        def submit() -> list[Any]:
-            return compute(self.client, self._tasks(function, shared, each))
-
-        return with_retries(self.client, submit, self.retry)
+        return self._results(lambda: self._tasks(function, shared, each))
 
     def total(self, function: Callable[..., Any], *shared: Any, each: Each | None = None) -> Any:
         """Return the sum over blocks, by one tree of additions, the same for any workers."""
+        return self._results(
+            lambda: [reduced(pairwise_sum, self._tasks(function, shared, each), _FAN_IN)]
+        )[0]
 
-        def submit() -> list[Any]:
-            tasks = self._tasks(function, shared, each)
-            return compute(self.client, [reduced(pairwise_sum, tasks, _FAN_IN)])
-
-        return with_retries(self.client, submit, self.retry)[0]
+    def _results(self, tasks: Callable[[], list[Any]]) -> list[Any]:
+        return with_retries(self.client, lambda: compute(self.client, tasks()), self.retry)
 
     def transform(
         self, function: Callable[..., RowBlock], *shared: Any, each: Each | None = None

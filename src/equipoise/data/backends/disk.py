@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from equipoise.data.block_ops import prepared_block, size_of
-from equipoise.data.rows import BlockSize, Composed, Each, Prepare, RowBlock, Rows, driver_bytes
+from equipoise.data.rows import BlockSize, Composed, Prepare, RowBlock, Rows, driver_bytes
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, explained
 from equipoise.memory import require
 
@@ -77,15 +77,10 @@ class DiskRows(Rows):
             return value
         return prepared_block(read_block(value.folder), value.prepare)
 
-    def transform(
-        self, function: Callable[..., RowBlock], *shared: Any, each: Each | None = None
-    ) -> DiskRows:
-        """Return new blocks, written to a new folder next to the old one."""
+    def stored(self, blocks: Iterable[RowBlock]) -> DiskRows:
+        """Write new blocks to a new folder next to the old one."""
         scratch = Scratch(self.folder.parent)
-        sizes = []
-        for number, block in enumerate(self.results(function, shared, each)):
-            write_block(block_folder(scratch.path, number), block)
-            sizes.append(size_of(block))
+        sizes = write_blocks(scratch.path, blocks)
         return DiskRows(scratch.path, sizes, self.memory, scratch)
 
     def prepared(self, prepare: Prepare) -> DiskRows:
@@ -120,6 +115,15 @@ class _BlockFile(NamedTuple):
 
     folder: Path
     prepare: Prepare | None
+
+
+def write_blocks(folder: Path, blocks: Iterable[RowBlock]) -> list[BlockSize]:
+    """Write blocks as they come; return their counts."""
+    sizes = []
+    for number, block in enumerate(blocks):
+        write_block(block_folder(folder, number), block)
+        sizes.append(size_of(block))
+    return sizes
 
 
 def write_block(folder: Path, block: RowBlock) -> None:

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.data.backends import sources
-from equipoise.data.backends.disk import DiskRows, Scratch, block_folder, write_block
+from equipoise.data.backends.disk import DiskRows, Scratch, write_blocks
 from equipoise.data.backends.shuffle import assemble_block, divide
-from equipoise.data.block_ops import size_of
 from equipoise.data.readers import Opened, Options, counted, open_files
 from equipoise.data.readers.encoder import POLARS_ERRORS, CodedColumns, Encoder, joined
 from equipoise.data.readers.ids import ColumnVocabulary
@@ -88,7 +87,6 @@ def shuffle(
     users, items = opened.vocabulary("user"), opened.vocabulary("item")
     encoder = Encoder(users, items)
     files = [folder / f"shuffle-{number:05}" for number in range(n_blocks)]
-    sizes = []
     try:
         for batch in opened.batches:
             for file, rows in zip(files, divide(encoder.encode(batch), n_blocks), strict=True):
@@ -99,12 +97,12 @@ def shuffle(
                 f"{source} contains no interaction: no rows, or no value above 0."
             )
         # fewer users than blocks: no block stays without any
-        for number in range(min(n_blocks, len(user_ids))):
-            own = user_ids[number::n_blocks]
-            coded, place = _take(files[number]), (number, n_blocks)
-            block = assemble_block(coded, place, own, item_ids, duplicates, source)
-            write_block(block_folder(folder, number), block)
-            sizes.append(size_of(block))
+        own = [user_ids[number::n_blocks] for number in range(min(n_blocks, len(user_ids)))]
+        blocks = (
+            assemble_block(_take(file), (i, n_blocks), ids, item_ids, duplicates, source)
+            for i, (file, ids) in enumerate(zip(files, own, strict=False))
+        )
+        sizes = write_blocks(folder, blocks)
     except POLARS_ERRORS as error:
         raise InvalidDataError(f"{source} cannot be read: {first_line(error)}.") from error
     except OSError as error:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 
 from equipoise.data.block_ops import prepared_block, size_of
-from equipoise.data.rows import BlockSize, Each, Prepare, RowBlock, Rows
+from equipoise.data.rows import BlockSize, Prepare, RowBlock, Rows
 
 
 class MemoryRows(Rows):
@@ -34,11 +34,9 @@ class MemoryRows(Rows):
         """Return the block itself as its placeholder."""
         return [self._block]
 
-    def transform(
-        self, function: Callable[..., RowBlock], *shared: Any, each: Each | None = None
-    ) -> MemoryRows:
-        """Return a new block."""
-        return MemoryRows(*self.results(function, shared, each))
+    def stored(self, blocks: Iterable[RowBlock]) -> MemoryRows:
+        """Return rows of a new block."""
+        return MemoryRows(*blocks)
 
     def prepared(self, prepare: Prepare) -> MemoryRows:
         """Return the block with a function applied to its matrix."""

@@ -88,21 +88,22 @@ class Opened(NamedTuple):
 
 def read(source: Any, options: Options, progress: Progress | None = None) -> Interactions:
     """Read any source that `Interactions.read` accepts."""
-    if sparse.issparse(source):
-        _refuse_unused_options(options, "a sparse matrix", has_columns=False)
-        loaded = Interactions.from_sparse(source, duplicates=options.duplicates)
-        return loaded.with_step("read", duplicates=options.duplicates)
+    rule = options.duplicates
     if isinstance(source, Interactions):
         _refuse_unused_options(options, "Interactions", has_columns=False)
         return source
+    if sparse.issparse(source):
+        _refuse_unused_options(options, "a sparse matrix", has_columns=False)
+        loaded = Interactions.from_sparse(source, duplicates=rule)
+        return loaded.with_step("read", duplicates=rule)
+    if isinstance(source, list) and source and isinstance(source[0], tuple):
+        _refuse_unused_options(options, "a list of tuples", has_columns=False)
+        columns = dict(zip(_PAIR_COLUMNS, zip(*source, strict=True), strict=False))
+        loaded = Interactions.from_pairs(**columns, duplicates=rule)
+        return loaded.with_step("read", duplicates=rule)
     require_polars_threads()
     if isinstance(source, dict):
         source = tables.frame_of(source)
-    elif isinstance(source, list) and source and isinstance(source[0], tuple):
-        _refuse_unused_options(options, "a list of tuples", has_columns=False)
-        columns = dict(zip(_PAIR_COLUMNS, zip(*source, strict=True), strict=False))
-        loaded = Interactions.from_pairs(**columns, duplicates=options.duplicates)
-        return loaded.with_step("read", duplicates=options.duplicates)
     if tables.is_pandas(source) or tables.is_table(source):
         return _read_table(source, options, progress)
     if isinstance(source, str) and sql.is_url(source):

@@ -218,12 +218,12 @@ def _list_columns(names: Sequence[str] | None, n_columns: int) -> str:
 
 
 def _refuse_shared_column(resolved: Resolved, names: Sequence[str] | None, source: str) -> None:
-    roles: dict[int, str] = {}
-    for role, place in resolved.taken().items():
-        if place in roles:
+    taken = resolved.taken()
+    for role, place in taken.items():
+        first = next(other for other in taken if taken[other] == place)
+        if first != role:
             column = place if names is None else repr(names[place])
             raise InvalidDataError(
-                f"{source}: column {column} cannot be both {roles[place]} and {role}. "
-                f"Set {roles[place]}= and {role}=."
+                f"{source}: column {column} cannot be both {first} and {role}. "
+                f"Set {first}= and {role}=."
             )
-        roles[place] = role

@@ -222,31 +222,14 @@ def times_of(batch: Batch) -> NDArray[Any]:
         raise InvalidDataError(
             f"{batch.source}: column {called} (timestamp): {column.dtype} {advice}"
         )
+    if column.dtype.is_temporal():  # null if microseconds cannot count it; nanoseconds are cut
+        column = column.cast(pl.Datetime("us"), strict=False)
     missing = column.is_null()
     if missing.any():
         row = _first(missing)
-        raise batch.error("timestamp", row, f"{batch.rows['timestamp'][row]!r} {advice}")
-    times = column.to_numpy()
-    return _microseconds(times, batch) if times.dtype.kind == "M" else times
-
-
-# Of the units of polars that are longer
-_MICROSECONDS = {"D": 86_400_000_000, "ms": 1000}
-
-
-def _microseconds(times: NDArray[Any], batch: Batch) -> NDArray[Any]:
-    # nanoseconds are rounded; days and milliseconds may be out of the range of microseconds
-    most = np.iinfo(np.int64).max // _MICROSECONDS.get(np.datetime_data(times.dtype)[0], 1)
-    counts = times.view(np.int64)
-    beyond = (counts > most) | (counts < -most)
-    if beyond.any():
-        raise batch.error(
-            "timestamp",
-            int(np.argmax(beyond)),
-            "the time is more than 290,000 years from 1970, out of range for microseconds. "
-            "Correct it, or choose another column with timestamp= (--timestamp).",
-        )
-    return times.astype("datetime64[us]")
+        shown = batch.rows["timestamp"].to_physical()[row]  # Python has no dates after 9999
+        raise batch.error("timestamp", row, f"{shown!r} {advice}")
+    return column.to_numpy()
 
 
 def _times_of_text(column: pl.Series) -> pl.Series:

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from equipoise.data.identifiers import as_id_array
-from equipoise.exceptions import InvalidDataError, explained
+from equipoise.data.identifiers import as_id_array, hashable
+from equipoise.exceptions import InvalidDataError
 
 # Int64 cannot hold all of these
 _WIDE = {"UInt64", "Int128", "UInt128"}
@@ -272,7 +272,7 @@ class ObjectVocabulary:
     def encode(self, column: Any) -> NDArray[np.int32]:
         """Return the code of each id, by one dictionary lookup per row."""
         codes = self._codes
-        with explained(f"{self._role} ids must be hashable scalars", TypeError):
+        with hashable(self._role):
             return np.fromiter(
                 (codes.setdefault(value, len(codes)) for value in column), np.int32, len(column)
             )
