@@ -46,7 +46,7 @@ def test_what_is_wrong_has_both_groups_in_one_sentence_with_intervals(findings):
     niche = "PCA captures 20% (17% to 22%) of the audience of a niche item"
     rest = "but 90% of that of a popular one (means of 40 and 10 items)."
     assert found.startswith(f"{niche}, {rest}")
-    assert "captures of a popular item, 90% (88% to 93%) is memorized" in found
+    assert "90% (88% to 93%) is memorized" in found
 
 
 def test_nothing_is_wrong_beyond_chance_if_nothing_is_stated(findings):
@@ -76,7 +76,7 @@ def test_for_whom_names_the_group_that_gets_least_if_the_interval_says_so(findin
     found = answer(
         stated(replace(findings, groups=(items, replace(users, numbers=numbers))), "structure")
     ).whom
-    assert "Users of “old” get less accurate lists: NDCG 0.050 (0.030 to 0.070) below" in found
+    assert "NDCG 0.050 (0.030 to 0.070) below" in found
 
 
 def test_no_group_is_named_where_the_data_have_no_structure(findings):
@@ -154,7 +154,7 @@ def test_a_kept_model_that_leaves_niche_items_out_comes_with_a_re_ranking_and_it
 
 def test_lists_of_a_kept_model_of_the_user_are_re_ranked_from_a_file(findings):
     text = answer(stated(kept(findings, OFFER, model=""), "structure")).advice
-    assert "as lists.csv, then run `equipoise rerank lists.csv 'my plays.csv'" in text
+    assert "equipoise rerank lists.csv 'my plays.csv'" in text
 
 
 def test_the_reason_is_given_if_niche_items_stay_left_out(findings):
@@ -189,7 +189,7 @@ def advised(findings: Findings, aplt: float, kind: str = "pca") -> Findings:
 def test_a_better_model_that_shows_fewer_long_tail_items_comes_with_a_re_ranking(findings):
     text = answer(advised(findings, 0.05)).advice
     assert "the share of long-tail items in the lists 0.200 → 0.050" in text
-    assert "re-rank the lists of PCA: --rerank fair:0.2 raises the share of long-tail items" in text
+    assert "--rerank fair:0.2 raises the share" in text
     assert "at a price of -0.0114 NDCG@20" in text
     assert "re-rank" not in answer(advised(findings, 0.3)).advice
 

@@ -53,9 +53,7 @@ def test_the_offer_holds_for_the_model_that_it_names(split, found):
 @pytest.mark.medium
 def test_nothing_is_offered_where_it_cannot_be_measured(split):
     seen = VanillaPCA(8).fit(split.train_validation)
-    assert audit(split, models={"mine": seen}, depth="quick").mitigation == (
-        "No re-ranking is offered: depth quick measures none."
-    )
+    assert "depth quick" in audit(split, models={"mine": seen}, depth="quick").mitigation
     lists = pl.DataFrame(
         {
             "user": np.repeat(split.train.user_ids, 20),
@@ -63,12 +61,10 @@ def test_nothing_is_offered_where_it_cannot_be_measured(split):
             "rank": np.tile(np.arange(1, 21), split.train.n_users),
         }
     )
-    assert audit(split, models={"live": lists}, budget=0).mitigation == (
-        "No re-ranking is offered: the lists have 20 items. It needs longer ones, e.g. 100."
-    )
+    assert "20 items" in audit(split, models={"live": lists}, budget=0).mitigation
     whole = listening(n_users=120, n_items=80)
     given = audit(whole, models={"mine": VanillaPCA(4).fit(whole)}, budget=0)
-    assert given.mitigation == "No re-ranking is offered: it saw the held-out items."
+    assert "saw the held-out items" in given.mitigation
 
 
 @pytest.mark.medium
@@ -77,10 +73,10 @@ def test_the_reason_is_given_if_users_are_few_or_every_re_ranking_costs_too_much
     (model,) = read_models({"mine": VanillaPCA(4).fit(few.train)}, few.train)
     task = Task.of(few, "test", "interactions")
     given = best_mitigation(model, task, 4, k=20, seed=0)
-    assert "fewer than 100 users have held-out items" in given
+    assert "fewer than 100 users" in given
     # only ten times the NDCG is enough
     given = best_mitigation(model, task, 4, k=20, seed=0, fewest_users=20, budget=-9.0)
-    assert "none of 14 that were tried shows more long-tail items" in given
+    assert "none of 14 that were tried" in given
 
 
 @pytest.mark.medium

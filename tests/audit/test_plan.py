@@ -12,21 +12,22 @@ from equipoise.audit.measure import means_by_group
 from equipoise.audit.plan import EFFORTS
 from equipoise.data.synthetic import listening, scale
 
-# Items that are shown of 300
-SHOWN = 250
+# Items that are shown of 1,500
+SHOWN = 1250
+
+
+def data() -> Interactions:
+    return scale(400, 1500, 9000, seed=1)
 
 
 def sampled_audit():
     """An audit under limits that a few hundred users and items go beyond."""
     with pytest.MonkeyPatch.context() as patch:
-        few = plan.EFFORTS["standard"]._replace(
+        few = plan.EFFORTS["quick"]._replace(
             auc_scores=1000, users=50, search_users=50, listed_items=SHOWN
         )
-        patch.setitem(plan.EFFORTS, "standard", few)
-        patch.setattr(plan, "_FEWEST_AUC_ITEMS", 30)
-        patch.setattr(sampling, "_N_USERS", 4)
-        patch.setattr(sampling, "_EXTREMES", 5)
-        return audit(scale(400, 300, 9000, seed=1), rank=4, seed=2, budget=0)
+        patch.setitem(plan.EFFORTS, "quick", few)
+        return audit(data(), rank=4, seed=2, budget=0, depth="quick")
 
 
 @pytest.fixture(scope="module")
@@ -37,21 +38,20 @@ def sampled():
 def test_a_large_catalogue_is_sampled_and_every_sample_is_stated(sampled):
     assert len(sampled.items.ids) == SHOWN
     notes = " ".join(sampled.settings.notes)
-    assert "30 of 300 items" in notes
+    assert "300 of 1,500 items" in notes
     assert "50 users, drawn at random" in notes
-    assert f"{SHOWN} of 300 items are listed" in notes
+    assert f"{SHOWN:,} of 1,500 items are listed" in notes
     known = np.isfinite(sampled.variants[0].auc_by_item)
-    assert 0 < known.sum() <= 30
+    assert 0 < known.sum() <= 300
 
 
 def test_all_extremes_are_among_the_shown_items(sampled):
-    data = scale(400, 300, 9000, seed=1)
-    fitted = data.holdout(seed=2).train_validation
+    fitted = data().holdout(seed=2).train_validation
     popularity = fitted.popularity("count")
     order = np.argsort(-popularity, kind="stable")
     shown = set(sampled.items.columns.tolist())
-    assert set(order[:5].tolist()) <= shown
-    assert set(order[-5:].tolist()) <= shown
+    assert set(order[:500].tolist()) <= shown
+    assert set(order[-500:].tolist()) <= shown
     np.testing.assert_allclose(sampled.items.popularity, popularity[sampled.items.columns])
     for view in sampled.users:
         assert max(view.history, default=0) < SHOWN
@@ -140,7 +140,7 @@ def test_a_validation_part_may_be_empty_while_there_is_a_test_part():
 
 def test_a_variant_has_its_size_among_its_sizes(sampled):
     variant = sampled.variants[0]
-    assert variant.sizes[:2] == (2, 4)
+    assert variant.sizes[:2] == (4, 8)
     assert variant.sizes[variant.at] == variant.size == 4
 
 

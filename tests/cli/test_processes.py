@@ -109,7 +109,7 @@ def test_ctrl_c_while_tuning_shows_the_best_so_far(tmp_path):
     shown, errors = interrupted(TUNE_UNTIL_ASLEEP.format(data=str(data)), tmp_path)
     assert "Best of 2 settings" in shown
     assert "equipoise fit" in shown
-    assert "best of the 2 settings tried so far; best.eqp is not written" in errors
+    assert "best.eqp is not written" in errors
     assert not (tmp_path / "best.eqp").exists()
 
 

@@ -239,7 +239,7 @@ class TestRefusing:
             Interactions.from_pairs(column, [1, 2])
 
     def test_a_missing_item_is_an_item(self):
-        with pytest.raises(InvalidDataError, match=r"every interaction needs an item. Drop or"):
+        with pytest.raises(InvalidDataError, match=r"every interaction needs an item"):
             Interactions.from_pairs([1], [None])
 
     @pytest.mark.parametrize("alone", [3, "ann", None, np.int64(3)])
@@ -359,7 +359,7 @@ class TestSelecting:
         for wrong in ("a", 2.5, None, True):
             with pytest.raises(
                 InvalidParameterError,
-                match=rf"min_users_per_item={wrong!r} must be a whole number, 0 or more",
+                match=rf"min_users_per_item={wrong!r} must be",
             ):
                 plays().filter(min_users_per_item=wrong)
         with pytest.raises(InvalidParameterError, match="order must be one of"):
@@ -476,18 +476,16 @@ class TestLookingUp:
         assert data.item_index([40, 10]).tolist() == [3, 0]
 
     def test_unknown_ids_are_named(self):
-        with pytest.raises(
-            UnknownIdError, match=r"2 unknown user id\(s\): 'zoe', 'yan'.*like 'ann'"
-        ):
+        with pytest.raises(UnknownIdError, match=r"'zoe', 'yan'.*like 'ann'"):
             plays().user_index(["ann", "zoe", "yan"])
         with pytest.raises(UnknownIdError, match=r"'10'.*10, 20, 30 \(int64\)"):
             plays().item_index(["10"])
 
     @pytest.mark.parametrize("nothing", [None, float("nan"), np.datetime64("NaT")])
     def test_a_missing_id_is_an_unknown_one(self, nothing):
-        with pytest.raises(UnknownIdError, match=r"1 unknown item id\(s\): (None|nan|NaT)\. The 4"):
+        with pytest.raises(UnknownIdError, match=r"item id\(s\): (None|nan|NaT)\. The 4"):
             plays().item_index([10, nothing] if nothing is None else [nothing])
-        with pytest.raises(UnknownIdError, match=r"1 unknown user id\(s\): (None|nan|NaT)\. The 3"):
+        with pytest.raises(UnknownIdError, match=r"user id\(s\): (None|nan|NaT)\. The 3"):
             plays().row(nothing)
 
     def test_whole_numbers_beyond_64_bits_are_told_apart(self):

@@ -147,9 +147,7 @@ class TestFailing:
             (reader, "pyarrow RecordBatchReader"),
             (Stream(), "Stream"),
         ):
-            with pytest.raises(
-                InvalidDataError, match=rf"{kind} cannot be read as a table: {told}. Give a table"
-            ):
+            with pytest.raises(InvalidDataError, match=rf"{kind} cannot be read .*: {told}"):
                 Interactions.read(source)
 
     def test_a_lazy_table_of_a_missing_file(self, tmp_path):

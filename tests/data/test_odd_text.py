@@ -115,7 +115,7 @@ def test_well_placed_quotes_are_told(text, sound):
     ],
 )
 def test_lightgcn_lines_hold_whole_numbers_only_even_without_items(read, text, word):
-    with pytest.raises(InvalidDataError, match=rf"line \d: .*{word}.* is not a whole number"):
+    with pytest.raises(InvalidDataError, match=rf"line \d: .*{word}.* not a whole number"):
         read(text, "train.txt", format="lightgcn")
 
 

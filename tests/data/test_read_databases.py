@@ -68,10 +68,13 @@ class TestSqlite:
         again = renamed.rename(database)
         assert Interactions.read(f"sqlite:///{again}", query=ALL) == expected
 
-    def test_small_batches_give_the_same_data(self, database, monkeypatch):
-        expected = Interactions.read(database, query=ALL)
-        monkeypatch.setattr(sql, "_ROWS_PER_BATCH", 1)
-        assert Interactions.read(database, query=ALL) == expected
+    def test_rows_of_several_batches_are_all_read_in_order(self, tmp_path):
+        rows = [(k % 900, k // 900) for k in range(51_000)]
+        with closing(sqlite3.connect(tmp_path / "many.db")) as connection, connection:
+            connection.execute("CREATE TABLE ratings (user_id, item_id)")
+            connection.executemany("INSERT INTO ratings VALUES (?, ?)", rows)
+        found = Interactions.read(tmp_path / "many.db", query=ALL)
+        assert found == Interactions.from_pairs(*zip(*rows, strict=True))
 
     def test_columns_are_named_like_anywhere_else(self, database):
         query = "SELECT user_id AS who, item_id AS what FROM ratings"
@@ -255,6 +258,9 @@ class TestUrls:
         self.secret_free(caught.value)
 
 
+N_ROWS = 51_000  # more than one batch
+
+
 @pytest.fixture
 def postgres():
     url = os.environ.get("EQUIPOISE_POSTGRES_URL")
@@ -270,7 +276,7 @@ def postgres():
                 " md5((k % 70)::text)::uuid AS item_id, (1 + k % 5)::numeric AS rating,"
                 " date '2020-01-01' + (k % 30) AS day,"
                 " timestamptz '2020-01-01 00:00+00' + k * interval '1 second' AS timestamp"
-                " FROM generate_series(0, 2999) AS k"
+                f" FROM generate_series(0, {N_ROWS - 1}) AS k"
             )
         )
     yield url, table
@@ -281,13 +287,12 @@ def postgres():
 
 @pytest.mark.postgres
 class TestPostgres:
-    def test_streamed_rows_equal_the_same_rows_built_by_hand(self, postgres, monkeypatch):
+    def test_streamed_rows_equal_the_same_rows_built_by_hand(self, postgres):
         url, table = postgres
-        monkeypatch.setattr(sql, "_ROWS_PER_BATCH", 700)
         data = Interactions.read(
             url, query=f"SELECT user_id, item_id, rating, timestamp FROM {table} ORDER BY row"
         )
-        rows = range(3000)
+        rows = range(N_ROWS)
         expected = Interactions.from_pairs(
             [k % 90 for k in rows],
             [uuid.UUID(_md5(str(k % 70))) for k in rows],

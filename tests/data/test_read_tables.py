@@ -11,7 +11,6 @@ import pytest
 from scipy import sparse
 
 from equipoise.data import Interactions
-from equipoise.data.readers import parquet
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 
 pa = pytest.importorskip("pyarrow")
@@ -95,7 +94,7 @@ def test_options_that_would_change_nothing_are_refused(options, named):
     if "user" not in options:
         for library in (pd.DataFrame, pl.DataFrame, pa.table):
             with pytest.raises(
-                InvalidParameterError, match=rf"^{named} cannot be used when reading the p\w+ table"
+                InvalidParameterError, match=rf"^{named} cannot be used .* the p\w+ table"
             ):
                 Interactions.read(library(ROWS), **options)
 
@@ -133,17 +132,21 @@ class TestParquet:
         (folder / "whole.pq").rename(folder / "whole.data")
         assert Interactions.read(folder / "whole.data") == EXPECTED
 
-    def test_small_batches_give_the_same_data(self, folder, monkeypatch):
-        monkeypatch.setattr(parquet, "_ROWS_PER_BATCH", 2)
-        assert Interactions.read(folder / "whole.pq") == EXPECTED
+    def test_rows_of_several_batches_are_all_read_in_order(self, tmp_path):
+        rows = np.arange(1_100_000)
+        table = {"user": rows // 200, "item": rows % 200}
+        pl.DataFrame(table).write_parquet(tmp_path / "many.parquet")
+        found = Interactions.read(tmp_path / "many.parquet")
+        assert (found.nnz, found.n_users, found.n_items) == (1_100_000, 5500, 200)
+        assert found.user_ids.tolist() == list(range(5500))
 
     def test_a_broken_file_is_refused(self, folder):
         whole = (folder / "whole.pq").read_bytes()
         (folder / "cut.parquet").write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(InvalidDataError, match=r"cut.parquet cannot be read as Parquet"):
+        with pytest.raises(InvalidDataError, match=r"cut.parquet cannot be read"):
             Interactions.read(folder / "cut.parquet")
         (folder / "fake.parquet").write_text("user,item\n1,2\n")
-        with pytest.raises(InvalidDataError, match=r"fake.parquet cannot be read as Parquet"):
+        with pytest.raises(InvalidDataError, match=r"fake.parquet cannot be read"):
             Interactions.read(folder / "fake.parquet")
 
     def test_an_empty_table_is_refused(self, folder):
@@ -230,7 +233,7 @@ class TestRefusing:
         with pytest.raises(
             InvalidDataError,
             # older pandas and polars tell less of what a single column is
-            match=rf"{called} cannot be read as a table: .*\. Give|cannot read from Series\. Give",
+            match=rf"{called} cannot be read .*\. Give|from Series\. Give",
         ):
             Interactions.read(column)
 

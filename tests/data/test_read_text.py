@@ -88,9 +88,7 @@ class TestColumns:
 
     def test_a_word_above_numbers_is_a_header_even_if_unknown(self, write):
         path = write("alpha,beta\n1,5\n2,6\n")
-        with pytest.raises(
-            InvalidDataError, match=r"no column looks like the user.*alpha, beta.*--user"
-        ):
+        with pytest.raises(InvalidDataError, match=r"the user.*alpha, beta.*--user"):
             Interactions.read(path)
         assert Interactions.read(path, user="alpha", item="beta").shape == (2, 2)
 
@@ -98,7 +96,7 @@ class TestColumns:
         path = write("who,what,n\nann,x,3\nbob,y,1\n")
         with pytest.raises(
             InvalidDataError,
-            match=r"no column .*user.*item.*who, what, n.*--user and --item",
+            match=r"user.*item.*who, what, n.*--user and --item",
         ):
             Interactions.read(path)
         assert Interactions.read(path, user="who", item="what").matrix.data.tolist() == [3, 1]
@@ -479,11 +477,11 @@ class TestRefusing:
 
     def test_lines_that_end_in_carriage_returns_are_refused(self, write):
         path = write("user,item\r1,5\r2,6\r")
-        with pytest.raises(InvalidDataError, match=r"table.csv: its lines end in carriage returns"):
+        with pytest.raises(InvalidDataError, match=r"table.csv: .*carriage returns"):
             Interactions.read(path)
-        with pytest.raises(InvalidDataError, match=r"table.csv: its lines end in carriage returns"):
+        with pytest.raises(InvalidDataError, match=r"table.csv: .*carriage returns"):
             Interactions.from_pairs([1], [5]).with_names(path)
-        with pytest.raises(InvalidDataError, match=r"table.csv: the first lines cannot be split"):
+        with pytest.raises(InvalidDataError, match=r"table.csv: .*cannot be split"):
             Interactions.read(write("user,item\r1,5\r2,6\n"))
 
     def test_a_repeated_pair_is_refused_with_ids_and_file(self, write):
@@ -513,9 +511,7 @@ class TestRefusing:
     def test_parts_with_other_columns_are_refused(self, write, tmp_path):
         write("user,item,value\n1,5,10\n", "p/a.csv")
         write("user,item\n1,6\n", "p/b.csv")
-        with pytest.raises(
-            InvalidDataError, match=r"b.csv has the columns \['item', 'user'\], ear"
-        ):
+        with pytest.raises(InvalidDataError, match=r"b.csv .*\['item', 'user'\], ear"):
             Interactions.read(tmp_path / "p")
 
     def test_an_open_quote_is_refused(self, write):

@@ -215,10 +215,10 @@ class TestScale:
         popular = [part.popularity("count") for part in parts]
         assert np.corrcoef(popular).min() > 0.9
 
-    def test_many_blocks_of_users_give_valid_data(self, monkeypatch):
-        monkeypatch.setattr(benchmark, "_BLOCK", 1000)
-        data = synthetic.scale(2000, 300, 20_000)
-        assert data.nnz == 20_000
+    @pytest.mark.medium
+    def test_many_blocks_of_users_give_valid_data(self):
+        data = synthetic.scale(20_000, 2000, 2_200_000)  # more than one block of draws
+        assert data.nnz == 2_200_000
         assert np.diff(data.matrix.indptr)[-100:].sum() > 0
 
     def test_popularity_is_heavy_tailed_and_the_spectrum_decays_slowly(self):
@@ -232,7 +232,7 @@ class TestScale:
 
     @pytest.mark.parametrize("nnz", [0, 26])
     def test_impossible_counts_are_refused(self, nnz):
-        with pytest.raises(InvalidParameterError, match=f"nnz={nnz} must be from 1 to a quarter"):
+        with pytest.raises(InvalidParameterError, match=f"nnz={nnz} must be .* quarter"):
             synthetic.scale(10, 10, nnz)
 
 

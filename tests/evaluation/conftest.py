@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from equipoise.data import Interactions, Split, holdout, synthetic
 from equipoise.evaluation.plan import expand
+from equipoise.models import ItemWeightedPCA
 from tests.recorded_progress import Recorded
+
+
+class Counted(ItemWeightedPCA):
+    """An Item-Weighted PCA that lists the settings of its fits."""
+
+    fits: ClassVar[list[tuple[float, int]]] = []
+
+    def fit_many(self, X, settings, *, progress=None):
+        fitted = super().fit_many(X, settings, progress=progress)
+        self.fits.extend((one.gamma, one.n_components) for one in fitted)
+        return fitted
+
+
+@pytest.fixture
+def counted() -> Counted:
+    Counted.fits.clear()
+    return Counted()
 
 
 class InterruptAt(Recorded):

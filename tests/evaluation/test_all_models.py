@@ -18,7 +18,6 @@ from equipoise.models import (
     GFCF,
     IPSMF,
     ItemKNN,
-    ItemWeightedPCA,
     Popularity,
     VanillaPCA,
     WeightedMF,
@@ -123,18 +122,12 @@ def test_what_the_grid_does_not_name_stays_as_it_was(split):
     assert base.n_neighbors == 100
 
 
-def test_ranks_of_a_projection_come_from_one_fit(split, monkeypatch):
-    fits = []
-    original = ItemWeightedPCA._learn
-    monkeypatch.setattr(
-        ItemWeightedPCA,
-        "_learn",
-        lambda self, found: (fits.append(self.n_components), original(self, found)),
-    )
+def test_ranks_of_a_projection_come_from_one_fit(split, counted):
     grid = {"gamma": [-1.0, -0.5], "n_components": [2, 4, 8]}
-    tuning = tune(split, "item-weighted", grid=grid, maximize="item_auc/niche")
-    # the last on train + validation
-    assert fits == [8, 8, tuning.choice.settings["n_components"]]
+    tuning = tune(split, counted, grid=grid, maximize="item_auc/niche")
+    chosen = tuning.choice.settings
+    last = (chosen["gamma"], chosen["n_components"])  # on train + validation
+    assert counted.fits == [(-1.0, 8), (-0.5, 8), last]
     tried = [trial.settings["n_components"] for trial in tuning.trials]
     assert tried == [2, 4, 8, 2, 4, 8]
     assert tuning.test.value("item_auc", group="niche") <= 1

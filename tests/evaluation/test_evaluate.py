@@ -17,21 +17,14 @@ from tests.recorded_progress import Recorded
 THREE = {"pca": VanillaPCA(), "norm": NormalizedPCA(), "iw": ItemWeightedPCA()}
 
 
-def test_each_model_and_gamma_is_fitted_once_for_all_ranks(split, monkeypatch):
-    fits = []
-    original = ItemWeightedPCA._learn
-    monkeypatch.setattr(
-        ItemWeightedPCA,
-        "_learn",
-        lambda self, found: (fits.append(self.gamma), original(self, found)),
-    )
+def test_each_model_and_gamma_is_fitted_once_for_all_ranks(split, counted):
     results = evaluate(
         split,
-        {"iw": ItemWeightedPCA()},
+        {"iw": counted},
         grid={"gamma": [0.0, -1.0], "n_components": [2, 4, 8]},
         metrics=["recall"],
     )
-    assert fits == [0.0, -1.0]
+    assert counted.fits == [(0.0, 8), (-1.0, 8)]
     assert [(r.settings["gamma"], r.settings["n_components"]) for r in results] == [
         (gamma, rank) for gamma in (0.0, -1.0) for rank in (2, 4, 8)
     ]
@@ -291,7 +284,7 @@ def test_what_cannot_be_evaluated_is_refused(split, options, error, message):
 
 def test_other_data_is_refused_with_the_way_to_make_it_fit(world, split):
     nothing = split.test.keep_entries(np.zeros(split.test.nnz, dtype=bool))
-    with pytest.raises(InvalidDataError, match="expected Interactions or a Split, got csr_array"):
+    with pytest.raises(InvalidDataError, match="or a Split, got csr_array"):
         evaluate(world.matrix)
     with pytest.raises(InvalidDataError, match=r"test part .* is empty"):
         evaluate(Split(split.train, split.validation, nothing))

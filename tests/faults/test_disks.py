@@ -108,7 +108,7 @@ def test_an_audit_on_a_full_disk_keeps_the_old_page(plays, small_disk, capsys):
     out.write_text("the old page")
     words = ["audit", str(plays / "plays.csv"), "--budget", "0", "--out", str(out)]
     assert run(words) == 2
-    assert "report.html was not written: No space left on device" in capsys.readouterr().err
+    assert "report.html was not written: No space" in capsys.readouterr().err
     assert out.read_text() == "the old page"
 
 
@@ -118,7 +118,7 @@ def test_a_read_only_disk_is_told_before_the_work(plays, small_disk, capsys):
     words = ["fit", str(plays / "plays.csv"), "--rank", "2"]
     assert run([*words, "--out", str(small_disk / "model.eqp")]) == 2
     told = capsys.readouterr().err
-    assert "model.eqp was not written: Read-only file system" in told
+    assert "model.eqp was not written: Read-only" in told
     assert "reading" not in told.lower()
     assert (small_disk / "model.eqp").read_text() == "the old model"
 
@@ -160,18 +160,14 @@ def test_interactions_that_were_read_do_not_depend_on_their_file(ending, tmp_pat
 
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
-def test_a_file_cut_off_between_two_batches_is_refused_or_read_short(
-    ending, share, tmp_path, monkeypatch
-):
-    from equipoise.data.readers import Options, open_files, parquet
-    from equipoise.data.readers import text as text_files
+def test_a_file_cut_off_between_two_batches_is_refused_or_read_short(ending, share, tmp_path):
+    from equipoise.data.readers import Options, open_files
 
-    monkeypatch.setattr(parquet, "_ROWS_PER_BATCH", 1_000)
-    monkeypatch.setattr(text_files, "CHUNK_BYTES", 10_000)
     path = tmp_path / f"plays{ending}"
-    table = pl.DataFrame({"user": range(20_000), "item": [k % 97 for k in range(20_000)]})
+    rows = np.arange(3_000_000)  # 29 MB of text
+    table = pl.DataFrame({"user": rows, "item": rows % 97})
     if ending == ".parquet":
-        table.write_parquet(path, row_group_size=1_000)
+        table.write_parquet(path, row_group_size=100_000)
     else:
         table.write_csv(path)
     batches = iter(open_files(path, Options()).batches)
@@ -179,15 +175,15 @@ def test_a_file_cut_off_between_two_batches_is_refused_or_read_short(
     with path.open("r+b") as file:
         file.truncate(int(share * path.stat().st_size))
     if ending == ".parquet":
-        with pytest.raises(InvalidDataError, match=r"plays\.parquet cannot be read as Parquet"):
+        with pytest.raises(InvalidDataError, match=r"plays\.parquet cannot be read"):
             list(batches)
     else:  # text has no footer: what is left of it is read, and a torn line refused
         try:
-            rows = sum(len(batch.rows) for batch in batches)
+            n_rows = sum(len(batch.rows) for batch in batches)
         except EquipoiseError as error:
             assert "plays.csv" in str(error)  # noqa: PT017
         else:
-            assert rows < 20_000
+            assert n_rows < len(rows)
 
 
 def test_two_processes_that_write_one_model_leave_one_of_the_two_whole(models, tmp_path):

@@ -201,7 +201,7 @@ def test_a_parameter_out_of_range_is_refused(options: dict[str, Any], message: s
 @pytest.mark.parametrize("wrap", [np.asarray, csr_array])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
 def test_preferences_that_are_not_finite_or_negative_are_refused(bad: float, wrap: Any) -> None:
-    with pytest.raises(InvalidDataError, match=r"X (has NaN or infinite|must not be negative)"):
+    with pytest.raises(InvalidDataError, match=r"(NaN or infinite|not be negative)"):
         solve_sdp(wrap(np.array([[1.0, bad]])), 1)
 
 
@@ -232,10 +232,8 @@ def test_a_solver_that_fails_or_gives_up_is_an_error() -> None:
 
 
 def test_an_inaccurate_answer_is_refused_by_its_own_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop_early(_: Any, problem: Any, solver: str, tol: float) -> str:
-        problem.solve(solver=solver, eps_abs=10 * tol, eps_rel=10 * tol)
-        return "optimal_inaccurate"
+    import cvxpy
 
-    monkeypatch.setattr(sdp, "_run", stop_early)
-    with pytest.raises(SolverError, match=r"SCS stopped at a relative gap"):
-        solve_sdp(preferences(30, 8), 2, solver="SCS", tol=1e-2)
+    monkeypatch.setattr(cvxpy.Problem, "status", "optimal_inaccurate")
+    with pytest.raises(SolverError, match="relative gap"):
+        solve_sdp(preferences(30, 8), 2, solver="SCS", tol=0.1)

@@ -230,7 +230,7 @@ def guess_types(form: Layout, places: dict[str, int]) -> Types:
     return types
 
 
-def is_plain(text: bytes, delimiter: str) -> bool:
+def is_plain(text: bytes, delimiter: str, window: int = _WINDOW) -> bool:
     r"""Return whether no field begins like an unusual number, which polars would change.
 
     Those begin with a sign, a space, a tab, a quote, or a zero before another digit: "007" is not
@@ -242,8 +242,8 @@ def is_plain(text: bytes, delimiter: str) -> bool:
     [True, False, False]
     """
     text = b"\n" + text
-    windows = range(0, len(text), _WINDOW)
-    return all(_window_is_plain(text[at : at + _WINDOW + 2], ord(delimiter)) for at in windows)
+    windows = range(0, len(text), window)
+    return all(_window_is_plain(text[at : at + window + 2], ord(delimiter)) for at in windows)
 
 
 def _window_is_plain(text: bytes, delimiter: int) -> bool:
