@@ -187,6 +187,20 @@ class TestContract:
                 with pytest.raises(ValueError, match="Input X contains"):
                     fitted.recommend(form(X))
 
+    def test_float32_data_give_float32_scores_near_the_float64_ones(self, name, fitted, X):
+        narrow = X.astype(np.float32)
+        scores = build(name).fit(narrow).recommend(narrow, 14, filter_already_liked_items=False)
+        expected = fitted.score_items(X)
+        assert scores.scores.dtype == (np.float64 if name in BASELINES else np.float32)
+        found = np.take_along_axis(expected, scores.ids, axis=1)
+        np.testing.assert_allclose(scores.scores, found, rtol=1e-3, atol=1e-3 * expected.max())
+
+    def test_an_item_that_nobody_touched_is_similar_to_none(self, name, X):
+        X[:, 6] = 0
+        model = build(name).fit(X)
+        np.testing.assert_array_equal(model.similar_items(6, k=2).ids, [-1, -1])
+        assert 6 not in model.similar_items(3, k=13).ids
+
     def test_data_are_left_as_they_were(self, name, X):
         sparse = sp.csr_matrix(X)
         sparse.data[0] = 0.0  # a stored zero

@@ -56,9 +56,3 @@ class TestProjections:
         model = self.model(name).fit(X)
         assert model.similar_items(3, k=1).ids[0] == 8
         assert model.similar_items(3, k=1).scores[0] == pytest.approx(1.0)
-
-    def test_item_that_nobody_touched_is_similar_to_none(self, name, X):
-        X[:, 6] = 0
-        model = self.model(name).fit(X)
-        np.testing.assert_array_equal(model.similar_items(6, k=2).ids, [-1, -1])
-        assert 6 not in model.similar_items(3, k=13).ids

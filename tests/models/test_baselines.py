@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from equipoise import Interactions
-from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
+from equipoise.exceptions import InvalidParameterError
 from equipoise.models.peers.baselines import Popularity, Random
 
 MODELS = [Popularity(), Random(random_state=3)]
@@ -122,38 +121,6 @@ class TestBothBaselines:
         np.testing.assert_array_equal(explanation.contributions, np.zeros(np.count_nonzero(X[5])))
         assert explanation.score == explanation.rest == scores_of(model, X)[5, 2]
         assert set(explanation.ids) == set(np.flatnonzero(X[5]))
-
-    def test_saved_and_loaded_model_recommends_the_same(self, model, X, tmp_path):
-        plays = Interactions.from_sparse(
-            sp.csr_array(X),
-            user_ids=[f"u{i}" for i in range(40)],
-            item_ids=[f"song-{j}" for j in range(14)],
-        )
-        model.fit(plays)
-        loaded = type(model).load(model.save(tmp_path / "floor.eqp"))
-        for kind in ("ids", "scores"):
-            before, after = (getattr(m.recommend(plays, k=14), kind) for m in (model, loaded))
-            np.testing.assert_array_equal(after, before)
-        with pytest.raises(UnknownIdError, match="song-99"):
-            loaded.similar_items("song-99")
-
-    def test_no_seen_item_is_recommended(self, model, X):
-        for row, best in zip(X, model.fit(X).recommend(X, k=14).ids, strict=True):
-            assert set(best[best >= 0]) == set(np.flatnonzero(row == 0))
-
-    def test_sparse_equals_dense_and_float32_is_taken(self, model, X):
-        dense = scores_of(model.fit(X), X)
-        for other in (sp.csc_array(X), X.astype(np.float32)):
-            np.testing.assert_array_equal(scores_of(model.fit(other), other), dense)
-
-    def test_empty_rows_are_served(self, model, X):
-        ids = model.fit(X).recommend(np.zeros((2, 14)), k=14).ids
-        np.testing.assert_array_equal(np.sort(ids, axis=1), np.tile(np.arange(14), (2, 1)))
-        np.testing.assert_array_equal(ids[0], ids[1])
-
-    def test_data_without_interactions_are_refused(self, model, X):
-        with pytest.raises(InvalidDataError, match="no interaction"):
-            model.fit(X * 0)
 
 
 def test_what_is_no_seed_is_refused(X):

@@ -92,14 +92,6 @@ def test_weights_without_the_ideal_filter_need_no_components(X):
     assert model.recommend(X, k=2).ids.shape == (40, 2)
 
 
-def test_checkerboard_top_one_is_the_item_left_out():
-    X = (np.add.outer(np.arange(24), np.arange(24)) % 2 == 0).astype(float)
-    np.fill_diagonal(X, 0.0)
-    for alpha in (0.0, 0.3, 5.0):
-        ids = GFCF(2, ideal_weight=alpha).fit(X).recommend(X, k=1).ids[:, 0]
-        np.testing.assert_array_equal(ids, np.arange(24))
-
-
 def test_item_that_nobody_touched_scores_zero_and_is_similar_to_none(X):
     X[:, 6] = 0
     model = GFCF(4).fit(X)
@@ -145,34 +137,6 @@ def test_contributions_sum_to_the_score(X, alpha):
             assert by_item[i] == pytest.approx(X[5, i] * W[i, item], abs=1e-7)
         short = model.explain(X[5], item, k=2)
         assert short.contributions.sum() + short.rest == pytest.approx(whole.score, abs=1e-10)
-
-
-def test_sparse_equals_dense_and_float32_stays_float32(X):
-    rows = sp.csr_array(X)
-    dense = GFCF(4).fit(X)._scores(rows)
-    np.testing.assert_array_equal(GFCF(4).fit(sp.csc_array(X))._scores(rows), dense)
-    single = GFCF(4).fit(X.astype(np.float32))
-    assert single.components_.dtype == single.normalized_interactions_.dtype == np.float32
-    assert single.recommend(X.astype(np.float32), k=2).scores.dtype == np.float32
-    np.testing.assert_allclose(single._scores(rows.astype(np.float32)), dense, rtol=1e-3, atol=1e-4)
-
-
-def test_same_seed_same_bits_and_batch_equals_single(X):
-    rows = sp.csr_array(X)
-    model = GFCF(4, random_state=3).fit(X)
-    again = GFCF(4, random_state=3).fit(X)
-    np.testing.assert_array_equal(model._scores(rows), again._scores(rows))
-    for i in (0, 7, 39):
-        np.testing.assert_allclose(model._scores(rows[[i]])[0], model._scores(rows)[i], rtol=1e-12)
-
-
-def test_saved_and_loaded_model_recommends_the_same(X, tmp_path):
-    model = GFCF(4).fit(X)
-    loaded = GFCF.load(model.save(tmp_path / "gfcf.eqp"))
-    assert isinstance(loaded.normalized_interactions_, sp.csr_array)
-    np.testing.assert_array_equal(loaded.recommend(X).scores, model.recommend(X).scores)
-    np.testing.assert_array_equal(loaded.similar_items(3).ids, model.similar_items(3).ids)
-    assert loaded.explain(X[5], 2).score == model.explain(X[5], 2).score
 
 
 def test_fewer_components_than_asked_for_come_with_a_warning():

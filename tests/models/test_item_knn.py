@@ -111,14 +111,6 @@ def test_blocks_of_items_give_the_same_bits_as_all_at_once(X, monkeypatch):
     np.testing.assert_array_equal(parts.toarray(), whole.toarray())
 
 
-@pytest.mark.parametrize("n_neighbors", [1, 3, 100])
-def test_checkerboard_top_one_is_the_item_left_out(n_neighbors):
-    X = (np.add.outer(np.arange(24), np.arange(24)) % 2 == 0).astype(float)
-    np.fill_diagonal(X, 0.0)
-    ids = ItemKNN(n_neighbors).fit(X).recommend(X, k=1).ids[:, 0]
-    np.testing.assert_array_equal(ids, np.arange(24))
-
-
 @given(seed=st.integers(0, 10_000), k=st.integers(1, 6))
 def test_any_small_table_agrees_with_the_definition(seed, k):
     rng = np.random.default_rng(seed)
@@ -133,35 +125,6 @@ def test_any_small_table_agrees_with_the_definition(seed, k):
         left = np.delete(S[:, j], kept)
         assert len(kept) == min(k, np.count_nonzero(S[:, j]))
         assert not len(kept) or left.max(initial=0) <= S[kept, j].min() + 1e-12
-
-
-def test_contributions_sum_to_the_score(X):
-    model = ItemKNN(n_neighbors=4).fit(X)
-    scores = model._scores(sp.csr_array(X))
-    for item in range(14):
-        whole = model.explain(X[5], item, k=None)
-        assert whole.contributions.sum() == pytest.approx(scores[5, item], abs=1e-12)
-        assert whole.rest == pytest.approx(0.0, abs=1e-12)
-
-
-def test_sparse_equals_dense_and_float32_stays_float32(X):
-    dense = ItemKNN(n_neighbors=4).fit(X)
-    sparse = ItemKNN(n_neighbors=4).fit(sp.csc_array(X))
-    np.testing.assert_array_equal(dense.coefficients_.toarray(), sparse.coefficients_.toarray())
-    single = ItemKNN(n_neighbors=4).fit(X.astype(np.float32))
-    assert single.coefficients_.dtype == np.float32
-    assert single.recommend(X.astype(np.float32), k=2).scores.dtype == np.float32
-    np.testing.assert_allclose(
-        single.coefficients_.toarray(), dense.coefficients_.toarray(), rtol=1e-6
-    )
-
-
-def test_saved_and_loaded_model_recommends_the_same(X, tmp_path):
-    model = ItemKNN(n_neighbors=4, shrinkage=2.0).fit(X)
-    loaded = ItemKNN.load(model.save(tmp_path / "knn.eqp"))
-    assert loaded.get_params() == model.get_params()
-    np.testing.assert_array_equal(loaded.recommend(X).scores, model.recommend(X).scores)
-    np.testing.assert_array_equal(loaded.similar_items(3).ids, model.similar_items(3).ids)
 
 
 def test_empty_rows_score_zero(X):

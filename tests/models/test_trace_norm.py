@@ -173,25 +173,6 @@ def test_new_users_are_scored_by_the_same_filter(X):
     np.testing.assert_allclose(solution(model, new), expected, atol=1e-6)
 
 
-def test_checkerboard_top_one_is_the_item_left_out():
-    X = (np.add.outer(np.arange(24), np.arange(24)) % 2 == 0).astype(float)
-    np.fill_diagonal(X, 0.0)
-    for penalty in (0.05, 0.1, 0.5):
-        ids = TraceNormMF(penalty).fit(X).recommend(X, k=1).ids[:, 0]
-        np.testing.assert_array_equal(ids, np.arange(24))
-
-
-def test_contributions_sum_to_the_score(X):
-    model = TraceNormMF(0.1).fit(X)
-    scores = solution(model, X)
-    for item in range(14):
-        whole = model.explain(X[5], item, k=None)
-        assert whole.score == pytest.approx(scores[5, item], abs=1e-12)
-        assert whole.contributions.sum() == pytest.approx(scores[5, item], abs=1e-10)
-        short = model.explain(X[5], item, k=2)
-        assert short.contributions.sum() + short.rest == pytest.approx(scores[5, item], abs=1e-10)
-
-
 def test_equal_items_are_each_others_nearest_and_untouched_ones_nobodys(X):
     X[:, 3], X[:, 6] = X[:, 8], 0
     model = TraceNormMF(0.05).fit(X)
@@ -200,33 +181,6 @@ def test_equal_items_are_each_others_nearest_and_untouched_ones_nobodys(X):
     assert scores[0] == pytest.approx(1.0)
     np.testing.assert_array_equal(model.similar_items(6, k=2).ids, [-1, -1])
     assert 6 not in model.similar_items(3, k=13).ids
-
-
-def test_sparse_equals_dense_and_float32_stays_float32(X):
-    dense = TraceNormMF(0.1).fit(X)
-    sparse = TraceNormMF(0.1).fit(sp.csc_array(X))
-    np.testing.assert_array_equal(dense.item_factors_, sparse.item_factors_)
-    single = TraceNormMF(0.1).fit(X.astype(np.float32))
-    assert single.item_factors_.dtype == np.float32
-    assert single.recommend(X.astype(np.float32), k=2).scores.dtype == np.float32
-    np.testing.assert_allclose(single.item_factors_, dense.item_factors_, atol=1e-4)
-
-
-def test_same_seed_same_bits(X):
-    first, again = (
-        TraceNormMF(0.1, solver="matrix_free", random_state=4).fit(X).item_factors_
-        for _ in range(2)
-    )
-    np.testing.assert_array_equal(first, again)
-
-
-def test_saved_and_loaded_model_recommends_the_same(X, tmp_path):
-    model = TraceNormMF(0.1).fit(X)
-    loaded = TraceNormMF.load(model.save(tmp_path / "trace.eqp"))
-    assert loaded.threshold_ == model.threshold_
-    assert loaded.n_components_ == model.n_components_
-    np.testing.assert_array_equal(loaded.recommend(X).scores, model.recommend(X).scores)
-    np.testing.assert_array_equal(loaded.similar_items(3).ids, model.similar_items(3).ids)
 
 
 def test_empty_rows_score_zero(X):

@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from equipoise import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
 from equipoise.models.peers.weighted_mf import WeightedMF
 
@@ -125,43 +124,6 @@ def test_the_alpha_zero_of_implicit_leaves_no_factors_and_ours_does(als, X):
 
 @needs_implicit
 @pytest.mark.medium
-def test_checkerboard_top_one_is_the_one_item_left_out():
-    X = (np.add.outer(np.arange(24), np.arange(24)) % 2 == 0).astype(float)
-    np.fill_diagonal(X, 0.0)
-    for model in (WeightedMF(2), WeightedMF.published(2), WeightedMF.published(2, source="text")):
-        ids = model.fit(X).recommend(X, k=1).ids
-        np.testing.assert_array_equal(ids[:, 0], np.arange(24))
-
-
-@needs_implicit
-def test_an_item_that_nobody_touched_has_no_vector(X):
-    X[:, 6] = 0
-    model = WeightedMF(3).fit(X)
-    assert not model.item_factors_[6].any()
-    np.testing.assert_array_equal(model.similar_items(6, k=2).ids, [-1, -1])
-
-
-@needs_implicit
-def test_float32_data_give_float32_factors_of_the_same_value(X):
-    single, double = WeightedMF(3).fit(X.astype(np.float32)), WeightedMF(3).fit(X)
-    assert single.item_factors_.dtype == np.float32
-    assert double.item_factors_.dtype == np.float64
-    np.testing.assert_array_equal(single.item_factors_, double.item_factors_)
-    assert single.recommend(X.astype(np.float32)).scores.dtype == np.float32
-
-
-@needs_implicit
-def test_frozen_interactions_are_fitted_and_left_alone(X):
-    plays = Interactions.from_sparse(sp.csr_array(X), item_ids=[f"song-{j}" for j in range(14)])
-    before = plays.matrix.copy()
-    model = WeightedMF(3).fit(plays)
-    np.testing.assert_array_equal(model.item_factors_, WeightedMF(3).fit(X).item_factors_)
-    assert set(model.recommend(plays, k=14).ids[0]) - {None} <= set(plays.item_ids)
-    assert (plays.matrix != before).nnz == 0
-
-
-@needs_implicit
-@pytest.mark.medium
 def test_a_saved_model_is_served_where_implicit_is_not_installed(X, tmp_path):
     model = WeightedMF.published(3).fit(X)
     path = model.save(tmp_path / "model.eqp")
@@ -187,13 +149,6 @@ def test_fitting_without_implicit_names_what_to_install(X, monkeypatch):
         match=r'fitting WeightedMF needs .*implicit.*: pip install "equipoise\[als\]"',
     ):
         WeightedMF(3).fit(X)
-
-
-@needs_implicit
-@pytest.mark.medium
-def test_equal_fits_are_saved_as_equal_bytes(X, tmp_path):
-    paths = [WeightedMF(3).fit(X).save(tmp_path / f"{i}.eqp") for i in range(2)]
-    assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
 @pytest.mark.parametrize(
