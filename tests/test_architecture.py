@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -58,8 +59,13 @@ HEAVY = {"numba", "polars", "sklearn", "scipy", "numpy", "typer", "rich", "panda
 
 
 @cache
+def source(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
 def nodes_of(path: Path) -> list[ast.AST]:
-    return [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    return [*ast.walk(ast.parse(source(path)))]
 
 
 @cache
@@ -86,7 +92,13 @@ def layer_of(path: Path) -> str:
     return part.removesuffix(".py")
 
 
-FILES = [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT or path.stem in HEIGHT]
+# with stubs: a package lists there what it imports when a name is first used
+FILES = [
+    path
+    for path in sorted(ROOT.rglob("*.py*"))
+    if path.suffix in (".py", ".pyi")
+    if path.parent != ROOT or path.stem in HEIGHT
+]
 
 
 def files_from(layer: str) -> list[Path]:
@@ -107,9 +119,23 @@ def test_imports_go_down_only():
     assert offenders(not_below, FILES) == {}
 
 
+def test_there_is_one_type_of_interactions():
+    found = [path for path in FILES if re.search(r"^class \w*Interactions\b", source(path), re.M)]
+    assert found == [ROOT / "data" / "interactions.py"]
+
+
+# With `__init__.py`; a folder with more has two subjects
+MOST_FILES = 16
+
+
+def test_folders_are_small_enough_to_be_read_at_a_glance():
+    sizes = Counter(path.parent.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
+    assert {folder: size for folder, size in sizes.items() if size > MOST_FILES} == {}
+
+
 def names_of_backends(path: Path) -> set[str]:
     imported = {name for name in imports_of(path) if name.startswith("equipoise.data.backends")}
-    return imported | {*re.findall("MemoryRows|DiskRows|DaskRows", path.read_text("utf-8"))}
+    return imported | {*re.findall("MemoryRows|DiskRows|DaskRows", source(path))}
 
 
 def test_only_the_data_package_knows_where_rows_are_stored():
@@ -177,11 +203,8 @@ def output_of(code: str) -> str:
 
 def modules_after(code: str) -> set[str]:
     """Top-level modules loaded by a fresh interpreter that runs `code`."""
-    program = f"{code}\nimport sys; print(*sorted({{m.partition('.')[0] for m in sys.modules}}))"
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    return set(run.stdout.splitlines()[-1].split())
+    shown = "import sys; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
+    return set(output_of(f"{code}\n{shown}").splitlines()[-1].split())
 
 
 def test_importing_the_package_loads_nothing_heavy_and_no_extra():

@@ -76,6 +76,7 @@ def test_for_whom_names_the_group_that_gets_least_if_the_interval_says_so(findin
     found = answer(
         stated(replace(findings, groups=(items, replace(users, numbers=numbers))), "structure")
     ).whom
+    assert "“old” get less accurate lists" in found
     assert "NDCG 0.050 (0.030 to 0.070) below" in found
 
 
