@@ -168,6 +168,7 @@ def test_the_audit_is_at_the_top_level():
     assert inspect.signature(equipoise.audit) == inspect.signature(audit)
 
 
+@pytest.mark.medium
 def test_findings_are_one_tidy_table(expected):
     table = expected.results
     pca = expected.variants[0]
@@ -181,11 +182,13 @@ def test_findings_are_one_tidy_table(expected):
     assert table.to_polars().height == len(table)
 
 
+@pytest.mark.medium
 def test_the_repr_of_findings_is_one_line(expected):
     assert len(repr(expected)) < 160
     assert "260 users × 60 items" in repr(expected)
 
 
+@pytest.mark.medium
 def test_no_model_parameter_is_a_field_of_the_findings(expected):
     for part in (expected, expected.settings, expected.variants[0], expected.advice):
         assert not {"gamma", "rank", "n_components"} & set(vars(part))

@@ -84,6 +84,7 @@ def test_a_change_of_many_errors_is_stated_and_one_of_few_is_not(report):
         assert change.difference.mean == pytest.approx(errors * np.sqrt(2) * number.error)
 
 
+@pytest.mark.medium
 def test_an_item_that_is_lost_is_named(report):
     before, after = copy.deepcopy(report), copy.deepcopy(report)
     key = report["subject"]

@@ -92,6 +92,7 @@ def test_every_checkpoint_gives_the_scores_of_its_two_towers(plays, shuffled, tm
         )
 
 
+@pytest.mark.torch
 def test_modules_state_dicts_and_embeddings_of_torch_are_read(plays, shuffled, torch):
     table, item_ids, users, user_ids = shuffled
     padded = torch.nn.Embedding.from_pretrained(torch.tensor(table) + 1e-3, padding_idx=0)
@@ -212,6 +213,7 @@ def test_a_list_file_has_the_exposure_and_accuracy_of_its_model(plays, tmp_path,
         assert rows == found[0], label
 
 
+@pytest.mark.medium
 def test_a_list_file_has_the_numbers_of_its_model_in_the_report(plays, tmp_path):
     split = plays.holdout(seed=0)
     model = EASE(50.0).fit(split.train)

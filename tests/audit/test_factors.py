@@ -164,6 +164,7 @@ def test_a_score_matrix_is_used_unchanged(split, fitted, tmp_path):
     assert any("X B" in note for note in found.settings.notes)
 
 
+@pytest.mark.medium
 def test_the_diagonal_of_a_score_matrix_is_its_self_reconstruction(plays):
     found = audit(plays, models=[np.eye(M)], budget=0)
     column = found.variants[-1]

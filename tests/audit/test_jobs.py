@@ -53,6 +53,7 @@ def test_an_advised_pca_with_a_filter_is_measured_itself():
     assert _measure_ours(subjects, lambda subject: subject, listening(20, 60)) == subjects
 
 
+@pytest.mark.medium
 def test_jobs_with_a_memory_limit_or_large_matrices_run_one_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_NUM_THREADS", "3")
     (tmp_path / "plays.csv").write_text("user,item\na,x\nb,x\nb,y\n")

@@ -35,6 +35,7 @@ def sampled():
     return sampled_audit()
 
 
+@pytest.mark.medium
 def test_a_large_catalogue_is_sampled_and_every_sample_is_stated(sampled):
     assert len(sampled.items.ids) == SHOWN
     notes = " ".join(sampled.settings.notes)
@@ -45,6 +46,7 @@ def test_a_large_catalogue_is_sampled_and_every_sample_is_stated(sampled):
     assert 0 < known.sum() <= 300
 
 
+@pytest.mark.medium
 def test_all_extremes_are_among_the_shown_items(sampled):
     fitted = data().holdout(seed=2).train_validation
     popularity = fitted.popularity("count")
@@ -59,6 +61,7 @@ def test_all_extremes_are_among_the_shown_items(sampled):
             assert all(0 <= one.item < SHOWN for one in listed)
 
 
+@pytest.mark.medium
 def test_neighbors_of_a_sample_are_positions_in_it(sampled):
     for variant in sampled.compared:
         assert variant.neighbors.shape == (SHOWN, 10)
@@ -138,6 +141,7 @@ def test_a_validation_part_may_be_empty_while_there_is_a_test_part():
     assert "no validation part" in found.answer.advice
 
 
+@pytest.mark.medium
 def test_a_variant_has_its_size_among_its_sizes(sampled):
     variant = sampled.variants[0]
     assert variant.sizes[:2] == (4, 8)

@@ -27,6 +27,7 @@ def test_choice_frontier_test_score_and_constructor_are_shown(table, capsys):
         assert word in shown
 
 
+@pytest.mark.medium
 def test_json_csv_and_picture(table, capsys, tmp_path):
     pytest.importorskip("matplotlib")
     files = ("--csv", tmp_path / "trials.csv", "--plot", tmp_path / "search.svg")
@@ -87,6 +88,7 @@ def test_the_printed_command_fits_the_model_that_out_saves(table, capsys, tmp_pa
     assert again.read_bytes() == chosen.read_bytes()
 
 
+@pytest.mark.medium
 def test_goals_and_floors_for_own_groups_are_compared_in_one_table(table, capsys, tmp_path):
     labels = tmp_path / "labels.csv"
     rows = [f"{item},{'indie' if item % 3 else 'major'}" for item in range(40)]

@@ -67,6 +67,7 @@ def test_a_block_that_fills_an_array_raises_the_peak_by_its_size():
 
 
 @needs_proc
+@pytest.mark.medium
 def test_a_peak_below_an_earlier_one_is_seen_too():
     np.ones(200 * 2**20, np.uint8)
     size = 50 * 2**20

@@ -54,6 +54,7 @@ def test_a_picture_of_results_names_models_and_metrics(results, tmp_path):
         assert word in text
 
 
+@pytest.mark.medium
 def test_a_search_is_drawn_with_its_frontier_and_choice(tuning, tmp_path):
     from matplotlib import rc_context
 

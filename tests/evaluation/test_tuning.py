@@ -86,6 +86,7 @@ def test_without_a_test_part_there_is_no_test_score(split):
     assert tuning.complete
 
 
+@pytest.mark.medium
 def test_the_choice_keeps_the_limits_and_the_frontier_shows_their_price(split):
     free = tune(split, **GRID)
     bound = float(np.median([trial.scores["aplt@20"] for trial in free.trials]))
@@ -164,6 +165,7 @@ def test_what_cannot_be_searched_is_refused(split):
         )
 
 
+@pytest.mark.medium
 def test_local_global_is_searched_in_steps_of_about_fifty_settings(split):
     tuning = tune(split, "local-global", k=5, maximize="ndcg@5")
     settings = [tuple(trial.settings.items()) for trial in tuning.trials]

@@ -107,6 +107,7 @@ def test_read_takes_columns_and_tuples():
     assert eq.Interactions.read([row[:2] for row in ROWS]) == expected.binarize()
 
 
+@pytest.mark.medium
 def test_audit_takes_a_table_of_pairs(plays):
     found = eq.audit(plays.to_polars(), rank=2, depth="quick", budget=0)
     assert (found.data.n_users, found.data.n_items) == plays.shape

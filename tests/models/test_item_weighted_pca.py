@@ -62,6 +62,7 @@ def test_closed_form_equals_the_semidefinite_programme(seed, m, r, gamma, budget
         np.testing.assert_allclose(projector(model), sdp.projection, atol=1e-4)
 
 
+@pytest.mark.medium
 def test_some_of_those_instances_have_a_clear_gap_and_a_binding_budget():
     """Without this the projector or the budget could go untested unnoticed."""
     gaps, binding = 0, 0

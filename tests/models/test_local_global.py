@@ -117,6 +117,7 @@ def test_permuting_the_items_permutes_the_scores(X):
 
 
 @pytest.mark.parametrize(("dtype", "factor"), [(float, 1e150), ("f", 1e30), ("f", 1e-30)])
+@pytest.mark.medium
 def test_data_of_any_unit_give_the_same_lists(X, dtype, factor):
     ours = (X * factor).astype(dtype)
     found = LocalGlobal(4).fit(ours).recommend(ours, k=5).ids
@@ -203,6 +204,7 @@ def test_the_cut_depends_neither_on_threads_nor_on_tasks(plays, threads, task_by
         np.testing.assert_array_equal(getattr(found, part), getattr(expected, part))
 
 
+@pytest.mark.medium
 def test_the_uncut_matrix_is_never_in_memory():
     n_items = 3000  # one user has every item: the uncut matrix takes 9 million entries
     X = sp.csr_array(np.ones((2, n_items)))

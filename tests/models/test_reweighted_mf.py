@@ -100,6 +100,7 @@ def test_likes_alone_cannot_rank_and_the_empty_cells_can():
     assert scores[X == 0].mean() < 0.1
 
 
+@pytest.mark.medium
 def test_rare_items_gain_from_their_weight(X):
     def error(model):
         fitted = model.user_factors(sp.csr_array(X)) @ model.item_factors_.T

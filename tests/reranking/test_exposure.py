@@ -162,6 +162,7 @@ def test_wrong_floors_are_refused():
         solve_exposure(lambda: [empty], groups, {"group 0": 0.1}, 2)
 
 
+@pytest.mark.medium
 def test_a_model_with_floors_meets_them_for_its_training_users():
     data = listening(n_users=300, n_items=80)
     plain = VanillaPCA(8).fit(data)
