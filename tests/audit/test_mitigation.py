@@ -39,7 +39,7 @@ def test_the_offer_names_a_re_ranker_and_its_price(found):
     assert "at a price of" in offer.change
     assert str(offer) in render(found)
     assert json.loads(to_json(found))["mitigation"] == str(offer)
-    assert "**Re-ranking.**" in to_markdown(found)
+    assert "Without retraining" in to_markdown(found)
 
 
 @pytest.mark.medium

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from equipoise import Interactions
 from equipoise import metrics as m
-from equipoise.audit import audit, plan, sampling
+from equipoise.audit import audit, plan
 from equipoise.audit.evidence import shuffled
 from equipoise.audit.measure import means_by_group
 from equipoise.audit.plan import EFFORTS
