@@ -62,7 +62,9 @@ class Inputs(NamedTuple):
 
     X: sp.csr_array  # float64, for all methods except ALS
     single: sp.csr_matrix  # float32, for ALS
-    small: sp.csr_array  # to warm up on; large enough for the compiled loops
+    # to warm up on: large enough for the compiled loops, with X's types of indices, on which the
+    # instructions of the loops depend
+    small: sp.csr_array
 
 
 Task = Callable[[Inputs], Any]
@@ -85,6 +87,10 @@ def load_inputs(data: DataSet) -> Inputs:
 
     X = data.load().matrix.astype(np.float64)
     small = synthetic(5_000, 1_500, 320_000).matrix.astype(np.float64)
+    small.indices, small.indptr = (
+        small.indices.astype(X.indices.dtype),
+        small.indptr.astype(X.indptr.dtype),
+    )
     return Inputs(X, sp.csr_matrix(X, dtype=np.float32), small)
 
 
@@ -216,15 +222,16 @@ def _tuned(inputs: Inputs, rank: int) -> list[Candidate]:
 
 def _candidate(method: str, fit: Callable[..., Any], rank: int, **options: Any) -> Candidate:
     settings = ", ".join(f"{name}={options[name]}" for name in options if name != "algorithm")
-    warm_up = partial(_warm_up, fit, options)
+    warm_up = partial(_warm_up, fit, rank, options)
     return Candidate(method, settings, partial(fit, rank=rank, **options), warm_up)
 
 
-def _warm_up(fit: Callable[..., Any], options: dict[str, Any], inputs: Inputs) -> None:
+def _warm_up(fit: Callable[..., Any], rank: int, options: dict[str, Any], inputs: Inputs) -> None:
+    """Run the code of a cell on less: its width of vectors decides what is compiled."""
     small = Inputs(inputs.small, sp.csr_matrix(inputs.small, dtype=np.float32), inputs.small)
     paths = ("matrix_free", "gram") if fit in (fit_item_weighted, fit_pca) else (None,)
     for solver in paths:
-        fit(small, rank=8, **options, **({"solver": solver} if solver else {}))
+        fit(small, rank=rank, **options, **({"solver": solver} if solver else {}))
 
 
 def _loosest_tolerance(inputs: Inputs, rank: int) -> dict[str, Any]:

@@ -309,7 +309,7 @@ def test_arrays_fitted_on_the_file_of_a_training_part_have_its_items(plays, tmp_
     np.testing.assert_array_equal(matrix.scores[np.ix_(place, place)], B)
     assert np.count_nonzero(matrix.scores) == B.size
     who = split.train.user_index(train.user_ids)
-    np.testing.assert_array_equal(own.scoring.vectors[who], users)
+    np.testing.assert_array_equal(own.scoring.by_user[who], users)
     fewer = SimpleNamespace(item_factors=items, user_factors=users[1:])
     (folded,) = read_models([fewer], split.train)
     assert "folded in" in folded.notes[-1]

@@ -278,7 +278,7 @@ CASES = {
     ),
     "an item is not the model's": (
         ["recommend", "{b}/model.eqp", "{b}/few-strangers.csv"],
-        "lacks 1 of the 2 items.*'new'.*--drop-unknown-items",
+        "1 item id.*'new'.*--drop-unknown-items",
     ),
     # ids
     "the item is unknown": (

@@ -183,7 +183,7 @@ def test_a_model_of_a_matrix_takes_ids_for_its_column_numbers(tmp_path, capsys):
     assert [(row["user"], row["item"]) for row in rows] == [("ann", 2), ("bob", 0)]
     strange = write_table(tmp_path / "s.csv", ["user", "item"], [("ann", 3), ("bob", 4)])
     assert run(["recommend", str(path), str(strange)]) == 2
-    assert "lacks 1 of the 2 items" in capsys.readouterr().err
+    assert "1 item id(s) are not in the vocabulary of 4" in capsys.readouterr().err
 
 
 def test_a_model_without_similar_items_says_so(world, tmp_path, capsys):

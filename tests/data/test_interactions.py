@@ -437,7 +437,7 @@ class TestSelecting:
     def test_align_items_refuses_items_the_vocabulary_lacks(self):
         with pytest.raises(
             UnknownIdError,
-            match=r"2 item id.* 30, 40.*align_items",
+            match=r"2 item id.* 30, 40.*unknown='drop'",
         ):
             plays().align_items([10, 20])
         with pytest.raises(InvalidParameterError, match="unknown must be one of"):

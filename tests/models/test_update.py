@@ -148,8 +148,10 @@ def test_updates_do_not_depend_on_where_the_rows_are(plays, before, tmp_path):
     assert other.loss == pytest.approx(one.loss, rel=1e-6)
 
 
-@pytest.mark.parametrize("unfitted", [ItemWeightedPCA(8), ItemWeightedPCA(8, gamma=0)], ids=repr)
-def test_kept_sums_give_the_refit_without_the_old_data(plays, tmp_path, unfitted):
+# With the default tolerance, the two fits may differ by as much as the assertion allows.
+@pytest.mark.parametrize("gamma", [-1, 0])
+def test_kept_sums_give_the_refit_without_the_old_data(plays, tmp_path, gamma):
+    unfitted = ItemWeightedPCA(8, gamma=gamma, tol=1e-9)
     old_rows = plays.select_users(plays.user_ids[:700]).normalize_rows()
     model = clone(unfitted).fit(old_rows).keep_gram(old_rows)
     model = load(model.save(tmp_path / "model.eqp"))

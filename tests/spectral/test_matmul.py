@@ -51,10 +51,11 @@ class TestProductsInThreads:
         matmul.subtract(found, basis, square)
         np.testing.assert_allclose(found, other - basis @ square, atol=1e-12)
 
-    def test_residual_norms_are_those_of_the_columns(self, basis, other, square):
-        values = np.arange(float(COLUMNS))
-        expected = np.linalg.norm(basis @ square - other * values, axis=0)
-        norms = matmul.residual_norms(basis, square, other, values)
+    def test_ritz_vectors_replace_the_basis_and_have_its_residuals(self, basis, other, square):
+        vectors, values = other.copy(), np.arange(float(COLUMNS))
+        norms = matmul.ritz_vectors(vectors, basis, square, values)
+        np.testing.assert_allclose(vectors, other @ square, atol=1e-12)
+        expected = np.linalg.norm(basis @ square - other @ square * values, axis=0)
         np.testing.assert_allclose(norms, expected)
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from equipoise.cli import console
 from equipoise.cli import options as opt
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
 
@@ -127,31 +126,16 @@ def aligned(interactions: Interactions, model: Recommender, drop_unknown: bool) 
 
     Such items are left out if items were left out before the fit.
     """
-    from equipoise.data.identifiers import name_a_few
-    from equipoise.data.preparation import state_of
+    from equipoise.data.identifiers import Lookup, name_a_few
 
-    known = item_ids(model)
-    if model.item_ids_ is None:
-        ours = interactions.align_items(known, unknown="drop")
-    else:
-        ours = model.prepare(interactions, unknown="drop")
-    in_model = set(known.tolist())
-    unknown = [item for item in interactions.item_ids.tolist() if item not in in_model]
-    if not ours.nnz:
+    known, given = item_ids(model), interactions.item_ids
+    if not (Lookup(known, "item").find(given) >= 0).any():
         raise UnknownIdError(
             f"the model has none of the items in DATA: its items are like {name_a_few(known, 3)}, "
-            f"those in DATA like {name_a_few(unknown, 3)}. Check the column of the items (--item), "
+            f"those in DATA like {name_a_few(given, 3)}. Check the column of the items (--item), "
             "and that the model was fitted on such data."
         )
-    if unknown and not drop_unknown and state_of(model.preparation_).selected:
-        console.say(
-            f"note: {len(unknown)} items in DATA are left out: the model lacks them, and items "
-            "were left out before its fit too."
-        )
-    elif unknown and not drop_unknown:
-        raise UnknownIdError(
-            f"the model lacks {len(unknown)} of the {interactions.n_items} items in DATA: "
-            f"{name_a_few(unknown)}. Leave them out with --drop-unknown-items, or fit the model "
-            "again with them."
-        )
-    return ours
+    unknown: Literal["error", "drop"] = "drop" if drop_unknown else "error"
+    if model.item_ids_ is None:
+        return interactions.align_items(known, unknown=unknown)
+    return model.prepare(interactions, unknown=unknown)

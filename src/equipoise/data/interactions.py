@@ -796,8 +796,8 @@ class Interactions(Displayed):
         if unknown == "error" and len(missing):
             raise UnknownIdError(
                 f"{len(missing)} item id(s) are not in the vocabulary of {len(vocabulary)}: "
-                f"{name_a_few(missing)}. Leave them out first, with "
-                'interactions.align_items(model.item_ids_, unknown="drop").'
+                f"{name_a_few(missing)}. Leave them out: unknown='drop' in Python, "
+                "--drop-unknown-items on the command line."
             )
         names = None
         if self.item_names is not None:

@@ -19,7 +19,6 @@ from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
 from equipoise.defaults import SERVED_K
 from equipoise.exceptions import InvalidDataError, OutputError, explained, require_extra
-from equipoise.files import write_whole
 from equipoise.models import Explanations, Recommender
 from equipoise.progress import NoProgress, Progress
 
@@ -168,7 +167,9 @@ def _write_block(
         name, table, buffer = _part_name(number, len(written)), pl.concat(part), io.BytesIO()
         table.write_parquet(buffer)
         if storage is None:
-            write_whole(Path(place) / name, buffer.getvalue())
+            unfinished = Path(place) / f".{name}-{secrets.token_hex(8)}"
+            unfinished.write_bytes(buffer.getvalue())
+            unfinished.replace(Path(place) / name)
         else:
             fsspec = require_extra("fsspec", "dask", f"writing {place}")
             system, path = fsspec.core.url_to_fs(place, **storage)

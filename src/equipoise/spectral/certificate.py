@@ -17,6 +17,8 @@ import numpy as np
 import scipy.linalg as sl
 
 from equipoise.exceptions import SolverError
+from equipoise.parallel import one_blas_thread
+from equipoise.spectral import matmul
 from equipoise.spectral.lapack import BoundMethod, Eigenpairs
 from equipoise.spectral.matmul import Floats
 
@@ -118,7 +120,8 @@ def certify(
     passes : int
         Passes over the data in total.
     """
-    overlap = pairs.vectors.T @ pairs.vectors
+    with one_blas_thread():  # idle BLAS threads would spin after the product
+        overlap = matmul.inner(pairs.vectors, pairs.vectors)
     if bound < objective - _ROUNDING * float(np.abs(pairs.values).sum()):
         raise SolverError(
             f"the solution ({objective:.12g}) exceeds its own upper bound ({bound:.12g}): the "

@@ -92,13 +92,14 @@ class KrylovBasis:
         tolerated overlap is the next block orthogonalized once more.
         """
         Q = self.Q[:, : self.k]
-        spread, Y = np.linalg.eigh(matmul.inner(W, W).astype(np.float64))
+        squares = matmul.inner(W, W).astype(np.float64)
+        spread, Y = np.linalg.eigh(squares)
         norms = np.sqrt(np.maximum(spread, 0.0))
         alive = norms > _ALIVE * np.finfo(W.dtype).eps * self.scale
         if not alive.all():
             self._refill(W, Y[:, alive] / norms[alive])
             return
-        N, B = orthonormalize(W)
+        N, B = orthonormalize(W, squares)
         rounding = np.finfo(W.dtype).eps * max(removed, float(norms.max()))
         if rounding > self._tolerated / 10 * norms.min():
             overlap = matmul.inner(Q, N)

@@ -134,7 +134,7 @@ def rayleigh_ritz(operator: Operator, V: Block, next_value: float = -np.inf) -> 
     V may be only nearly orthonormal, as after an iteration in float32: the small generalized
     eigenproblem VᵀMV z = θ VᵀV z corrects for that without a new basis.
     """
-    V = V.astype(np.float64, copy=False)
+    V = V.astype(np.float64, order="C")  # a copy, which becomes U
     G = matmul.inner(V, V)
     if np.abs(G - np.eye(len(G))).max() > _NEARLY_ORTHONORMAL:
         V = orthonormalize(V).Q
@@ -143,9 +143,8 @@ def rayleigh_ritz(operator: Operator, V: Block, next_value: float = -np.inf) -> 
     H = matmul.inner(V, W)
     values, Z = sl.eigh((H + H.T) / 2, (G + G.T) / 2, check_finite=False)
     values, Z = values[::-1], np.ascontiguousarray(Z[:, ::-1])
-    U = matmul.times(V, Z)
-    residuals = matmul.residual_norms(W, Z, U, values)
-    return Eigenpairs(values, U, residuals, next_value, operator.passes, "lanczos")
+    residuals = matmul.ritz_vectors(V, W, Z, values)
+    return Eigenpairs(values, V, residuals, next_value, operator.passes, "lanczos")
 
 
 def keep_positive(found: Eigenpairs, zero: float) -> Eigenpairs:
@@ -265,22 +264,25 @@ class Orthonormal(NamedTuple):
     R: Floats
 
 
-def orthonormalize(W: Block) -> Orthonormal:
-    """Orthonormal basis of W's columns: Cholesky QR twice, Householder where that is unsafe."""
+def orthonormalize(W: Block, squares: Block | None = None) -> Orthonormal:
+    """Orthonormal basis of W's columns: Cholesky QR twice, Householder where that is unsafe.
+
+    `squares` is WᵀW where the caller has it.
+    """
     safe = _SAFE_PIVOT_FLOAT32 if W.dtype == np.float32 else _SAFE_PIVOT_FLOAT64
     Q, R = W, np.eye(W.shape[1])
-    for _ in range(2):
-        G = matmul.inner(Q, Q).astype(np.float64)
+    for G in (squares, None):
+        G = (matmul.inner(Q, Q) if G is None else G).astype(np.float64, copy=False)
         norms = np.sqrt(np.maximum(G.diagonal(), np.finfo(np.float64).tiny))
         try:
-            L = np.linalg.cholesky(G / np.outer(norms, norms)).T * norms
+            L = np.linalg.cholesky(G / np.outer(norms, norms)).T
         except np.linalg.LinAlgError:
             return _householder(W)
-        if np.min(L.diagonal() / norms) < safe:
+        if L.diagonal().min() < safe:
             return _householder(W)
-        inverse = sl.solve_triangular(L, np.eye(len(L)), check_finite=False)
+        inverse, _ = sl.lapack.dtrtri(L * norms)
         Q = matmul.times(Q, inverse)
-        R = L @ R
+        R = (L * norms) @ R
     return Orthonormal(Q, R)
 
 

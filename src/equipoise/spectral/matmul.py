@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 _THREADS_FROM = 2e7
 
 # Rows of a temporary product: large enough for BLAS, small compared with the whole.
-_ROWS_AT_ONCE = 2048
+_ROWS_AT_ONCE = 512
 
 
 def inner(A: Block, B: Block) -> Block:
@@ -59,15 +59,16 @@ def subtract(W: Block, A: Block, S: Block) -> None:
     _by_rows(update, len(A), S.size)
 
 
-def residual_norms(W: Block, Z: Block, U: Block, values: Floats) -> Floats:
-    """Return ‖W z_i − θ_i u_i‖ for every column i."""
+def ritz_vectors(V: Floats, W: Floats, Z: Floats, values: Floats) -> Floats:
+    """Replace V by U = V Z, and return ‖W z_i − θ_i u_i‖ for every column i."""
 
     def squares(rows: slice) -> Floats:
         total = np.zeros(len(values))
         for start in range(rows.start, rows.stop, _ROWS_AT_ONCE):
             some = slice(start, min(start + _ROWS_AT_ONCE, rows.stop))
+            V[some] = V[some] @ Z
             left = W[some] @ Z
-            left -= U[some] * values
+            left -= V[some] * values
             total += np.einsum("ij,ij->j", left, left)
         return total
 
