@@ -28,7 +28,6 @@ FORBIDDEN = re.compile(
 KNOWN = {
     "lazy.py": {"importlib.import_module"},
     "audit/models/tables.py": {"torch.load"},  # weights_only=True, as is asserted below
-    "cli/options.py": {"importlib.import_module"},  # names written in that file
     "data/backends/disk.py": {"numpy.load"},  # allow_pickle=False, as is asserted below
     "data/backends/disk_shuffle.py": {"numpy.load"},  # the same
     "evaluation/cost.py": {"ctypes", "ctypes.CDLL", "ctypes.CDLL(None).malloc_trim"},
