@@ -236,6 +236,13 @@ def test_item_auc_with_many_ties_equals_sklearn(n, m, seed):
             assert found[j] == pytest.approx(roc_auc_score(y, scores[:, j]), abs=1e-14)
 
 
+def counted(scores, positives, left_out=()):
+    as_they_are = -1.0, np.ones(len(scores)), 1.0
+    room = kernels.make_room(len(scores), len(positives))
+    users = np.array(left_out, dtype=np.int32)
+    return kernels.positives_below(scores, *as_they_are, positives, users, room)
+
+
 @settings(derandomize=True, max_examples=60, deadline=None)
 @given(st.integers(0, 60), st.integers(0, 90), st.integers(1, 6), st.integers(0, 2**32 - 1))
 def test_counts_of_a_block_equal_those_of_all_pairs(n, n_positive, levels, seed):
@@ -243,9 +250,9 @@ def test_counts_of_a_block_equal_those_of_all_pairs(n, n_positive, levels, seed)
     scores = rng.integers(-levels, levels + 1, n) * rng.choice([1.0, 1e-9, 1e9])
     positives = np.sort(rng.choice([0.0, *scores, 3.5], n_positive))
     pairs = (positives < scores[:, None]).sum() + (positives <= scores[:, None]).sum()
-    room = kernels.make_room(max(n, n_positive))
     assert collaboration.positives_below(scores, positives) == pairs
-    assert kernels.positives_below(scores, positives, room) == pairs
+    assert counted(scores, positives) == pairs
+    assert counted(scores, rng.permutation(positives)) == pairs
 
 
 @on_both_paths
@@ -272,7 +279,7 @@ def test_the_compiled_loop_equals_the_plain_one_with_ties(n, m, seed):
     users = collaboration.Users(X.tocsc(), X.tocsc(), np.ones(n), 1.0)
     for part in score(np.arange(m), slice(0, m)):
         results = []
-        for count in (collaboration._count_plain, collaboration._count_compiled):
+        for count in (collaboration._rank_plain, collaboration._rank_compiled):
             found = collaboration.ItemScores(np.empty(m), np.empty(m))
             count(part, np.arange(m), users, k, found)
             results.append(found)
@@ -348,17 +355,16 @@ def test_counting_without_numba_adds_up_until_numba_pays(monkeypatch):
 @pytest.mark.parametrize("scale", [1e-305, 1e-3, 1.0, 1e150, 1e307])
 @pytest.mark.parametrize("levels", [1, 2, 7, 10_000])
 def test_counting_is_exact_with_outliers_ties_and_any_scale(scale, levels):
-    from equipoise.metrics.kernels import auc_of, make_room
-
     rng = np.random.default_rng(levels)
     scores = rng.integers(-levels, levels, 500) / levels * scale
     scores[:3] = [9 * scale, -9 * scale, 0.0]  # most bins are empty between them
     positive = rng.random(500) < 0.2
     expected = roc_auc_score(positive, scores)
-    sorted_positives = np.sort(scores[positive])
-    assert collaboration._auc(scores, sorted_positives) == pytest.approx(expected, abs=1e-14)
-    found = auc_of(scores, np.flatnonzero(positive), make_room(500))
+    below = collaboration.positives_below(scores, np.sort(scores[positive]))
+    found = collaboration.auc_from_counts(below, positive.sum(), 500)
     assert found == pytest.approx(expected, abs=1e-14)
+    won = counted(-scores, -scores[positive], np.flatnonzero(positive))
+    assert won / (2 * positive.sum() * (~positive).sum()) == pytest.approx(expected, abs=1e-14)
 
 
 SOLVERS = ("dense", "gram", "matrix_free")

@@ -24,7 +24,7 @@ from equipoise.parallel import Tally, map_in_threads, thread_count
 Lists = NDArray[np.int32]
 
 # A block of scores that stays in a core's own cache from the product to the selection.
-_BLOCK_BYTES = 2**21
+_BLOCK_BYTES = 2**23
 
 # With fewer rows at a time BLAS would mostly read the components again and again.
 _FEWEST_ROWS = 64
@@ -150,10 +150,13 @@ def nested_lists(
         else:
             E = coordinates[rows]
         limits = user_limits(row_norms(prepared), E, model.component_weights)
+        left_out = np.repeat(np.arange(len(E)), np.diff(own.indptr)), own.indices
         last = None
         for position, scores in enumerate(growing_scores(E, weighted, sizes)):
+            if position == 0:
+                scores[left_out] = -np.inf  # and stay so, whatever is added
             guess = last if near is None else near[position, rows]
-            best = best_of_rows(scores, own, k, guess, limits, compiled=compiled)
+            best = best_of_rows(scores, None, k, guess, limits, compiled=compiled)
             lists[position, rows] = best.ids
             last = lists[position, rows]
 

@@ -7,7 +7,6 @@ item ranks all users by score; the users who touched it should come first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -51,7 +50,7 @@ _SCORES_SENT = 2**24
 
 # A block of scores takes 8 MB, which stays in the cache while it is counted; more, up to 32 MB,
 # where BLAS would have fewer items than this to work on.
-_SCORES_AT_ONCE, _MOST_SCORES = 2**20, 2**22
+_SCORES_AT_ONCE, _MOST_SCORES = 2**21, 2**22
 _FEWEST_ITEMS = 32
 
 # Below this many scores NumPy is done (a quarter of a second) before numba is imported: `Tally`.
@@ -261,12 +260,12 @@ def _check_similarity(similarity: ArrayLike, n_items: int) -> FloatArray:
 
 
 class ScoreBlock(NamedTuple):
-    """Scores of a block of items at one rank, the diagonal still in them."""
+    """Scores of a block of items at one rank; the diagonal is to be taken off them, in place."""
 
     block: slice  # positions in the items to score
     rank: int  # position in the ranks
-    scores: FloatArray  # items × users
-    diagonal: FloatArray  # P_jj, to subtract where the user has an entry
+    scores: FloatArray  # items × users; the next rank adds to them
+    diagonal: FloatArray  # what this rank adds to P_jj, to subtract where the user has an entry
     limits: FloatArray  # times ‖x_i‖: below it a score without the diagonal is rounding
 
 
@@ -312,36 +311,26 @@ class Factors(NamedTuple):
 
         left, right = self.basis
         order = np.argsort(self.sizes, kind="stable")
+        edges = [0, *self.sizes[order]]
         # one array per step from rank to rank: BLAS wants the columns of a step in one piece
-        steps = [
-            _Step(int(position), slice(low, high), np.asarray(X @ left[:, low:high]))
-            for position, (low, high) in zip(order, pairwise([0, *self.sizes[order]]), strict=True)
-        ]
-        tables = self.basis.diagonal(self.sizes), factor_limits(right, self.sizes, self.dtype)
+        users = np.ascontiguousarray((X @ np.ascontiguousarray(left[:, : edges[-1]])).T)
+        limits = factor_limits(right, self.sizes, self.dtype)
+        diagonal = np.diff(self.basis.diagonal(np.array(edges)), axis=0)
 
         def score(items: IntArray, block: slice) -> Iterator[ScoreBlock]:
             chosen = items[block]
-            scores, beta = np.empty((len(chosen), X.shape[0])), 0.0
-            for position, columns, users in steps:
-                added = right[chosen, columns]
-                if users.size:  # BLAS refuses a block without users
-                    sides = users.T, added.T
-                    scores = dgemm(1.0, *sides, beta, scores.T, trans_a=True, overwrite_c=True).T
-                    beta = 1.0
-                elif not beta:
+            scores = np.empty((len(chosen), X.shape[0]))
+            for position, added, (low, high) in zip(order, diagonal, pairwise(edges), strict=True):
+                if high == 0:
                     scores[:] = 0.0
-                diagonal, limits = (table[position, chosen] for table in tables)
-                yield ScoreBlock(block, position, scores, diagonal, limits)
+                elif high > low and scores.size:  # BLAS refuses a block without users
+                    sides = users[low:high].T, right[chosen, low:high].T
+                    scores = dgemm(1.0, *sides, float(low > 0), scores.T, overwrite_c=True).T
+                yield ScoreBlock(
+                    block, int(position), scores, added[chosen], limits[position, chosen]
+                )
 
         return score
-
-
-class _Step(NamedTuple):
-    """What scores gain from one rank to the next."""
-
-    position: int  # of the rank, as the caller listed the ranks
-    columns: slice
-    users: FloatArray  # X U in these columns
 
 
 class Similarity(NamedTuple):
@@ -446,13 +435,13 @@ def _score_items(data: Blocks, model: ItemModel, items: IntArray, k: int) -> Ite
 
 
 def _ranked(
-    block: Block, model: ItemModel, items: IntArray, *, compiled: bool
-) -> Iterator[tuple[int, int, FloatArray, IntArray]]:
+    block: Block, model: ItemModel, items: IntArray
+) -> Iterator[tuple[int, int, UserScores, IntArray]]:
     """Yield (size, item, scores of the block's users, those who have it); items by position."""
     scorer, users = _prepared(block, model)
     for some in _item_blocks(len(items), block.matrix.shape[0]):
         for part in scorer(items, some):
-            rows = ranked_rows(part, items[some], users, compiled=compiled)
+            rows = ranked_rows(part, items[some], users)
             for place, (ranked, positives) in enumerate(rows, start=some.start):
                 yield part.rank, place, ranked, positives
 
@@ -464,12 +453,12 @@ def _candidates(block: Block, model: ItemModel, items: IntArray, k: int) -> _Can
     order = np.full((*shape, k), np.iinfo(np.int64).max)
     labels = np.zeros((*shape, k), np.bool_)
     kept = min(k, block.matrix.shape[0])
-    compiled = _is_large(block, shape)
-    for size, place, ranked, users in _ranked(block, model, items, compiled=compiled):
-        positives[size, place] = ranked[users]
+    for size, place, ranked, users in _ranked(block, model, items):
+        positives[size, place] = ranked.settled(users)
         if kept:
-            best = top_users(ranked, kept)
-            scores[size, place, :kept] = ranked[best]
+            compared = ranked.settled()
+            best = top_users(compared, kept)
+            scores[size, place, :kept] = compared[best]
             order[size, place, :kept] = block.order[best]
             labels[size, place, :kept] = np.isin(best, users)
     by_item = [positives.get(at, np.zeros(0)) for at in np.ndindex(*shape)]
@@ -482,15 +471,19 @@ def _count_below(
 ) -> NDArray[np.int64]:
     shape = (len(model.sizes), len(items))
     below = np.zeros(shape, np.int64)
-    compiled, count = _is_large(block, shape), positives_below
-    if compiled:
-        from equipoise.metrics import kernels
-
-        room = kernels.make_room(max([block.matrix.shape[0], *map(len, positives)]))
-        count = partial(kernels.positives_below, room=room)
-    for size, place, ranked, _ in _ranked(block, model, items, compiled=compiled):
+    longest = max(map(len, positives))
+    count = _counter(block.matrix.shape[0], longest) if _is_large(block, shape) else _count_plain
+    for size, place, ranked, _ in _ranked(block, model, items):
         below[size, place] = count(ranked, positives[size * shape[1] + place])
     return below
+
+
+def _counter(n_users: int, n_positive: int) -> Callable[[UserScores, FloatArray], int]:
+    """Return the compiled form of `_count_plain`."""
+    from equipoise.metrics import kernels
+
+    room, nobody = kernels.make_room(n_users, n_positive), np.empty(0, np.int32)
+    return lambda scores, positives: int(kernels.positives_below(*scores, positives, nobody, room))
 
 
 def _users_per_item(block: Block) -> IntArray:
@@ -510,7 +503,22 @@ class Users(NamedTuple):
         """Return the users of two users × items matrices."""
         columns = labels.tocsc()
         own = columns if inputs is labels else inputs.tocsc()
+        # one type of values, or else each would compile its own loops
+        own = own.astype(np.float64, copy=False)
         return cls(own, columns, row_norms(inputs), splitter(bits, np.float64))
+
+
+class UserScores(NamedTuple):
+    """Scores of all users for an item, and what decides their ties."""
+
+    raw: FloatArray
+    limit: float  # times the sizes
+    sizes: FloatArray
+    factor: Any
+
+    def settled(self, users: Any = slice(None)) -> FloatArray:
+        """Return the scores that are compared, of these users."""
+        return settled(self.raw[users], self.limit * self.sizes[users], self.factor)
 
 
 _tally = Tally()
@@ -536,12 +544,12 @@ def score_labels(block: Block, model: ItemModel, items: IntArray, k: int) -> Ite
     n_users, shape = block.matrix.shape[0], (len(model.sizes), len(items))
     result = ItemScores(np.empty(shape), np.empty(shape))
     large = _is_large(block, shape)
-    count = _count_compiled if large else _count_plain
+    rank = _rank_compiled if large else _rank_plain
 
     def work(some: slice) -> None:
         for part in scorer(items, some):
             found = ItemScores(*(table[part.rank, some] for table in result))
-            count(part, items[some], users, k, found)
+            rank(part, items[some], users, k, found)
 
     threads = thread_count() if large else 1
     blocks = list(_item_blocks(len(items), n_users, threads))
@@ -550,66 +558,46 @@ def score_labels(block: Block, model: ItemModel, items: IntArray, k: int) -> Ite
     return result
 
 
-def _count_compiled(
+def _rank_compiled(
     part: ScoreBlock, items: IntArray, users: Users, k: int, found: ItemScores
 ) -> None:
-    from equipoise.metrics.kernels import make_room, score_items
+    from equipoise.metrics.kernels import fill_auc, fill_precision, make_room
 
-    inputs, labels = users.inputs, users.labels
-    columns = (inputs.indptr, inputs.indices, inputs.data, labels.indptr, labels.indices)
-    scores = (part.scores, part.diagonal, part.limits, items)
-    room = make_room(part.scores.shape[1])
-    score_items(*scores, users.sizes, users.factor, *columns, k, *found, room)
+    inputs, labels, n_users = users.inputs, users.labels, part.scores.shape[1]
+    rules = (part.scores, part.limits, users.sizes, users.factor)
+    own, have = (inputs.indptr, inputs.indices, inputs.data), (labels.indptr, labels.indices)
+    values, room = np.empty(n_users), make_room(n_users, n_users)
+    fill_auc(*rules, part.diagonal, items, *own, *have, found.auc, values, room)
+    if k:
+        best = np.empty(k, np.int64), np.empty(k)
+        fill_precision(*rules, items, *have, found.precision, values, *best)
+    else:
+        found.precision[:] = np.nan
 
 
-def _count_plain(
-    part: ScoreBlock, items: IntArray, users: Users, k: int, found: ItemScores
-) -> None:
-    for b, (ranked, positives) in enumerate(ranked_rows(part, items, users)):
-        found.auc[b] = _auc(ranked, np.sort(ranked[positives]))
+def _rank_plain(part: ScoreBlock, items: IntArray, users: Users, k: int, found: ItemScores) -> None:
+    for b, (scores, positives) in enumerate(ranked_rows(part, items, users)):
+        below = _count_plain(scores, np.sort(scores.settled(positives)))
+        found.auc[b] = auc_from_counts(below, len(positives), len(scores.raw))
         found.precision[b] = np.nan
         if k and len(positives):
-            found.precision[b] = np.isin(top_users(ranked, k), positives).sum() / k
+            found.precision[b] = np.isin(top_users(scores.settled(), k), positives).sum() / k
+
+
+def _count_plain(scores: UserScores, positives: FloatArray) -> int:
+    return positives_below(scores.settled(), positives)
 
 
 def ranked_rows(
-    part: ScoreBlock, items: IntArray, users: Users, *, compiled: bool = False
-) -> Iterator[tuple[FloatArray, IntArray]]:
-    """Yield for each item the users' scores without the diagonal, and the users who have it.
-
-    The scores are in one array, which the next item overwrites.
-    """
-    if compiled:
-        from equipoise.metrics.kernels import settle_row
-    else:
-        settle_row = _settle_row
+    part: ScoreBlock, items: IntArray, users: Users
+) -> Iterator[tuple[UserScores, IntArray]]:
+    """Yield for each item the users' scores without the diagonal, and the users who have it."""
     own, labels = users.inputs[:, items], users.labels
-    row = np.empty(part.scores.shape[1])
     for b, j in enumerate(items):
-        entries = slice(own.indptr[b], own.indptr[b + 1])
-        rules = (part.diagonal[b], part.limits[b], users.sizes, users.factor)
-        settle_row(part.scores[b], *rules, own.indices[entries], own.data[entries], row)
-        yield row, labels.indices[labels.indptr[j] : labels.indptr[j + 1]]
-
-
-def _settle_row(
-    raw: FloatArray,
-    diagonal: float,
-    limit: float,
-    sizes: FloatArray,
-    factor: Any,
-    users: IntArray,
-    values: FloatArray,
-    row: FloatArray,
-) -> None:
-    row[:] = raw
-    row[users] -= diagonal * values
-    row[:] = settled(row, limit * sizes, factor)
-
-
-def _auc(scores: FloatArray, positives: FloatArray) -> float:
-    twice = np.array(positives_below(scores, positives))
-    return float(auc_from_counts(twice, np.array(len(positives)), len(scores)))
+        entries, raw = slice(own.indptr[b], own.indptr[b + 1]), part.scores[b]
+        raw[own.indices[entries]] -= part.diagonal[b] * own.data[entries]
+        scores = UserScores(raw, part.limits[b], users.sizes, users.factor)
+        yield scores, labels.indices[labels.indptr[j] : labels.indptr[j + 1]]
 
 
 def positives_below(scores: FloatArray, positives: FloatArray) -> int:
@@ -624,7 +612,7 @@ def positives_below(scores: FloatArray, positives: FloatArray) -> int:
     return 2 * int(below.sum()) + int(not_above.sum()) - int(tied.sum())
 
 
-def auc_from_counts(below: IntArray, n_positive: IntArray, n_users: int) -> FloatArray:
+def auc_from_counts(below: Any, n_positive: Any, n_users: int) -> FloatArray:
     """AUC from the sums of `positives_below` over all users."""
     n_negative = n_users - n_positive
     # every positive was counted against the positives too: n_positive² / 2 pairs in all

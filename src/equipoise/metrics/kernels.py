@@ -1,4 +1,8 @@
-"""Compiled inner loops. Import this module only where the work is large: it brings in numba."""
+"""Compiled inner loops. Import this module only where the work is large: it brings in numba.
+
+The loops take a second or two to compile on a new machine, mostly for what they call: NumPy's
+functions and assignments of slices take longer than all loops together. So there are none.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,11 @@ from equipoise.parallel import compile_loop
 # more than stay in the first-level cache while they are looked up.
 _BINS_PER_POSITIVE, _MOST_BINS = 16, 2**12
 
-# Positives in one bin up to which they are sorted by their bins, by insertion within a bin, and up
-# to which a score is compared with each of them. More are sorted and searched.
+# Positives in one bin up to which a score is compared with each of them. More are sorted.
 _MOST_IN_BIN = 16
+
+# Scores compared at a time: enough for SIMD, few enough to check one by one afterwards.
+_STRETCH = 64
 
 # numba tests each signed index for being negative; unsigned ones make the loops a third faster.
 _index = np.uint64
@@ -23,19 +29,7 @@ _index = np.uint64
 # Compiled by a call, not by a decorator: the loops themselves stay plain Python that can be read,
 # typed and stepped through.
 
-
-def _count_below(ascending: Any, start: Any, stop: Any, value: float) -> Any:
-    """Return the place of value among the sorted entries, known to lie in [start, stop]."""
-    while start < stop:
-        middle = (start + stop) >> _index(1)
-        if ascending[middle] < value:
-            start = middle + _index(1)
-        else:
-            stop = middle
-    return start
-
-
-count_below = compile_loop(_count_below)
+settle = compile_loop(_settle, inline=True)
 
 
 def _replace_root(ids: Any, scores: Any, size: int, item: int, score: float) -> None:
@@ -55,80 +49,120 @@ def _replace_root(ids: Any, scores: Any, size: int, item: int, score: float) -> 
     ids[hole], scores[hole] = item, score
 
 
-replace_root = compile_loop(_replace_root)
+replace_root = compile_loop(_replace_root, inline=True)
 
 
-def _top_users(scores: Any, k: int) -> Any:
-    """Return the k users with the highest scores; of equal scores the smaller index stays."""
-    heap, users = scores[:k].copy(), np.arange(k)
-    heap[:], users[:] = -np.inf, scores.shape[0]
-    for user in range(scores.shape[0]):
-        if scores[user] > heap[0] or user < k:
-            replace_root(users, heap, k, user, scores[user])
-    return users
+def _any_above(stretch: Any, bar: Any) -> Any:
+    """Return whether one of the scores is above the bar or NaN; no branch, for SIMD."""
+    found = False
+    for j in range(stretch.shape[0]):
+        found |= not (stretch[j] <= bar)
+    return found
 
 
-top_users = compile_loop(_top_users)
+any_above = compile_loop(_any_above)
 
 
-def _fill_bins(scores: Any, lowest: float, highest: float, n_bins: int, bins: Any) -> None:
-    """Cut [lowest, highest] into bins 1 … n_bins; 0 is below, n_bins + 1 above (or NaN).
+def _keep_best(row: Any, limit: Any, factor: Any, ids: Any, scores: Any) -> Any:
+    """Fill a heap with the best of a row, settled, and return where NaN is, or -1.
 
-    The bin never falls as the score rises, despite rounding, so scores of different bins are in
-    the order of the bins. No branch in the loop, for SIMD.
+    Scores up to what `scores` begins with cannot enter, nor can -inf; of equal scores the smaller
+    index stays. What is not above the worst kept, which is settled, is not above it when settled.
+    Places without an item have the length of the row for an id.
     """
-    width = (highest - lowest) / n_bins
-    per_unit = 1.0 / width if width > 1e-300 else 0.0
-    last = n_bins - 1.0
-    for user in range(scores.shape[0]):
-        score = scores[user]
-        place = (score - lowest) * per_unit
-        inside = 1 + np.int32(place if place < last else last)
-        at_most = inside if score <= highest else n_bins + 1
-        bins[user] = 0 if score < lowest else at_most
+    m, kept, bar = row.shape[0], ids.shape[0], scores[0]
+    for place in range(kept):
+        ids[place], scores[place] = m, -np.inf
+    for start in range(0, m, _STRETCH):
+        stop = min(start + _STRETCH, m)
+        if not any_above(row[start:stop], bar):
+            continue
+        for item in range(start, stop):
+            score = row[_index(item)]
+            if not (score <= bar):
+                if score != score:
+                    return item
+                score = settle(score, limit, factor)
+                if score > scores[0]:
+                    replace_root(ids, scores, kept, item, score)
+                    bar = max(bar, scores[0])
+    return -1
+
+
+keep_best = compile_loop(_keep_best, inline=True)
+
+
+def _bin_of(score: float, lowest: float, per_unit: float, top: float) -> Any:
+    """Return the bin of a score: it never falls as the score rises. NaN is in the top bin."""
+    place = (score - lowest) * per_unit + 1.25
+    place = place if place < top else top
+    return np.uint16(np.int32(place if place > 0.0 else 0.0))
+
+
+bin_of = compile_loop(_bin_of, inline=True)
+
+
+def _sort(values: Any, size: int, gap: int) -> None:
+    """Sort by steps of falling gaps (Shell), from a gap that no entry is farther from its place."""
+    while gap > 0:
+        for p in range(gap, size):
+            value, hole = values[p], p
+            while hole >= gap and values[hole - gap] > value:
+                values[hole] = values[hole - gap]
+                hole -= gap
+            values[hole] = value
+        gap = gap * 5 // 11 if gap > 2 else gap - 1
+
+
+sort = compile_loop(_sort, inline=True)
+
+
+def _fill_bins(
+    raw: Any,
+    limit: float,
+    sizes: Any,
+    factor: float,
+    lowest: float,
+    per_unit: float,
+    top: float,
+    bins: Any,
+) -> None:
+    """Fill the bin of every settled score; no branch in the loop, for SIMD."""
+    for user in range(raw.shape[0]):
+        score = settle(raw[user], limit * sizes[user], factor)
+        bins[user] = bin_of(score, lowest, per_unit, top)
 
 
 fill_bins = compile_loop(_fill_bins)
 
 
-def _mark_bins(bins: Any, n_bins: int, marks: Any) -> Any:
-    """Mark each bin with how many entries are in lower ones, and whether some are in it.
+def _mark_bins(positives: Any, lowest: float, per_unit: float, n_bins: int, room: Any) -> Any:
+    """Mark each bin with 2 · (positives in lower ones), plus 1 if some are in it; see `look_up`.
 
-    Both are in one number, 2 · lower + some, for one access per score. Returns how many entries
-    the fullest bin has.
+    Positives are put into the order of their bins. Returns how many the fullest bin has.
     """
-    marks[: n_bins + 3] = 0
-    fullest = marks[0]
-    for p in range(bins.shape[0]):
-        place = _index(bins[p]) + _index(1)
+    own, marks, starts, ordered = room
+    for b in range(n_bins + 3):
+        marks[b] = 0
+    fullest = np.uint32(0)
+    for p in range(positives.shape[0]):
+        own[p] = bin_of(positives[p], lowest, per_unit, n_bins + 1.0)
+        place = _index(own[p])
         marks[place] += np.uint32(1)
         fullest = max(fullest, marks[place])
-    lower, here = marks[0], marks[0]
-    for b in range(_index(n_bins + 2)):
+    lower = np.uint32(0)
+    for b in range(n_bins + 3):
+        here = marks[b]
+        starts[b], marks[b] = lower, lower + lower + min(here, np.uint32(1))
         lower += here
-        here = marks[_index(b) + _index(1)]
-        marks[b] = lower + lower + min(here, np.uint32(1))
-    marks[n_bins + 2] = lower + lower + here + here
+    for p in range(positives.shape[0]):
+        place = _index(own[p])
+        ordered[_index(starts[place])] = positives[p]
+        starts[place] += np.uint32(1)
     return fullest
 
 
-mark_bins = compile_loop(_mark_bins)
-
-
-def _sort_by_bins(values: Any, bins: Any, marks: Any, ordered: Any) -> None:
-    """Sort the values; each starts at the first place of its bin. NaN is a free place."""
-    ordered[: values.shape[0]] = np.nan
-    for p in range(values.shape[0]):
-        value, place = values[p], _index(marks[_index(bins[p])] >> np.uint32(1))
-        while ordered[place] < value:
-            place += _index(1)
-        while ordered[place] == ordered[place]:
-            ordered[place], value = value, ordered[place]
-            place += _index(1)
-        ordered[place] = value
-
-
-sort_by_bins = compile_loop(_sort_by_bins)
+mark_bins = compile_loop(_mark_bins, inline=True)
 
 
 def _look_up(bins: Any, marks: Any, close: Any) -> Any:
@@ -148,166 +182,147 @@ def _look_up(bins: Any, marks: Any, close: Any) -> Any:
 look_up = compile_loop(_look_up)
 
 
-def _compare(score: float, positives: Any, start: int, stop: int) -> Any:
-    """Return how many of the sorted positives are below the score, plus how many not above."""
-    if stop - start > _index(_MOST_IN_BIN):
-        below = count_below(positives, start, stop, score)
-        not_above = count_below(positives, below, stop, np.nextafter(score, np.inf))
-        return below + not_above - start - start
-    # nearly always there is one: the loop that follows is not entered
-    twice = _index(positives[start] < score) + _index(positives[start] <= score)
-    for p in range(start + _index(1), stop):
-        twice += _index(positives[p] < score) + _index(positives[p] <= score)
-    return twice
+def _place(ordered: Any, start: Any, stop: Any, score: float, ties: bool) -> Any:
+    """Return how many sorted entries from start to stop are below the score, or not above it."""
+    low = start
+    while low < stop:
+        middle = (low + stop) >> _index(1)
+        if ordered[middle] < score or (ties and ordered[middle] == score):
+            low = middle + _index(1)
+        else:
+            stop = middle
+    return low - start
 
 
-compare = compile_loop(_compare)
+place = compile_loop(_place, inline=True)
 
 
-def _sum_below(
-    scores: Any,
-    left_out: Any,
-    lowest: float,
-    highest: float,
-    n_bins: int,
-    positives: Any,
-    room: Any,
-) -> Any:
-    """Return the sum of `compare` over all users, except those left out.
-
-    The bin of a score settles its place among the sorted positives, unless some are in the same
-    bin: those scores alone are compared. `mark_bins` has marked the bins of the positives. Who is
-    left out is in bin 0, below all positives, and so counts nothing.
-    """
-    bins, close, marks = room[0][: scores.shape[0]], room[2], room[3]
-    fill_bins(scores, lowest, highest, n_bins, bins)
-    for p in range(_index(left_out.shape[0])):
-        bins[_index(left_out[p])] = 0
-    total, n_close = look_up(bins, marks, close)
-    below = total - n_close  # twice the positives in lower bins
-    for c in range(n_close):
-        user = _index(close[c])
-        b = _index(bins[user])
-        start, stop = marks[b] >> np.uint32(1), marks[b + _index(1)] >> np.uint32(1)
-        below += compare(scores[user], positives, _index(start), _index(stop))
-    return below
-
-
-sum_below = compile_loop(_sum_below)
-
-
-def _positives_below(scores: Any, positives: Any, room: Any) -> Any:
-    """Return how many sorted positives are below a score plus how many not above, over all scores.
-
-    The compiled form of `equipoise.metrics.collaboration.positives_below`.
-    """
-    n_positive = positives.shape[0]
-    if n_positive == 0:
-        return np.int64(0)
-    lowest, highest = positives[0], positives[n_positive - 1]
-    n_bins = min(_BINS_PER_POSITIVE * n_positive, _MOST_BINS)
-    own = room[1][:n_positive]
-    fill_bins(positives, lowest, highest, n_bins, own)
-    mark_bins(own, n_bins, room[3])
-    return np.int64(sum_below(scores, own[:0], lowest, highest, n_bins, positives, room))
-
-
-positives_below = compile_loop(_positives_below)
-
-
-def _auc_of(scores: Any, users: Any, room: Any) -> Any:
-    """Return the AUC of one item from the scores of all users and the users who have it.
-
-    Positives are not compared with each other. `room` is what `make_room` returns.
-    """
-    _, own_bins, _, marks, values, positives = room
-    n_users, n_positive = scores.shape[0], users.shape[0]
-    if n_positive == 0 or n_positive == n_users:
-        return np.nan
-    lowest, highest = np.inf, -np.inf
-    for p in range(_index(n_positive)):
-        score = scores[_index(users[p])]
-        values[p] = score
-        lowest, highest = min(lowest, score), max(highest, score)
-    n_bins = min(_BINS_PER_POSITIVE * n_positive, _MOST_BINS)
-    own, own_values = own_bins[:n_positive], values[:n_positive]
-    fill_bins(own_values, lowest, highest, n_bins, own)
-    if mark_bins(own, n_bins, marks) <= _MOST_IN_BIN:
-        sort_by_bins(own_values, own, marks, positives)
-    else:
-        positives[:n_positive] = np.sort(own_values)
-    below = sum_below(scores, users, lowest, highest, n_bins, positives, room)
-    pairs = 2 * n_positive * (n_users - n_positive)
-    return (pairs - np.int64(below)) / pairs
-
-
-auc_of = compile_loop(_auc_of)
-
-
-def make_room(n_users: int) -> tuple[Any, ...]:
-    """Return the arrays that counting works in, for so many users or positives, for reuse."""
-    bins, own_bins, close = (np.empty(n_users + 1, np.uint32) for _ in range(3))
-    values, positives = np.empty(n_users), np.empty(n_users + 1)
-    return bins, own_bins, close, np.empty(_MOST_BINS + 3, np.uint32), values, positives
-
-
-settle = compile_loop(_settle)
-
-
-def _settle_row(
+def _positives_below(
     raw: Any,
-    diagonal: float,
     limit: float,
     sizes: Any,
     factor: float,
-    users: Any,
-    values: Any,
-    row: Any,
-) -> None:
-    """Fill the scores of one item that are compared, without the diagonal for its own users."""
-    for user in range(raw.shape[0]):
-        row[user] = settle(raw[user], limit * sizes[user], factor)
-    for p in range(users.shape[0]):
-        own = _index(users[p])
-        row[own] = settle(raw[own] - diagonal * values[p], limit * sizes[own], factor)
+    positives: Any,
+    left_out: Any,
+    room: Any,
+) -> Any:
+    """Return how many positives are below a score plus how many not above, over all users.
+
+    The compiled form of `equipoise.metrics.collaboration.positives_below`; scores are settled here,
+    positives are settled before, in any order. Users who are left out count nothing.
+
+    The bin of a score settles its place among the positives, unless some are in the same bin:
+    those scores alone are compared. A mark of a bin is 2 · (positives in lower bins), plus 1 if
+    some are in it: one access per score.
+    """
+    bins, close, own, marks, starts, ordered = room
+    if positives.shape[0] == 0:
+        return np.int64(0)
+    n_bins = min(_BINS_PER_POSITIVE * positives.shape[0], _MOST_BINS)
+    lowest, highest = np.inf, -np.inf
+    for p in range(positives.shape[0]):
+        lowest, highest = min(lowest, positives[p]), max(highest, positives[p])
+    width = highest - lowest
+    per_unit = (n_bins - 1) / width if width > 1e-300 else 1e300
+    fullest = mark_bins(positives, lowest, per_unit, n_bins, (own, marks, starts, ordered))
+    if fullest > _MOST_IN_BIN:
+        sort(ordered, positives.shape[0], np.int64(fullest))
+    fill_bins(raw, limit, sizes, factor, lowest, per_unit, n_bins + 1.0, bins)
+    for p in range(_index(left_out.shape[0])):
+        bins[_index(left_out[p])] = 0
+    total, n_close = look_up(bins, marks, close)
+    total -= n_close
+    for c in range(n_close):
+        user = _index(close[c])
+        b = _index(bins[user])
+        start = _index(marks[b] >> np.uint32(1))
+        stop = _index(marks[b + _index(1)] >> np.uint32(1))
+        score = settle(raw[user], limit * sizes[user], factor)
+        if stop - start > _index(_MOST_IN_BIN):
+            total += place(ordered, start, stop, score, False)
+            total += place(ordered, start, stop, score, True)
+            continue
+        # nearly always there is one: the loop that follows is not entered
+        total += _index(ordered[start] < score) + _index(ordered[start] <= score)
+        for p in range(start + _index(1), stop):
+            total += _index(ordered[p] < score) + _index(ordered[p] <= score)
+    return np.int64(total)
 
 
-settle_row = compile_loop(_settle_row)
+positives_below = compile_loop(_positives_below, inline=True)
 
 
-def _score_items(
+def make_room(n_users: int, n_positive: int) -> tuple[Any, ...]:
+    """Return the arrays that `positives_below` works in, for so many users and positives."""
+    marks, starts = (np.empty(_MOST_BINS + 3, np.uint32) for _ in range(2))
+    bins, own = np.empty(n_users, np.uint16), np.empty(n_positive, np.uint16)
+    close = np.empty(n_users + 1, np.uint32)
+    return bins, close, own, marks, starts, np.empty(n_positive)
+
+
+def _fill_auc(
     scores: Any,
-    diagonal: Any,
     limits: Any,
-    items: Any,
     sizes: Any,
     factor: float,
+    diagonal: Any,
+    items: Any,
     input_ptr: Any,
     input_users: Any,
     input_values: Any,
     label_ptr: Any,
     label_users: Any,
-    k: int,
     auc: Any,
-    precision: Any,
+    values: Any,
     room: Any,
 ) -> None:
-    """Fill AUC and precision for a block of items."""
-    row = np.empty(scores.shape[1], scores.dtype)
+    """Take the diagonal off the scores of a block of items, and fill their AUC."""
+    n_users = scores.shape[1]
     for b in range(items.shape[0]):
-        j = items[b]
-        start, stop = input_ptr[j], input_ptr[j + 1]
-        own, values = input_users[start:stop], input_values[start:stop]
-        settle_row(scores[b], diagonal[b], limits[b], sizes, factor, own, values, row)
+        j, raw, limit = items[b], scores[b], limits[b]
+        for e in range(input_ptr[j], input_ptr[j + 1]):
+            raw[_index(input_users[e])] -= diagonal[b] * input_values[e]
         users = label_users[label_ptr[j] : label_ptr[j + 1]]
-        auc[b] = auc_of(row, users, room)
-        precision[b] = np.nan
-        if k > 0 and users.shape[0] > 0:
-            hits = 0
-            for user in top_users(row, k):
-                place = np.searchsorted(users, user)
-                hits += place < users.shape[0] and users[place] == user
-            precision[b] = hits / k
+        n_positive = users.shape[0]
+        for p in range(n_positive):
+            user = _index(users[p])
+            values[p] = settle(raw[user], limit * sizes[user], factor)
+        auc[b] = np.nan
+        if 0 < n_positive < n_users:
+            pairs = 2 * n_positive * (n_users - n_positive)
+            below = positives_below(raw, limit, sizes, factor, values[:n_positive], users, room)
+            auc[b] = (pairs - below) / pairs
 
 
-score_items = compile_loop(_score_items)
+fill_auc = compile_loop(_fill_auc)
+
+
+def _fill_precision(
+    scores: Any,
+    limits: Any,
+    sizes: Any,
+    factor: float,
+    items: Any,
+    label_ptr: Any,
+    label_users: Any,
+    precision: Any,
+    row: Any,
+    best_users: Any,
+    best_scores: Any,
+) -> None:
+    """Fill the precision of a block of items, from scores without the diagonal."""
+    for b in range(items.shape[0]):
+        for user in range(row.shape[0]):
+            row[user] = settle(scores[b, user], limits[b] * sizes[user], factor)
+        best_scores[0] = -np.inf
+        keep_best(row, -1.0, 1.0, best_users, best_scores)
+        worst, last = best_scores[0], best_users[0]
+        start, stop = label_ptr[items[b]], label_ptr[items[b] + 1]
+        hits = 0
+        for p in range(start, stop):
+            score = row[_index(label_users[p])]
+            hits += score > worst or (score == worst and label_users[p] <= last)
+        precision[b] = hits / best_users.shape[0] if stop > start else np.nan
+
+
+fill_precision = compile_loop(_fill_precision)

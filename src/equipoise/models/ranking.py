@@ -212,7 +212,7 @@ def top_items(scores: NDArray[Any], k: int, *, excluded: ItemMask = None) -> Ran
 
 def best_of_rows(
     scores: NDArray[Any],
-    seen: csr_array,
+    seen: csr_array | None,
     k: int,
     guess: NDArray[np.int32] | None = None,
     limits: NDArray[Any] | None = None,
@@ -228,8 +228,8 @@ def best_of_rows(
     ----------
     scores : ndarray of shape (n, n_items)
         C-contiguous float32 or float64.
-    seen : csr_array of shape (n, n_items)
-        Entries to leave out.
+    seen : csr_array of shape (n, n_items), optional
+        Entries to leave out. Without it, those are left out whose score is -inf.
     k : int
         Items to give each row; padded as in `rank_items`.
     guess : ndarray of int32, shape (n, k or more), optional
@@ -249,11 +249,12 @@ def best_of_rows(
     kept = min(k, m)
     mask, ties = _mask(seen, None, n, m).rows(slice(0, n)), _ties(scores, limits)
     if compiled:
-        # contiguous, or else each layout would compile its own kernel
-        start = None if guess is None else np.ascontiguousarray(guess[:, :kept], dtype=np.int32)
-        found = _select_compiled(scores, mask, kept, 0, ties, start)
+        found = _select_compiled(scores, mask, kept, 0, ties, guess, refill=seen is not None)
     else:
         found = _select_numpy(scores, mask, kept, 0, ties)
+    if seen is None:
+        found.ids[found.scores == -np.inf] = -1
+        found.scores[found.ids < 0] = np.nan
     if kept == k:
         return found
     missing = ((0, 0), (0, k - kept))
@@ -265,7 +266,7 @@ def best_of_rows(
 
 def _mask(seen: csr_array | None, excluded: ItemMask, n_users: int, n_items: int) -> _Mask:
     if excluded is None:
-        excluded = np.zeros(n_items, dtype=np.bool_)
+        excluded = np.zeros(0, dtype=np.bool_)
     if seen is None:
         return _Mask(np.zeros(n_users + 1, np.int64), np.zeros(0, np.int64), excluded)
     if seen.shape != (n_users, n_items) or seen.format != "csr":
@@ -325,7 +326,7 @@ class _Ties(NamedTuple):
 def _ties(block: NDArray[Any], limits: NDArray[Any] | None) -> _Ties:
     number = block.dtype.type
     if limits is None:  # settling changes nothing
-        return _Ties(np.full(len(block), -1, block.dtype), number(1), number(0))
+        return _Ties(np.full(len(block), -1, block.dtype), number(1), np.finfo(number).eps)
     bits = significant_bits(block.dtype)
     rounded = limits.astype(block.dtype, copy=False)
     return _Ties(rounded, splitter(bits, block.dtype), number(2.0 ** (1 - bits)))
@@ -350,7 +351,8 @@ def _select_numpy(
     if np.isnan(block.max()):
         user, item = np.argwhere(np.isnan(block))[0]
         _refuse_nan(first_user + int(user), int(item))
-    allowed = np.tile(~mask.excluded, (n, 1))
+    allowed = np.ones((n, m), np.bool_)
+    allowed[:, np.flatnonzero(mask.excluded)] = False
     users = np.repeat(np.arange(n), np.diff(mask.indptr))
     allowed[users, mask.indices[mask.indptr[0] : mask.indptr[-1]]] = False
     masked = np.where(allowed, block, -np.inf)
@@ -382,7 +384,7 @@ def _select_one(
     if n_groups < 2 * kept:
         return _select_numpy(block, mask, kept, first_user, ties)
     allowed = block[0].copy()
-    allowed[mask.excluded] = -np.inf
+    allowed[np.flatnonzero(mask.excluded)] = -np.inf
     allowed[mask.indices] = -np.inf
     maxima = allowed[: n_groups * _GROUP].reshape(_GROUP, n_groups).max(axis=0)
     reached = np.partition(maxima, n_groups - kept)[n_groups - kept]
@@ -390,7 +392,7 @@ def _select_one(
         return _select_numpy(block, mask, kept, first_user, ties)
     lowest = reached - max(abs(reached) * ties.margin, ties.limits[0])
     found = np.flatnonzero(~(allowed < lowest))  # NaN is a candidate, and refused
-    none = _Mask(np.zeros(2, np.int64), np.zeros(0, np.int64), np.zeros(len(found), np.bool_))
+    none = _Mask(np.zeros(2, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
     if np.isnan(allowed[found]).any():
         return _select_numpy(block, mask, kept, first_user, ties)
     top = _select_numpy(block[:, found], none, kept, first_user, ties)
@@ -404,16 +406,29 @@ def _select_compiled(
     first_user: int,
     ties: _Ties,
     guess: NDArray[np.int32] | None = None,
+    *,
+    refill: bool = True,
 ) -> Ranking:
-    """Select in one pass over the scores; a guess of each row's best makes it a faster one."""
+    """Select in one pass over the scores; a guess of each row's best makes it a faster one.
+
+    The kernel ranks no score of -inf. If there are such scores and they may be listed, rows that
+    are short of items are selected again.
+    """
     n, m = block.shape
     ids = np.empty((n, kept), dtype=np.int64)
     scores = np.empty((n, kept), dtype=block.dtype)
-    if guess is None:
-        guess = np.empty((n, 0), dtype=np.int32)
-    failure = int(_kernel()(block, *mask, *ties, guess, ids, scores))
+    if guess is None or guess.shape[1] < kept:
+        guess = np.full((n, 1), -1, np.int32)
+    # contiguous, or else each layout would compile its own kernel
+    start = np.ascontiguousarray(guess[:, :kept], dtype=np.int32)
+    failure = int(_kernel()(block, *mask, *ties, start, ids, scores, np.empty(m, block.dtype)))
     if failure >= 0:
         _refuse_nan(first_user + failure // m, failure % m)
+    for row in np.flatnonzero(ids[:, -1] < 0) if refill else ():
+        if np.isneginf(block[row]).any():
+            rows = slice(row, row + 1)
+            limits = ties._replace(limits=ties.limits[rows])
+            ids[rows], scores[rows] = _select_numpy(block[rows], mask.rows(rows), kept, 0, limits)
     return Ranking(ids, scores)
 
 
