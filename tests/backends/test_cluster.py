@@ -17,6 +17,7 @@ from equipoise import (
     VanillaPCA,
 )
 from equipoise.data.backends.dask import connect
+from equipoise.data.backends.retry import RetryPolicy, with_retries
 from equipoise.data.block_ops import block_product
 from equipoise.data.catalog import load_dataset
 from equipoise.exceptions import ClusterError, InvalidDataError, InvalidParameterError
@@ -30,6 +31,20 @@ from tests.recorded_progress import Recorded
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.distributed
+
+
+def test_results_that_arrive_slowly_do_not_disturb_later_ones(client):
+    for _ in range(3):
+        results = with_retries(
+            client,
+            lambda: client.map(large_result, range(20), pure=False),
+            RetryPolicy(interval=1e-3),
+        )
+        assert [int(one[0]) for one in results] == list(range(20))
+
+
+def large_result(number):
+    return np.full(2_000_000, number)
 
 
 @pytest.mark.parametrize(("n_blocks", "rows"), [(1, 10**9), (5, 8_000), (16, 1)])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from typing import Any, NamedTuple
 
 from equipoise.exceptions import ClusterError, EquipoiseError
@@ -73,15 +74,13 @@ def _result(client: Any, future: Any, retry: RetryPolicy) -> Any:
     """Wait for one result, and check from time to time that the cluster has workers."""
     without_workers_since: float | None = None
     idle_since: float | None = None
-    interval = retry.interval
+    arriving = _in_background(future.result)
     while True:
         try:
-            return future.result(timeout=interval)
+            return arriving.result(timeout=retry.interval)
         except TimeoutError:
-            if future.status == "error":
-                return future.result()  # raises the error of the task
-            if future.status == "finished":  # and the transfer of the result takes longer
-                interval *= 2
+            if arriving.done():  # a time-out of the task itself, or it ended just now
+                return arriving.result()
         if client.status != "running":
             raise CancelledError("the connection to the scheduler is lost")
         if client.nthreads():
@@ -100,6 +99,24 @@ def _result(client: Any, future: Any, retry: RetryPolicy) -> Any:
                 f"{retry.lost_after:g} seconds. Start workers (dask worker "
                 f"{client.scheduler.address}) and repeat the call."
             )
+
+
+def _in_background(function: Callable[[], Any]) -> Future[Any]:
+    """Call a function in a thread that does not keep the process from ending.
+
+    `future.result(timeout=...)` of Dask would cancel the transfer when time is over. All transfers
+    of a client wait for the same request, so every later one would fail.
+    """
+    outcome: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(function())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return outcome
 
 
 def _refuse_lost_scheduler(client: Any, retry: RetryPolicy, error: BaseException) -> None:
