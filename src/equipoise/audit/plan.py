@@ -502,7 +502,7 @@ def _search_seconds(rows: Interactions, effort: Effort, budget: float) -> float:
     tried = [one for one in different if effort.every_model or not one.user_scaling]
     n = len(tried) + (len(tried) < len(different))
     spent = (n + 1) * first + 4 * (large + 3 * lists)
-    for each in (ease_seconds(rows), als_seconds(rows))[: 1 + effort.every_model]:
+    for each in (ease_seconds(rows), als_seconds(rows)):
         several = 4 * (each + lists)
         if spent + several <= budget:
             spent += several

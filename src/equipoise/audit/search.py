@@ -110,8 +110,8 @@ class Search:
     every_model : bool
         Try every model with all preparations and at the largest ranks. Otherwise user scaling is
         tried with the best transform of the values, Normalized PCA with the best preparation of the
-        PCAs, EASE with it and 0/1 values, larger ranks of models that are not far behind the best
-        one, and no ALS.
+        PCAs, EASE and ALS with it and 0/1 values, ALS with one penalty, and larger ranks of models
+        that are not far behind the best one.
     progress : Progress or None
         Receives the progress.
     tried : list of (str, Trial)
@@ -159,7 +159,7 @@ class Search:
                 and (self.every_model or self._still_rises(one, found[0]))
             ]
             self._widen(at_edge, {"n_components": (size,)})
-        self._try_in_turn(self._ease(), *([self._als()] if self.every_model else []))
+        self._try_in_turn(self._ease(), self._als())
 
     def best(
         self, family: str, preparation: Preparation | None = None, *, filtered: bool = True
@@ -202,9 +202,9 @@ class Search:
         if not self.every_model:
             found.append(
                 "User scaling is tried with the best transform of the values, Normalized PCA with "
-                "the preparation that suits PCAs best, EASE with it and with 0/1 values, and "
-                "larger ranks where a model is within 10 % of the best one and gains 2 % by the "
-                "last doubling. --depth deep tries all of them, and ALS."
+                "the preparation that suits PCAs best, EASE and ALS with it and with 0/1 values, "
+                "ALS with one penalty, and larger ranks where a model is within 10 % of the best "
+                "one and gains 2 % by the last doubling. --depth deep tries all of them."
             )
         if self.left_out:
             parts = [f"{what}: {', '.join(models)}" for what, models in self.left_out.items()]
@@ -309,7 +309,7 @@ class Search:
 
     def _ease(self) -> Iterator[list[Attempt]]:
         """Yield what to try of EASE, step by step."""
-        first, *others = self._for_ease()
+        first, *others = self._for_others()
 
         def attempt(preparation: Preparation, ridges: Iterable[float]) -> Attempt:
             """Return λ relative to the scale of these values."""
@@ -349,7 +349,7 @@ class Search:
         if not entry.installed:
             self.missing.append(f"ALS ({entry.install_command})")
             return
-        first, *others = self._unscaled()
+        first, *others = self._for_others()
 
         def around(steps: Iterable[Mapping[str, Sequence[Any]]]) -> list[Attempt]:
             """Return these values at the best setting, as far as time allows."""
@@ -369,12 +369,13 @@ class Search:
         self._afford(start)
         yield [start]
         yield around(_fixed(one._asdict()) for one in others)
-        scaled = self._scaled(self.best(ALS).preparation)
-        yield around(_fixed(one._asdict()) for one in scaled)
-        yield around([{"regularization": _PENALTIES}])
+        if self.every_model:
+            scaled = self._scaled(self.best(ALS).preparation)
+            yield around(_fixed(one._asdict()) for one in scaled)
+            yield around([{"regularization": _PENALTIES}])
 
-    def _for_ease(self) -> list[Preparation]:
-        """Return what EASE tries: all unscaled preparations, or 0/1 and the PCAs' best."""
+    def _for_others(self) -> list[Preparation]:
+        """Return what EASE and ALS try: all unscaled preparations, or 0/1 and the PCAs' best."""
         unscaled = self._unscaled()
         if self.every_model:
             return unscaled
