@@ -149,7 +149,9 @@ def call(content: bytes, folder: Path) -> None:
             raise Mismatch("the directions of the factors are not orthonormal")
     if ending == ".npy":
         expected = np.load(io.BytesIO(content[1:]), allow_pickle=False)
-        if not np.array_equal(read_vectors(path, path.name, _PLAYS.n_items).values, expected):
+        if not np.array_equal(
+            read_vectors(path, path.name, "item", _PLAYS.n_items).values, expected
+        ):
             raise Mismatch("the matrix is not what NumPy reads")
 
 

@@ -58,7 +58,7 @@ def test_owned_components_of_heavy_tails_are_explained_by_the_values(heavy):
 @pytest.mark.medium
 def test_every_model_is_chosen_over_the_same_preparations(heavy):
     best = {entry.model: entry for entry in heavy.contest[1:] if "filter" not in entry.title}
-    models = {"pca", "normalized", "item-weighted", "popularity", "ease"}
+    models = {"pca", "normalized", "item-weighted", "popularity", "ease", "weighted-mf"}
     assert models <= set(best)
     titles = [entry.title for entry in heavy.contest[1:]]
     assert len(titles) == len(set(titles))

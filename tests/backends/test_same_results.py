@@ -211,7 +211,7 @@ def test_ids_that_are_not_there_are_refused(blocks):
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        ({"memory": "1GB", "client": "tcp://127.0.0.1:1"}, "either memory="),
+        ({"memory": "1GB", "client": "tcp://127.0.0.1:1"}, "Give one of them"),
         ({"memory": "1GB", "rows_per_task": 5}, "without client="),
         ({"scratch": "x"}, "without memory="),
         ({"memory": "1GB", "n_blocks": 0}, "n_blocks=0"),

@@ -19,7 +19,7 @@ def test_demo_ends_with_a_table_words_and_the_path_of_a_report(tmp_path):
     assert done.returncode == 0
     assert "specialization" in done.stdout
     assert "Item-Weighted PCA" in done.stdout
-    assert "Advice" in done.stdout
+    assert "How to apply the advice" in done.stdout
     report = Path(done.stdout.strip().splitlines()[-1].removeprefix("Report: "))
     assert report == tmp_path / "report" / "demo.html"
     assert report.read_text().lower().startswith("<!doctype html>")

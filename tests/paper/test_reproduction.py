@@ -234,7 +234,8 @@ def test_the_whole_paper_has_the_expected_verdicts(monkeypatch, invoke, tmp_path
 
     def changed(m):
         values = {p: v * (1.1 if p.model == "PCA" else 1) for p, v in m.lastfm.values.items()}
-        return honest(replace(m, lastfm=replace(m.lastfm, values=values)))
+        m.lastfm = replace(m.lastfm, values=values)
+        return honest(m)
 
     monkeypatch.setattr(claims, "judge_all", changed)
     result = invoke("claims", "--quick", "--json", "--out", tmp_path)

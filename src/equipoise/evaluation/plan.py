@@ -116,8 +116,10 @@ def covers(model: Recommender, wanted: Recommender) -> bool:
 
 def variant_of(fitted: Recommender, wanted: Recommender) -> Recommender:
     """Return the model that a fit covers, as if it was fitted."""
-    variant = _with_free_parameters(fitted, wanted)
-    return variant.truncate(_size(wanted)) if _size(wanted) < _size(fitted) else variant
+    variant, low_rank = _with_free_parameters(fitted, wanted), fitted.low_rank()
+    # data of few users have fewer components than a model asks for
+    own = _size(fitted) if low_rank is None else len(low_rank.components)
+    return variant.truncate(_size(wanted)) if _size(wanted) < own else variant
 
 
 def _with_free_parameters(fitted: Recommender, wanted: Recommender) -> Recommender:
