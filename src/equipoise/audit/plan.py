@@ -109,11 +109,11 @@ ALS_RANK, ALS_ITERATIONS = 64, 15
 
 # CPU seconds of an audit of the smallest data: loading code, re-ranking, and the page. And how much
 # faster two idle cores are than one: models are fitted side by side, but some steps wait.
-_START, _SPEEDUP = 2.0, 1.55
+_START, _SPEEDUP = 4.5, 1.55
 
 # CPU seconds of a search and of a measured fit, relative to the estimates that decide what is
 # tried: those leave out checks and what only first calls need.
-_SEARCH_FACTOR, _FIT_FACTOR = 1.3, 1.5
+_SEARCH_FACTOR, _FIT_FACTOR = 1.3, 1.9
 
 # CPU seconds per interaction to split the data and to count.
 _PER_INTERACTION = 5e-7
