@@ -23,7 +23,7 @@ from equipoise.parallel import Tally, map_in_threads, thread_count
 
 Lists = NDArray[np.int32]
 
-# A block of scores that stays in a core's own cache from the product to the selection.
+# Scores of one thread at a time. Larger blocks make fewer, wider products; 8 MB bounds the memory.
 _BLOCK_BYTES = 2**23
 
 # With fewer rows at a time BLAS would mostly read the components again and again.
