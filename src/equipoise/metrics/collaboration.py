@@ -48,7 +48,7 @@ from equipoise.parallel import Tally, map_in_threads, thread_count
 # Scores that blocks send at a time: 128 MB for those of the positives.
 _SCORES_SENT = 2**24
 
-# A block of scores takes 8 MB, which stays in the cache while it is counted; more, up to 32 MB,
+# A block of scores takes 16 MB, which stays in the cache while it is counted; more, up to 32 MB,
 # where BLAS would have fewer items than this to work on.
 _SCORES_AT_ONCE, _MOST_SCORES = 2**21, 2**22
 _FEWEST_ITEMS = 32
