@@ -46,18 +46,16 @@ def is_well_formed(link: str) -> bool:
 
 def commands_page() -> str:
     """Return Markdown of every command with its arguments and options."""
-    from typer.main import get_command
-
     from equipoise.cli.app import command_line
 
-    return "\n".join(_described(get_command(command_line()), "equipoise"))
+    return "\n".join(_described(command_line(), "equipoise"))
 
 
 def _described(command: Any, path: str) -> Iterator[str]:
     if path != "equipoise":
         yield f"## {path}\n" if path.count(" ") == 1 else f"### {path}\n"
     yield f"{(command.help or '').strip()}\n"
-    rows = [_row(parameter) for parameter in command.params if not parameter.hidden]
+    rows = [_row(parameter) for parameter in command.params]
     if rows:
         yield "| option | | default |\n| --- | --- | --- |"
         yield from rows
@@ -71,7 +69,9 @@ def _row(parameter: Any) -> str:
         names = f"`{parameter.metavar or parameter.name.upper()}`"
     else:
         names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
-    text = " ".join((getattr(parameter, "help", "") or "").split()).replace("|", "\\|")
+    text = " ".join((getattr(parameter, "help", "") or "").split())
+    for sign in "|[":
+        text = text.replace(sign, f"\\{sign}")
     return f"| {names} | {text} | {_default(parameter)} |"
 
 

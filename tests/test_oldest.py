@@ -25,4 +25,4 @@ def test_the_constraints_are_the_lower_bounds(oldest):
 
 def test_every_dependency_of_the_core_has_a_lower_bound(oldest):
     names = {line.partition("==")[0] for line in oldest.constraints().splitlines()}
-    assert {"numpy", "scipy", "polars", "numba", "typer", "plotly", "sqlalchemy"} <= names
+    assert {"numpy", "scipy", "polars", "numba", "click", "plotly", "sqlalchemy"} <= names

@@ -128,10 +128,10 @@ def test_a_bar_that_ends_before_its_delay_prints_nothing():
 
 
 def test_the_command_line_shows_bars_on_a_terminal_and_lines_elsewhere(monkeypatch):
-    monkeypatch.setattr(console, "err", terminal(force_interactive=True))
+    monkeypatch.setattr(console, "err", lambda: terminal(force_interactive=True))
     assert isinstance(console.progress(), ProgressBar)
     assert isinstance(console.progress(hidden=True), NoProgress)
-    monkeypatch.setattr(console, "err", Console(file=StringIO()))
+    monkeypatch.setattr(console, "err", lambda: Console(file=StringIO()))
     assert isinstance(console.progress(), ProgressLog)
-    console.err.quiet = True
+    monkeypatch.setattr(console, "show_progress", False)
     assert isinstance(console.progress(), NoProgress)

@@ -13,10 +13,9 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import typer.main
 
 # Imported before the clock runs: a time limit that strikes inside an import leaves half a module
-from equipoise.cli import console
+from equipoise.cli import app, console
 from equipoise.cli.app import run
 from fuzz.choices import NUMBERS, WORDS, Choices
 from fuzz.target import Mismatch, Target
@@ -73,7 +72,7 @@ _VALUES = (
 )  # fmt: skip
 
 
-_COMMAND_ONCE = cache(typer.main.get_command)
+_COMMAND_ONCE = cache(app.command_line)
 
 
 def words(content: bytes) -> list[str]:
@@ -144,14 +143,14 @@ def call(content: bytes, folder: Path) -> None:
     here = Path.cwd()
     os.chdir(folder)
     webbrowser.open = _no_browser
-    typer.main.get_command = _COMMAND_ONCE  # building it takes longer than most commands
+    app.command_line = _COMMAND_ONCE  # building it takes longer than most commands
     said, out = io.StringIO(), io.StringIO()
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(out):
             code = run(spoken)
     finally:
         os.chdir(here)
-        console.err.quiet = False
+        console.show_progress = True
     if code not in (0, 1, 2):
         raise Mismatch(f"exit code {code} of {shlex.join(spoken)}")
     if "Traceback" in said.getvalue() + out.getvalue():

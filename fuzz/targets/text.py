@@ -103,8 +103,8 @@ def _cells(path: Path, options: dict[str, Any]) -> Iterator[tuple[str, str, floa
     places = resolve(form.names, form.n_columns, asked, "")
     rows = _rows(path.read_bytes(), form)
     for row in rows[form.names is not None :]:
-        user, item = row[places.user], row[places.item]
-        yield user, item, 1.0 if places.value is None else _number(row[places.value])
+        value = _number(row[places["value"]]) if "value" in places else 1.0
+        yield row[places["user"]], row[places["item"]], value
 
 
 def _number(text: str) -> float:

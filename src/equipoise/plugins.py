@@ -28,7 +28,13 @@ def registered(
     found: dict[str, tuple[EntryPoint, Any]] = {}
     for point in entry_points(group=group):
         where = f"the entry point {point.name!r} ({point.value})"
-        loaded = point.load()
+        try:
+            loaded = point.load()
+        except Exception as error:  # whatever the package does when it is imported
+            raise InvalidParameterError(
+                f"{where} cannot be imported: {type(error).__name__}: {error}. "
+                "Correct or uninstall its package."
+            ) from error
         if not is_one(loaded):
             raise InvalidParameterError(
                 f"{where} must be {kind}, got {loaded!r}. Correct or uninstall its package."

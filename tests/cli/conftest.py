@@ -21,7 +21,7 @@ COMMAND = [sys.executable, "-m", "equipoise"]
 def _loud():
     """`--quiet` of one test is not that of the next."""
     yield
-    console.err.quiet = False
+    console.show_progress = True
 
 
 def write_table(path: Path, header: list[str], rows) -> Path:

@@ -18,7 +18,6 @@ from equipoise.audit.advice import command as command_of
 from equipoise.audit.dossier.manifest import hashes
 from equipoise.audit.formatting import components
 from equipoise.audit.report import render
-from equipoise.cli import console
 from equipoise.cli.app import run
 from equipoise.cli.audit import main_numbers, print_findings
 from equipoise.cli.review import recorded_command
@@ -72,7 +71,7 @@ def of_command(found, world, factors):
 def test_the_page_and_the_table_say_what_was_found(
     command, found, of_command, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(console.out, "width", 200)  # COLUMNS counts at import alone
+    monkeypatch.setenv("COLUMNS", "200")
     assert run(command) == 0
     shown = capsys.readouterr().out
     assert (tmp_path / "r.html").read_text() == render(of_command())

@@ -345,7 +345,7 @@ CASES = {
     ),
     # the command line itself
     "the command is unknown": (["dance"], "No such command 'dance'"),
-    "the option is unknown": (audit("--colour"), "No such option: --colour"),
+    "the option is unknown": (audit("--colour"), "No such option '--colour'"),
     "the data are missing": (["fit"], "Missing (argument|parameter|option)"),
 }
 
@@ -374,4 +374,32 @@ def test_refused_in_one_line(case, broken, tmp_path, monkeypatch, capsys):
     check_refusal(code, said.err, message)
     assert said.out == ""
     assert snapshot(broken) == before
+    assert list(tmp_path.iterdir()) == []
+
+
+BEFORE_THE_DATA = {
+    "the metric": (["evaluate", "--metrics", "nope"], "unknown metric 'nope'"),
+    "the cut-off": (["evaluate", "-k", "0"], "cut-off"),
+    "the groups": (["evaluate", "--groups", "tall"], "--groups must be one of"),
+    "the method": (["evaluate", "--method", "nope"], "method must be one of"),
+    "the shares": (["evaluate", "--test", "0.9", "--validation", "0.2"], "must be shares"),
+    "the chart": (["evaluate", "--plot", "new.xyz"], "must end in .png"),
+    "the re-ranker": (["evaluate", "--rerank", "nope"], "unknown re-ranker 'nope'"),
+    "the goal": (["tune", "--maximize", "nope"], "unknown metric 'nope'"),
+    "the limit": (["tune", "--subject-to", "nope>=1"], "unknown metric 'nope'"),
+    "the model": (["tune", "--model", "nope"], "unknown model 'nope'"),
+    "the chart of tune": (["tune", "--plot", "new"], "must end in .png"),
+    "the re-ranker of fit": (["fit", "--rerank", "nope", "-o", "new.eqp"], "unknown re-ranker"),
+    "the method of split": (["split", "--method", "nope", "-o", "new"], "method must be one of"),
+    "the depth": (["audit", "--depth", "shallow"], "--depth must be one of"),
+}
+
+
+@pytest.mark.parametrize("case", BEFORE_THE_DATA)
+def test_settings_are_refused_before_the_data_are_read(case, tmp_path, monkeypatch, capsys):
+    """A large table takes minutes to read, and a search takes hours."""
+    (command, *options), message = BEFORE_THE_DATA[case]
+    monkeypatch.chdir(tmp_path)
+    code = run([command, "there-is-no-such-file.csv", *options])  # reading it would be the error
+    check_refusal(code, capsys.readouterr().err, message)
     assert list(tmp_path.iterdir()) == []

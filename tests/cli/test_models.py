@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from equipoise.cli import console
 from equipoise.cli.app import run
 from equipoise.metrics import available
 from equipoise.models.registry import MODELS, ModelEntry
@@ -16,8 +15,6 @@ from equipoise.models.registry import MODELS, ModelEntry
 def wide(monkeypatch):
     """A terminal with room for every column."""
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(console.out, "width", 200)
-    monkeypatch.setattr(console.err, "width", 200)
 
 
 @pytest.mark.usefixtures("wide")
@@ -29,6 +26,16 @@ def test_the_table_names_every_model_with_its_paper_and_kind(capsys):
         assert entry.paper in line
         assert entry.computation in line
         assert (entry.extra or "–") in line
+
+
+@pytest.mark.parametrize("command", ["models", "metrics", "rerankers"])
+def test_names_are_in_one_piece_on_a_narrow_terminal(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run([command, "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert run([command]) == 0
+    words = capsys.readouterr().out.split()
+    assert {one.get("key", one.get("name")) for one in listed} <= set(words)
 
 
 def test_json_tells_everything(capsys):

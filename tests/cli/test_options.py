@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass, fields
-from typing import Annotated, get_args, get_type_hints
+from dataclasses import fields
+from typing import get_args, get_type_hints
 
 import pytest
-import typer
-from typer.main import get_command
 
 from equipoise.audit import audit
 from equipoise.cli.app import command_line, run
-from equipoise.cli.options import DataOptions, expand_options
+from equipoise.cli.declare import Command
+from equipoise.cli.options import DataOptions, GridOptions
 from equipoise.data import holdout
 
-TREE = get_command(command_line())
+TREE = command_line()
 COMMANDS = TREE.commands
 READING = {f"--{field.name.replace('_', '-')}" for field in fields(DataOptions)}
 
@@ -124,28 +123,14 @@ def test_one_letter_means_one_option():
     assert {short: names for short, names in letters.items() if len(names) > 1} == {}
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Two options."""
-
-    left: Annotated[int, typer.Option(help="Left.", metavar="N")] = 1
-    right: Annotated[int, typer.Option(help="Right.", metavar="N")] = 2
-
-
 def test_a_dataclass_of_options_becomes_options_and_comes_back_filled():
     received = []
 
-    def command(
-        name: Annotated[str, typer.Argument()],
-        pair: Pair,
-        last: Annotated[int, typer.Option()] = 3,
-    ) -> None:
-        received.append((name, pair, last))
+    def similar(item: str, trying: GridOptions, n: int = 3) -> None:
+        received.append((item, trying, n))
 
-    tiny = typer.Typer()
-    tiny.command()(expand_options(command))
-    tiny(["x", "--right", "7", "--last", "5"], standalone_mode=False)
-    assert received == [("x", Pair(1, 7), 5)]
+    Command(similar).main(["x", "--grid", "a=1", "--grid", "b=2", "-k", "5"], standalone_mode=False)
+    assert received == [("x", GridOptions(grid=["a=1", "b=2"]), 5)]
 
 
 def test_only_options_that_were_given_are_repeated():

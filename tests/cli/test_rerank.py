@@ -79,6 +79,7 @@ def test_re_rankers_are_listed(capsys):
     assert "Zehlike et al. 2017" in capsys.readouterr().out
 
 
+@pytest.mark.medium
 def test_lists_of_another_system_are_re_ranked(world, plays, tmp_path, capsys):
     model = equipoise.load(world / "model.eqp")
     ids, scores = model.recommend(plays, 30)

@@ -70,7 +70,7 @@ def test_lists_into_a_pipe_are_json_lines(world, expected, capsys):
 
 def test_lists_on_a_terminal_are_a_table(world, expected, monkeypatch, capsys):
     terminal = Console(force_terminal=True, width=100, color_system=None)
-    monkeypatch.setattr(console, "out", terminal)
+    monkeypatch.setattr(console, "out", lambda **_: terminal)
     options = ["-N", "2", "--users", "listener-0002", "--explain", "--top", "1"]
     assert run(["recommend", str(world / "model.eqp"), str(world / "plays.csv"), *options]) == 0
     shown = capsys.readouterr().out

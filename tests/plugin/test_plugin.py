@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -135,3 +138,26 @@ def test_where_it_is_not_installed_it_is_unknown_and_its_file_names_it(python, p
         find_model("plain-neighbors")
     with pytest.raises(ArtifactError, match="plain_neighbors"):
         load(model)
+
+
+def test_a_package_that_cannot_be_imported_is_named(tmp_path):
+    (tmp_path / "torn.py").write_text("import gone_for_good\n")
+    info = tmp_path / "torn-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torn\nVersion: 1.0\n")
+    groups = ("models", "metrics", "rerankers")
+    points = (f"[equipoise.{group}]\ntorn-{group} = torn:Torn\n" for group in groups)
+    (info / "entry_points.txt").write_text("".join(points))
+    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    for command in ("models", "metrics", "rerankers"):
+        done = subprocess.run(
+            [sys.executable, "-m", "equipoise", command],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUTF8": "1"},
+            check=False,
+        )
+        assert done.returncode == 2
+        (line,) = done.stderr.splitlines()
+        assert f"'torn-{command}' (torn:Torn) cannot be imported: ModuleNotFoundError" in line
+        assert "Correct or uninstall" in line

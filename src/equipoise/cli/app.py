@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
 
-import typer
+import click
+from click.shell_completion import shell_complete
 
 from equipoise import __version__
-from equipoise.cli import console
+from equipoise.cli import completion, console
 from equipoise.cli.audit import audit, demo
 from equipoise.cli.catalog import get, listing, metrics, models, rerankers
+from equipoise.cli.declare import Command, Group
 from equipoise.cli.evaluate import evaluate, split, tune
 from equipoise.cli.fit import fit
-from equipoise.cli.options import INTERRUPTED, Command, Group, Interrupted, expand_options, flag
+from equipoise.cli.options import INTERRUPTED
 from equipoise.cli.recommend import explain, recommend, rerank, similar
 from equipoise.cli.reproduce import reproduce
 from equipoise.cli.review import compare, verify
@@ -24,31 +25,6 @@ from equipoise.exceptions import EquipoiseError
 
 _REFUSED = 2
 
-# What typer raises about the command line itself. Newer versions bundle click and older ones
-# import it, so the class is reached through a name that both export.
-_CommandLineError: Any = next(
-    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
-)
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        console.out.print(f"equipoise {__version__}", highlight=False)
-        raise typer.Exit
-
-
-def _options(
-    version: Annotated[  # noqa: ARG001 (acts by its callback)
-        bool, flag("Print the version.", "--version", callback=_show_version, is_eager=True)
-    ] = False,
-    quiet: Annotated[bool, flag("Print only errors on stderr.", "--quiet", "-q")] = False,
-    debug: Annotated[  # noqa: ARG001 (read by the error boundary)
-        bool, flag("Show the traceback of an error.", "--debug")
-    ] = False,
-) -> None:
-    console.err.quiet = quiet
-
-
 _PANELS = {
     "Audit": (audit, demo, compare, verify),
     "Train and serve": (fit, update, inspect, recommend, rerank, similar, explain, serve, export),
@@ -56,44 +32,52 @@ _PANELS = {
     "Data and paper": (reproduce,),
 }
 
+_EPILOG = """Results go to stdout, progress and errors to stderr. Exit codes: 0 done; 1 done, and
+the answer is no (a claim was lost, a threshold failed, a report differs); 2 refused or failed;
+130 interrupted."""
 
-def command_line(words: Collection[str] | None = None) -> typer.Typer:
-    """Return all commands; those that are not among the words have a summary but no options.
 
-    Declaring the options of all commands takes a third of the time of ``equipoise --help``.
-    """
-    app = typer.Typer(
-        name="equipoise",
-        cls=Group,
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-        help="Audit low-rank recommenders item by item, and fix them with Item-Weighted PCA.",
-        epilog="Results go to stdout, progress and errors to stderr. Exit codes: 0 done; 1 done, "
-        "and the answer is no (a claim was lost, a threshold failed, a report differs); 2 refused "
-        "or failed; 130 interrupted.",
+def equipoise(quiet: bool = False, debug: bool = False) -> None:  # noqa: ARG001 (read by `run`)
+    """Audit low-rank recommenders item by item, and fix them with Item-Weighted PCA."""
+    console.show_progress = not quiet
+
+
+def command_line() -> Group:
+    """Return all commands."""
+    app = Group(
+        equipoise,
+        epilog=_EPILOG,
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "show_default": True,
+            "max_content_width": 120,
+        },
     )
-    app.callback()(_options)
-
-    def declared(command: Callable[..., Any], name: str) -> Callable[..., Any]:
-        return (expand_options if words is None or name in words else _summary_of)(command)
-
+    app.params += [
+        _action("version", "Print the version.", lambda _: f"equipoise {__version__}"),
+        _action("install-completion", "Install completion for your shell.", completion.install),
+        _action("show-completion", "Show what that would install.", completion.script),
+    ]
     for panel, commands in _PANELS.items():
         for command in commands:
-            options = declared(command, command.__name__)
-            app.command(cls=Command, rich_help_panel=panel)(options)
-    datasets = typer.Typer(name="datasets", cls=Group, invoke_without_command=True)
-    datasets.callback()(declared(listing, "datasets"))
-    datasets.command(cls=Command)(declared(get, "datasets"))
-    app.add_typer(datasets, rich_help_panel="Data and paper")
+            app.add_command(Command(command, panel))
+    datasets = Group(listing, "Data and paper", name="datasets", invoke_without_command=True)
+    datasets.add_command(Command(get))
+    app.add_command(datasets)
     return app
 
 
-def _summary_of(command: Callable[..., Any]) -> Callable[..., Any]:
-    def summary() -> None: ...
+def _action(name: str, text: str, run: Callable[[click.Command], str]) -> click.Option:
+    """Return an option that prints a text instead of running a command."""
 
-    summary.__name__, summary.__doc__ = command.__name__, command.__doc__
-    return summary
+    def act(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+        if wanted:
+            console.write(run(context.command))
+            context.exit()
+
+    return click.Option(
+        [f"--{name}"], is_flag=True, is_eager=True, expose_value=False, help=text, callback=act
+    )
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -116,7 +100,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
                 console.print_traceback()
             console.fail(_explained(error))
             return _REFUSED
-        except (KeyboardInterrupt, Interrupted):
+        except KeyboardInterrupt:
             console.say("interrupted")
             return INTERRUPTED
         finally:
@@ -132,35 +116,30 @@ def _global_options_first(arguments: list[str]) -> list[str]:
 
 
 def _invoke(arguments: list[str]) -> int:
+    app = command_line()
+    asked = os.environ.get(completion.VARIABLE)  # a shell that completes sets it
+    if asked:
+        return shell_complete(app, {}, completion.PROGRAM, completion.VARIABLE, asked)
     try:
-        # a shell that completes has its words in the environment
-        named = None if "_EQUIPOISE_COMPLETE" in os.environ else arguments
-        result = command_line(named)(args=arguments, prog_name="equipoise", standalone_mode=False)
-    except _CommandLineError as error:
-        _refuse(error)
-        return _REFUSED
-    except typer.Abort:
-        raise KeyboardInterrupt from None
-    except typer.Exit as stop:
+        with app.make_context(completion.PROGRAM, list(arguments)) as context:
+            result = app.invoke(context)
+    except click.exceptions.Exit as stop:
         return stop.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return _REFUSED
+    except click.UsageError as error:
+        command = "equipoise" if error.ctx is None else error.ctx.command_path
+        message = error.format_message()
+        end = "" if message.endswith((".", "?")) else "."
+        console.fail(f"{message}{end} See {command} --help.")
+        return _REFUSED
     except SystemExit as stop:
-        # typer and rich exit with code 1 where the pipe is closed; here 1 means "no"
+        # rich exits with code 1 where the pipe is closed; here 1 means "no"
         if isinstance(stop.__context__, BrokenPipeError):
             raise BrokenPipeError from None
         raise
     return result if isinstance(result, int) else 0
-
-
-def _refuse(error: Any) -> None:
-    """Print what is wrong with the command line and where the help is."""
-    if type(error).__name__ == "NoArgsIsHelpError":
-        error.show()
-        return
-    context = getattr(error, "ctx", None)
-    command = "equipoise" if context is None else context.command_path
-    message = error.format_message()
-    end = "" if message.endswith((".", "?")) else "."
-    console.fail(f"{message}{end} See {command} --help.")
 
 
 def _explained(error: Exception) -> Exception | str:

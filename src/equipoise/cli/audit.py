@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from equipoise.display import Shown
 
 _EXAMPLE = "built-in example data"
+# A device or a pipe has no ending.
+_FORMATS = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", "": "html"}
 
 
 @dataclass(frozen=True)
@@ -93,13 +95,16 @@ def audit(
 ) -> int:
     """Show which items a model fails, which it memorizes, and which model is better.
 
-    Prints the answer, the main numbers and the advice, and writes one page (or JSON or Markdown, by
-    the ending of --out). Without --model, PCA is audited. With --train and --test, models of yours
-    are taken as fitted on --train. Exits with 1 if a condition of --fail-if holds.
+    Prints the answer, the main numbers and the advice, and writes one page, or JSON or Markdown:
+    the ending of the file sets which. PCA is audited unless there is a --model. With --train and
+    --test, models of yours are taken as fitted on --train. Exits with 1 if a condition of --fail-if
+    holds.
     """
     import webbrowser
 
     from equipoise.audit import audit as compute
+    from equipoise.audit.plan import DEPTHS
+    from equipoise.checks import check_choice
     from equipoise.data import Interactions
     from equipoise.data.split import cut_by_time
 
@@ -107,9 +112,11 @@ def audit(
         raise InvalidParameterError("--json and --md exclude each other. Give one of them.")
     whole = "--rank takes a whole number or auto"
     asked: Any = rank if rank == "auto" else opt.number(rank, whole, int)
+    check_choice("--depth", depth, DEPTHS)  # before the data are read
     parts.check(data, reading)
     reviewing.check(one_table=data is not None and cut is None)
     opt.check_outputs({"--out": out})
+    opt.by_ending(out, _FORMATS)
     models = given.models()
     source = str(parts.train if data is None else data)
     table = parts.read_parts(reading) if data is None else reading.read(data)
@@ -135,7 +142,11 @@ def audit(
     )
     _say_estimate(table, depth, budget, len(models))
     found = run(table, progress=console.progress())
-    found = reviewing.review(found, table, run, recorded_command(data))
+    try:
+        found = reviewing.review(found, table, run, recorded_command(data))
+    except InvalidParameterError:  # a limit for a number that this audit lacks: keep the report
+        _publish(found, out, as_json=as_json, as_markdown=as_markdown)
+        raise
     _publish(found, out, as_json=as_json, as_markdown=as_markdown)
     reviewing.sign(out)
     if open_page and not webbrowser.open(out.resolve().as_uri()):
@@ -173,8 +184,8 @@ def _publish(found: Findings, out: Path, *, as_json: bool, as_markdown: bool) ->
     from equipoise.audit.report import render
     from equipoise.files import write_whole
 
-    write = {".json": to_json, ".md": to_markdown}.get(out.suffix.lower(), render)
-    write_whole(out, write(found).encode())
+    write = {"html": render, "json": to_json, "markdown": to_markdown}
+    write_whole(out, write[opt.by_ending(out, _FORMATS)](found).encode())
     if as_json or as_markdown:
         console.write(to_json(found) if as_json else to_markdown(found))
         console.say(f"Report: {out.resolve()}")
@@ -192,7 +203,7 @@ def print_findings(found: Findings) -> None:
     for note in found.settings.notes:
         console.say(f"note: {note}")
     for title, sentence in zip(QUESTIONS, found.answer, strict=True):
-        console.out.print(f"[bold]{title}[/]  {console.escape_markup(sentence)}", highlight=False)
+        console.out().print(f"[bold]{title}[/]  {console.escape_markup(sentence)}", highlight=False)
     models = _columns(found)
     console.print_table(main_numbers(found))
     for section in found.groups:
@@ -203,10 +214,10 @@ def print_findings(found: Findings) -> None:
         rows = [(row[0], *row[3:]) for row in best.rows]
         console.print_table(best._replace(columns=[best.columns[0], *best.columns[3:]], rows=rows))
     advice = found.advice
-    console.out.print("\n[bold]How to apply the advice[/]")
+    console.out().print("\n[bold]How to apply the advice[/]")
     calls = (command(advice), rerank_command(found), python_call(advice), check_command(advice))
     for text in "\n".join(filter(None, calls)).splitlines():
-        console.out.print(f"  {console.escape_markup(text)}", highlight=False, soft_wrap=True)
+        console.out().print(f"  {console.escape_markup(text)}", highlight=False, soft_wrap=True)
 
 
 def _columns(found: Findings) -> list[Variant]:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from equipoise.cli import console
 
@@ -69,7 +69,7 @@ def _show(
         console.write_json(found, indent=1)
         return
     rows = [{name: _text(one, key) for name, key in columns.items()} for one in found]
-    console.print_rows(rows, title)
+    console.print_rows(rows, title, whole=list(columns)[:1])  # names are copied
 
 
 def _text(facts: Mapping[str, Any], field: str) -> str:
@@ -82,9 +82,9 @@ def _text(facts: Mapping[str, Any], field: str) -> str:
     return f"{_ANSWERS.get(value, value)}{missing}"
 
 
-def listing(context: typer.Context, as_json: bool = False) -> None:
+def listing(as_json: bool = False) -> None:
     """List the data sets that can be loaded by name, or download one from its publisher."""
-    if context.invoked_subcommand is not None:
+    if click.get_current_context().invoked_subcommand is not None:
         return
     from equipoise.data.catalog import CATALOG
 
@@ -103,7 +103,7 @@ def get(name: str, out: Path | None = None) -> None:
     folder = fetch(dataset, out, progress=console.progress())
     for line in (f"License: {dataset.license} ({dataset.terms})", f"Cite: {dataset.citation}"):
         console.say(line)
-    console.out.print(str(folder), highlight=False, markup=False, soft_wrap=True)
+    console.write(str(folder))
 
 
 def _described(dataset: Dataset) -> dict[str, Any]:
@@ -126,6 +126,5 @@ def _print_dataset(dataset: Dataset) -> None:
         f"cite     {dataset.citation}",
         f"where    {where}",
     )
-    console.out.print(f"[bold]{dataset.name}[/]  {dataset.what}", highlight=False, soft_wrap=True)
-    for line in lines:
-        console.out.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
+    console.out().print(f"[bold]{dataset.name}[/]  {dataset.what}", highlight=False, soft_wrap=True)
+    console.write("\n".join(f"  {line}" for line in lines))

@@ -10,15 +10,15 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO, cast
-
-from rich.console import Console
-from rich.markup import escape
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from equipoise.display import Shown, cell_text
 from equipoise.progress import NoProgress, Progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 # An id of ten thousand characters must not hide the rest of the message.
 _LONGEST_LINE = 1200
@@ -28,14 +28,21 @@ _DRIVE = re.compile(r"(?<!\w)[A-Za-z]:[\\/]")
 _SCHEME = re.compile(r"\W*[A-Za-z][\w+.\-]+:/+(?!/)")
 _PASSWORD = re.compile(r"(passw(?:or)?d|pwd)=(?:'[^']*'|\"[^\"]*\"|\S+)", re.IGNORECASE)
 
-# No emoji: an item called ":dog:" keeps its name.
-out = Console(emoji=False)
-err = Console(stderr=True, emoji=False)
-failures = Console(stderr=True, emoji=False)  # printed even with --quiet
-
-
-# The words of the command line that is running.
+# The words of the command line that is running, and whether it prints more than errors on stderr.
 arguments: list[str] = []
+show_progress = True
+
+
+def out(*, stderr: bool = False) -> Console:
+    """Return an output for text with styles. Help, which has none, does not import rich."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, emoji=False)  # an item called ":dog:" keeps its name
+
+
+def err() -> Console:
+    """Return standard error for text with styles."""
+    return out(stderr=True)
 
 
 def prepare_streams() -> None:
@@ -111,6 +118,8 @@ def printable(text: object) -> str:
 
 def escape_markup(text: object) -> str:
     """Escape text that would style or control the terminal, such as the name of an item."""
+    from rich.markup import escape
+
     return escape(printable(text))
 
 
@@ -118,9 +127,10 @@ def progress(*, hidden: bool = False) -> Progress:
     """Progress on stderr: bars on a terminal, plain lines elsewhere, nothing with --quiet."""
     from equipoise.progress.display import ProgressBar, ProgressLog
 
-    if hidden or err.quiet:
+    if hidden or not show_progress:
         return NoProgress()
-    return ProgressBar(err, clean=printable) if err.is_interactive else ProgressLog(say)
+    screen = err()
+    return ProgressBar(screen, clean=printable) if screen.is_interactive else ProgressLog(say)
 
 
 def write(text: str) -> None:
@@ -136,7 +146,8 @@ def write_json(content: Any, **more: Any) -> None:
 
 def say(text: str) -> None:
     """Print one line on stderr, unless --quiet."""
-    err.print(printable(text), highlight=False, markup=False, soft_wrap=True)
+    if show_progress:
+        sys.stderr.write(f"{printable(text)}\n")
 
 
 def fail(error: Exception | str) -> None:
@@ -145,7 +156,7 @@ def fail(error: Exception | str) -> None:
     line = without_passwords(" ".join(str(error).split())) or type(error).__name__
     if len(line) > _LONGEST_LINE:
         line = f"{line[: _LONGEST_LINE // 2]} … {line[-_LONGEST_LINE // 2 :]}"
-    failures.print(f"[red]error:[/] {escape_markup(line)}", highlight=False, soft_wrap=True)
+    err().print(f"[red]error:[/] {escape_markup(line)}", highlight=False, soft_wrap=True)
 
 
 def print_traceback() -> None:
@@ -154,31 +165,36 @@ def print_traceback() -> None:
     sys.stderr.write("\n".join(map(printable, lines)) + "\n")
 
 
-def print_table(table: Shown) -> None:
-    """Print a table: its title, its rows and its notes; a cell may be a rich text with a style."""
+def print_table(table: Shown, whole: Collection[str] = ()) -> None:
+    """Print a table: its title, its rows and its notes; a cell may be a rich text with a style.
+
+    Cells in the columns `whole` are printed in one line, however long they are.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     if table.title:
-        out.print(f"[bold]{escape_markup(table.title)}", highlight=False, soft_wrap=True)
+        out().print(f"[bold]{escape_markup(table.title)}", highlight=False, soft_wrap=True)
     drawn = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_header=any(table.columns))
     for name, is_number in zip(table.columns, table.numeric(), strict=True):
         justify: Any = "right" if is_number else "left"
-        drawn.add_column(escape_markup(name), justify=justify, overflow="fold")
+        drawn.add_column(
+            escape_markup(name), justify=justify, overflow="fold", no_wrap=name in whole
+        )
     for row in table.rows:
         cells = (c if isinstance(c, Text) else escape_markup(cell_text(c)) for c in row)
         drawn.add_row(*cells)
     if table.rows:
-        out.print(drawn)
+        out().print(drawn)
     for note in table.notes:
-        out.print(escape_markup(note), highlight=False)
+        out().print(escape_markup(note), highlight=False)
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], title: str) -> None:
+def print_rows(rows: Sequence[Mapping[str, Any]], title: str, whole: Collection[str] = ()) -> None:
     """Print rows with the same columns as a table."""
     columns = list(rows[0]) if rows else []
-    print_table(Shown(title, columns, [list(row.values()) for row in rows]))
+    print_table(Shown(title, columns, [list(row.values()) for row in rows]), whole)
 
 
 def print_facts(facts: Mapping[str, Any], title: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,10 +44,19 @@ def evaluate(
 ) -> int:
     """Score models, by default the three PCAs, at many ranks on held-out interactions."""
     from equipoise import evaluation
+    from equipoise.checks import check_choice
+    from equipoise.metrics import POPULARITY_RULES
+    from equipoise.metrics.registry import parse_metrics
+    from equipoise.reranking import make_reranker
 
     results_to.check()
     chosen = named_models(models)
     axes, cutoffs = trying.axes(), opt.numbers(k, "-k", int)
+    wanted = evaluation.DEFAULT_METRICS if metrics is None else opt.words(metrics)
+    parse_metrics(wanted, cutoffs)  # refused before the data are read
+    check_choice("--groups", groups, POPULARITY_RULES)
+    for spec in rerank or []:
+        make_reranker(spec)
     split = splitting.read(data, reading)
     own = grouping.read(split.train)
     if rerank:
@@ -57,7 +66,7 @@ def evaluate(
         split,
         chosen,
         grid=_with_sizes(axes, chosen, split.train.n_items),
-        metrics=evaluation.DEFAULT_METRICS if metrics is None else opt.words(metrics),
+        metrics=wanted,
         k=cutoffs,
         groups=groups if own["items"] is None else own["items"],
         user_groups=own["users"],
@@ -72,16 +81,14 @@ def evaluate(
     else:
         _print(results)
         if any(own.values()):
-            console.print_table(_group_table(results))
+            _print_groups(results)
     return 0 if results.complete else results_to.interrupted(f"{len(results)} rows are done")
 
 
 def _reranked(models: Mapping[str, Any], specs: Sequence[str], groups: Any) -> dict[str, Model]:
     """Return every model with every re-ranker."""
-    from equipoise.reranking import Reranked, make_reranker
+    from equipoise.reranking import Reranked
 
-    for spec in specs:
-        make_reranker(spec)  # refused before anything is fitted
     more = {} if groups is None else {"groups": groups}
     return {
         f"{name} + {spec}": Reranked(model, spec, **more)
@@ -105,48 +112,43 @@ def _print(results: Results) -> None:
     """Print one table per few ranks: metrics and models down, ranks across."""
     rows = results.select(group="all").rows
     ranks = sorted({_rank(row) for row in rows}, key=lambda rank: rank or 0)
+    cells = [(_title(row), _line(row), str(_rank(row) or "-"), f"{row.value:.4f}") for row in rows]
     for start in range(0, len(ranks), _RANKS_ACROSS):
-        console.print_table(_table(rows, ranks[start : start + _RANKS_ACROSS]))
+        across = [str(rank or "-") for rank in ranks[start : start + _RANKS_ACROSS]]
+        _print_pivot("rank", across, cells)
 
 
-def _table(rows: Sequence[Result], ranks: Sequence[int | None]) -> Shown:
-    metrics: dict[str, dict[str, dict[int | None, float]]] = {}
-    for row in rows:
-        convention = row.convention.partition(",")[0]
-        title = row.name + ("" if convention == "standard" else f" ({convention})")
-        lines = metrics.setdefault(title, {})
-        lines.setdefault(_line(row), {})[_rank(row)] = row.value
-    cells: list[list[Any]] = []
-    for title, lines in metrics.items():
-        cells.append([_heading(title)])
-        for model, values in lines.items():
-            shown = [f"{values[rank]:.4f}" if rank in values else "" for rank in ranks]
-            cells.append([f"  {model}", *shown])
-    return Shown("", ["rank", *("-" if rank is None else str(rank) for rank in ranks)], cells)
-
-
-def _heading(text: str) -> Any:
-    from rich.text import Text
-
-    return Text(text, "bold")
-
-
-def _group_table(results: Results) -> Shown:
-    """One line per metric and group, one column per model, each at its largest rank."""
+def _print_groups(results: Results) -> None:
+    """Print one line per metric and group, one column per model, each at its largest rank."""
     rows = [row for row in results if row.group != "all"]
     largest = {row.model: max(_rank(r) or 0 for r in rows if r.model == row.model) for row in rows}
     last = [row for row in rows if (_rank(row) or 0) == largest[row.model]]
-    columns = list(dict.fromkeys(map(_line, last)))
-    cells: list[list[Any]] = []
-    for name in dict.fromkeys(row.name for row in last):
-        cells.append([_heading(name)])
-        own = [row for row in last if row.name == name]
-        for group in dict.fromkeys(row.group for row in own):
-            values = {_line(row): f"{row.value:.4f}" for row in own if row.group == group}
-            n = next(row.n for row in own if row.group == group)
-            shown = [values.get(column, "") for column in columns]
-            cells.append([f"  {group}", *shown, f"{n:,}"])
-    return Shown("", ["by group, at the largest rank", *columns, "n"], cells)
+    cells = [(row.name, row.group, _line(row), f"{row.value:.4f}") for row in last]
+    cells += [(row.name, row.group, "n", f"{row.n:,}") for row in reversed(last)]
+    _print_pivot("by group, at the largest rank", dict.fromkeys(cell[2] for cell in cells), cells)
+
+
+def _print_pivot(
+    corner: str, columns: Iterable[str], cells: Iterable[tuple[str, str, str, str]]
+) -> None:
+    """Print cells (heading, line, column, text) as lines below their headings."""
+    from rich.text import Text
+
+    blocks: dict[str, dict[str, dict[str, str]]] = {}
+    for heading, line, column, text in cells:
+        blocks.setdefault(heading, {}).setdefault(line, {})[column] = text
+    rows: list[list[Any]] = []
+    for heading, lines in blocks.items():
+        rows.append([Text(heading, "bold")])
+        rows += [
+            [f"  {line}", *(found.get(c, "") for c in columns)] for line, found in lines.items()
+        ]
+    console.print_table(Shown("", [corner, *columns], rows))
+
+
+def _title(row: Result) -> str:
+    convention = row.convention.partition(",")[0]
+    return row.name + ("" if convention == "standard" else f" ({convention})")
 
 
 def _rank(row: Result) -> int | None:
@@ -200,18 +202,22 @@ def tune(
     from equipoise import evaluation
     from equipoise.audit.advice import command
     from equipoise.audit.findings import Advice
-    from equipoise.evaluation.goal import parse_condition
+    from equipoise.checks import check_choice
+    from equipoise.evaluation.goal import Goal, parse_condition
+    from equipoise.metrics import POPULARITY_RULES
     from equipoise.models.registry import find_model
 
     results_to.check(out)
     conditions = map(parse_condition, subject_to or [])
     limits = {name: (sign, bound) for name, sign, bound in conditions}
     axes = trying.axes()
+    Goal.parse(maximize, limits, opt.words(trade_off), k)  # refused before the data are read
+    check_choice("--groups", groups, POPULARITY_RULES)
+    base = _base(model, rerank)
     splitting.check(data, reading)
     table = None if data is None else reading.read(data)
     split = splitting.read_parts(reading) if table is None else splitting.hold_out(table)
     _refuse_empty_validation(split)
-    base = _base(model, rerank)
     own_groups = grouping.parameters(find_model(model), split.train) if rerank is None else {}
     base.set_params(**own_groups)
     if rerank is not None:
@@ -277,8 +283,8 @@ def _print_tuning(tuning: Tuning) -> None:
             text = f"{row.value:.4f}"
             if row.per_user is not None and row.n > 1:
                 text = str(tuning.test.interval(row))
-            console.out.print(f"test {row.name:<14}{text}", highlight=False, markup=False)
-    console.out.print(f"\n{tuning.constructor()}", highlight=False, markup=False, soft_wrap=True)
+            console.out().print(f"test {row.name:<14}{text}", highlight=False, markup=False)
+    console.out().print(f"\n{tuning.constructor()}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _base(model: str, rerank: str | None) -> Recommender:
@@ -326,6 +332,7 @@ def split(data: str, reading: opt.DataOptions, splitting: opt.HoldoutOptions, ou
     outputs = {name: out / f"{name}.parquet" for name in ("train", "validation", "test", "history")}
     if out.is_dir():
         opt.check_outputs(outputs)
+    splitting.plan()  # refused before the data are read
     parts = splitting.hold_out(reading.read(data))
     for path in parts.write(out):
         console.write(str(path))

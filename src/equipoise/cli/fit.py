@@ -49,14 +49,16 @@ def fit(
     if floors:
         parameters |= _allowed(entry, {"floors": _floors(floors)})
     unfitted = entry.make(**parameters)
+    if rerank is not None:
+        from equipoise.reranking import Reranked, make_reranker
+
+        make_reranker(rerank)  # refused before the data are read
     opt.check_outputs({"--out": out})
     interactions = reading.read(data)
     _refuse_large_rank(unfitted, rank, interactions.n_items)
     if rerank is None:
         unfitted.set_params(**grouping.parameters(entry, interactions))
     else:
-        from equipoise.reranking import Reranked
-
         unfitted = Reranked(unfitted, rerank, **opt.rerank_groups(grouping.item_groups))
     started = time.perf_counter()
     fitted = unfitted.fit(interactions, progress=console.progress())

@@ -1,30 +1,21 @@
-"""The options that commands share; options.toml has the help of all options."""
+"""The options that commands share, and what their texts mean."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import glob
-import inspect
 import itertools
 import os
 import re
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
-
-import typer
-from typer.core import TyperCommand, TyperGroup
 
 from equipoise import defaults
 from equipoise.cli import console
-from equipoise.exceptions import (
-    EquipoiseError,
-    InvalidParameterError,
-)
+from equipoise.exceptions import EquipoiseError, InvalidParameterError, require_extra
 from equipoise.files import require_folder, require_writable
 
 if TYPE_CHECKING:
@@ -39,97 +30,6 @@ _LOCAL_URL = re.compile(r"(?:sqlite(?:\+pysqlite)?:///|file://)(?P<path>[^?]+)",
 
 
 _OUTPUTS = {"--out", "-o", "--csv", "--plot"}
-
-
-def flag(text: str, *names: str, **more: Any) -> Any:
-    """Declare an option without a value."""
-    return typer.Option(*names, help=text, metavar="", **more)
-
-
-@functools.cache
-def _table() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-
-
-def _declared(parameter: inspect.Parameter, command: str) -> inspect.Parameter:
-    """Return a parameter with its row of options.toml, if it has no declaration of its own."""
-    kind, name = parameter.annotation, parameter.name
-    if get_origin(kind) is Annotated or kind is typer.Context:
-        return parameter
-    table = _table()
-    row = dict(table.get(command, {}).get(name) or table["shared"][name])
-    text, names, metavar = (row.pop(key, None) for key in ("help", "names", "metavar"))
-    if row.pop("argument", False):
-        found = typer.Argument(help=text, metavar=metavar, show_default=False)
-    elif kind is bool:
-        found = flag(text, *(names or [f"--{name.replace('_', '-')}"]), **row)
-    else:
-        found = typer.Option(*(names or ()), help=text, metavar=metavar, **row)
-    return parameter.replace(annotation=Annotated[kind, found])
-
-
-class Interrupted(Exception):  # noqa: N818 (an order, not an error)
-    """Ctrl-C in a form that typer does not turn into an exit code."""
-
-
-class _WithoutTypes:
-    """Help without the types of values (<str>, <bool>), which mean nothing to many users."""
-
-    def get_params(self, context: Any) -> list[Any]:
-        found: list[Any] = super().get_params(context)  # type: ignore[misc]  # of a command
-        for each in found:
-            if each.param_type_name == "argument":  # its metavar is its name
-                each.display_type_rich = lambda **_: None
-            elif each.metavar is None:  # flags that typer adds, such as --help
-                each.metavar = ""
-        return found
-
-
-class Command(_WithoutTypes, TyperCommand):
-    """A command whose help shows no types."""
-
-
-class Group(_WithoutTypes, TyperGroup):
-    """A group of commands whose help shows no types."""
-
-
-def expand_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give each parameter its row of options.toml; a dataclass of options becomes those options.
-
-    Typer sees one parameter per field; the command receives the filled dataclass.
-    """
-    own = inspect.signature(command, eval_str=True).parameters.values()
-    groups: dict[str, Any]
-    groups = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
-    parameters = [
-        _declared(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY), command.__name__)
-        for each in own
-        for parameter in (_parameters_of(groups[each.name]) if each.name in groups else [each])
-    ]
-
-    @functools.wraps(command)
-    def call(**given: Any) -> Any:
-        for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        try:
-            return command(**given)
-        except KeyboardInterrupt:
-            raise Interrupted from None
-
-    paragraphs = (command.__doc__ or "").split("\n\n")
-    # typer breaks lines of later paragraphs where the source does, whatever the terminal's width
-    call.__doc__ = "\n\n".join(" ".join(text.split()) for text in paragraphs)
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # as inspect documents
-    call.__annotations__ = {each.name: each.annotation for each in parameters}
-    return call
-
-
-def _parameters_of(group: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        each.replace(annotation=hints[each.name])
-        for each in inspect.signature(group).parameters.values()
-    ]
 
 
 @dataclass(frozen=True)
@@ -280,9 +180,9 @@ class HoldoutOptions:
     n: int = defaults.LAST_N
     seed: int = defaults.SEED
 
-    def hold_out(self, interactions: Interactions) -> Split:
-        """Hold out some of the interactions."""
-        from equipoise.data import holdout
+    def plan(self) -> dict[str, Any]:
+        """Return the arguments of `holdout`; refuse those that make no sense."""
+        from equipoise.data.split import check_plan
 
         shares = {"test": self.test, "validation": self.validation}
         options: dict[str, Any] = {"method": self.method, "n": self.n, "seed": self.seed}
@@ -290,12 +190,25 @@ class HoldoutOptions:
             if text is not None:
                 problem = f"--{name} takes a share, e.g. 0.2, or with --train a file"
                 options[name] = number(text, problem)
-        return holdout(interactions, **options)
+        check_plan(**{"test": defaults.TEST, "validation": defaults.VALIDATION} | options)
+        return options
+
+    def hold_out(self, interactions: Interactions) -> Split:
+        """Hold out some of the interactions."""
+        from equipoise.data import holdout
+
+        return holdout(interactions, **self.plan())
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitOptions(PartOptions, HoldoutOptions):
     """Files of a split, or which interactions of DATA are held out."""
+
+    def check(self, data: str | None, reading: DataOptions) -> None:
+        """Refuse, before the data are read, what cannot be split."""
+        super().check(data, reading)
+        if data is not None:
+            self.plan()
 
     def read(self, data: str | None, reading: DataOptions) -> Split:
         """Read the parts; or DATA, and hold out."""
@@ -402,6 +315,11 @@ class TableOptions:
     def check(self, out: Path | None = None) -> None:
         """Check the outputs, these and `out`, before the work."""
         check_outputs({"--csv": self.csv, "--plot": self.plot, "--out": out})
+        if self.plot is not None:
+            from equipoise.evaluation import plot
+
+            plot.format_of(self.plot)
+            require_extra("matplotlib", "plot", "drawing figures")
         if self.cache is not None:
             require_folder(self.cache)
 
@@ -412,6 +330,17 @@ class TableOptions:
             advice = "Run again with the same --cache to continue."
         console.say(f"interrupted: {done}. {advice}")
         return INTERRUPTED
+
+
+def by_ending(out: Path, formats: Mapping[str, str]) -> str:
+    """Return the format of an output file, which its ending sets."""
+    found = formats.get(out.suffix.lower())
+    if found is None:
+        endings = ", ".join(filter(None, formats))
+        raise InvalidParameterError(
+            f"--out {out}: the ending sets the format; use one of {endings}."
+        )
+    return found
 
 
 def check_outputs(outputs: Mapping[str, Path | None]) -> None:

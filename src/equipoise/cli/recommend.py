@@ -80,11 +80,11 @@ def recommend(
         fitted, min(n, len(known)), options, because=top if explain else 0, names=called
     )
     # a bar would interfere with tables that are printed to the same terminal
-    progress = console.progress(hidden=out is None and console.out.is_terminal)
+    progress = console.progress(hidden=out is None and console.out().is_terminal)
     with task(progress, "Recommending", chosen.n_users) as recommending:
         if out is None or sink is None:
             for table in printed_tables(chosen, wanted, recommending):
-                print_lists(table, as_json or not console.out.is_terminal)
+                print_lists(table, as_json or not console.out().is_terminal)
         else:
             write_file(out, sink, chosen, wanted, recommending)
     if out is not None:
@@ -95,11 +95,7 @@ def sink_of(path: Path) -> str:
     """Return polars' writer for the ending of a file; a pipe without one gets JSON lines."""
     if not path.suffix and path.exists() and not (path.is_file() or path.is_dir()):
         return SINKS[".jsonl"]
-    if path.suffix.lower() not in SINKS:
-        raise InvalidParameterError(
-            f"--out {path}: the ending sets the format; use one of {', '.join(SINKS)}."
-        )
-    return SINKS[path.suffix.lower()]
+    return opt.by_ending(path, SINKS)
 
 
 def printed_tables(
@@ -186,7 +182,7 @@ def rerank(
         for line in str(found.solution).splitlines():
             console.say(line)
     if out is None or sink is None:
-        print_lists(found.table, as_json or not console.out.is_terminal)
+        print_lists(found.table, as_json or not console.out().is_terminal)
         return
     with explained(f"{out} was not written", OSError, kind=OutputError):
         getattr(found.table.lazy(), sink)(out)
@@ -255,4 +251,4 @@ def explain(
         return
     name = "" if called is None else f" ({called[wanted]})"
     console.print_rows(rows, f"Why {wanted}{name} scores {why.score:.4g} for {who}")
-    console.out.print(f"all other items {why.rest:.4g}", highlight=False)
+    console.out().print(f"all other items {why.rest:.4g}", highlight=False)

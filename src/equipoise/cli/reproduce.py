@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from equipoise.cli import console
 from equipoise.display import Shown
 from equipoise.files import require_folder
@@ -29,7 +27,7 @@ def reproduce(
     out: Path = _FOLDER,
     quick: bool = False,
     as_json: bool = False,
-) -> None:
+) -> int:
     """Reproduce the paper: measure and judge every claim, draw all figures, test all theorems."""
     from equipoise.paper.reproduction import run
 
@@ -40,23 +38,20 @@ def reproduce(
     else:
         _print(found, out)
     for line in found.missing:
-        console.err.print(
-            f"[yellow]left out:[/] {console.escape_markup(line)}", highlight=False, soft_wrap=True
-        )
+        console.say(f"left out: {line}")
     if found.lost:
-        raise typer.Exit(_LOST)
-    if found.missing:
-        raise typer.Exit(_INCOMPLETE)
+        return _LOST
+    return _INCOMPLETE if found.missing else 0
 
 
 def _print(found: Reproduction, out: Path) -> None:
     if found.findings:
         console.print_table(_table(found))
     for line in found.headlines:
-        console.out.print(f"• {console.escape_markup(line)}", highlight=False)
-    console.out.print(f"\n{found.headline()}.", highlight=False)
+        console.out().print(f"• {console.escape_markup(line)}", highlight=False)
+    console.out().print(f"\n{found.headline()}.", highlight=False)
     page = (out / "index.html").resolve()
-    console.out.print(f"Report: {page}", highlight=False, soft_wrap=True, markup=False)
+    console.out().print(f"Report: {page}", highlight=False, soft_wrap=True, markup=False)
 
 
 def _table(found: Reproduction) -> Shown:

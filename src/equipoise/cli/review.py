@@ -123,10 +123,7 @@ def compare(
     from equipoise.audit.dossier.compare import read_report
 
     writers = {".html": "to_html", ".md": "to_markdown", ".json": "to_json"}
-    if out is not None and out.suffix.lower() not in writers:
-        raise InvalidParameterError(
-            f"--out {out}: the ending sets the format; use one of {', '.join(writers)}."
-        )
+    writer = "" if out is None else opt.by_ending(out, writers)
     opt.check_outputs({"--out": out})
     if data is None:
         reports = [read_report(path) for path in (before, after)]
@@ -153,7 +150,7 @@ def compare(
     if out is not None:
         from equipoise.files import write_whole
 
-        write_whole(out, getattr(found, writers[out.suffix.lower()])().encode())
+        write_whole(out, getattr(found, writer)().encode())
         console.say(f"Report: {out.resolve()}")
     if as_json:
         console.write(found.to_json())
@@ -231,7 +228,7 @@ def _recomputed(content: dict[str, Any], data: str | None, report: Path) -> dict
             for word in ("--fail-if", f"{each['condition']} on {each['bound']}")
         ]
         with contextlib.redirect_stdout(io.StringIO()):
-            quiet = ["--quiet"] if console.err.quiet else []
+            quiet = [] if console.show_progress else ["--quiet"]
             code = run([*quiet, *command, *options, "--out", str(out)])
         if code not in (0, 1):
             raise InvalidDataError("the audit could not be computed again; see above.")
