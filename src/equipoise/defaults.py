@@ -14,6 +14,9 @@ MEASURED_K: Final = 20
 #: how interactions are held out, and how many with ``leave_last_n``
 HOLDOUT: Final = "per_user_random"
 LAST_N: Final = 1
+#: shares of the interactions that are held out
+TEST: Final = 0.2
+VALIDATION: Final = 0.1
 #: rule of the popularity groups
 GROUPS: Final = "interactions"
 #: model that is fitted and tuned, what tuning maximizes, and what the frontier weighs against it

@@ -296,7 +296,7 @@ def test_a_cluster_prepares_splits_and_measures_like_the_local_path(spread, loca
 
 
 def test_a_table_without_the_column_is_refused_by_its_workers(client, table_folder):
-    with pytest.raises(InvalidDataError, match="'listener' is not one of its columns"):
+    with pytest.raises(InvalidDataError, match="'listener' is not one of"):
         Interactions.read(str(table_folder), client=client, user="listener")
 
 

@@ -95,7 +95,8 @@ def test_a_re_ranked_model_has_the_lists_of_data_in_memory(
     model = Reranked(ItemWeightedPCA(5, tol=1e-11), reranker, candidates=20)
     expected = clone(model).fit(in_memory)
     fitted = clone(model).fit(in_blocks)
-    around = Reranked.around(fitted._named_model(), reranker, in_blocks, candidates=20)
+    inner = clone(model.model).fit(in_blocks)
+    around = Reranked.around(inner, reranker, in_blocks, candidates=20)
     lists = expected.recommend(in_memory, 6)
     for one in (fitted, around, load(fitted.save(tmp_path / "one.eqp"))):
         np.testing.assert_array_equal(one.item_counts_, in_memory.popularity("count"))

@@ -277,7 +277,7 @@ def test_a_failure_leaves_no_lists_behind(streamed, tmp_path):
 
 def test_a_block_file_that_is_gone_is_named(table_folder):
     streamed = Interactions.read(table_folder, n_blocks=3, memory="4GB")
-    (streamed.rows.folder / "block-00001" / "indices.npy").unlink()
+    (streamed.rows.folder / "block-00001").unlink()
     with pytest.raises(InvalidDataError, match="block-00001 cannot be read"):
         ItemWeightedPCA(4).fit(streamed)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
@@ -42,7 +42,6 @@ def published_split(matrix, seed):
     return parts
 
 
-@settings(derandomize=True, max_examples=30, deadline=None)
 @given(
     dense=hnp.arrays(
         float,

@@ -10,15 +10,13 @@ from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 from equipoise.data import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
-
-DETERMINISTIC = settings(derandomize=True, max_examples=60, deadline=None)
 
 IDS = {
     "whole numbers": [7, -3, 10**12],
@@ -264,7 +262,7 @@ class TestRefusing:
     def test_values_that_are_no_numbers_are_refused(self):
         with pytest.raises(InvalidDataError, match="values must be numbers"):
             Interactions.from_pairs([1], [1], ["many"])
-        with pytest.raises(InvalidDataError, match="values must be one flat column"):
+        with pytest.raises(InvalidDataError, match="one flat column"):
             Interactions.from_pairs([1], [1], [[1.0]])
 
     def test_timestamps_must_be_there_and_be_orderable(self):
@@ -294,7 +292,7 @@ class TestRefusing:
             Interactions.from_sparse(sparse.csr_array(np.ones((3, 1))), [4, 5, 4], [1])
 
     def test_dense_complex_and_one_dimensional_input_is_refused(self):
-        with pytest.raises(InvalidDataError, match=r"got ndarray. Wrap a dense array"):
+        with pytest.raises(InvalidDataError, match=r"got ndarray"):
             Interactions.from_sparse(np.ones((2, 2)))
         with pytest.raises(InvalidDataError, match="values of type complex128"):
             Interactions.from_sparse(sparse.csr_array(np.ones((2, 2), dtype=complex)))
@@ -443,7 +441,6 @@ class TestSelecting:
         with pytest.raises(InvalidParameterError, match="unknown must be one of"):
             plays().align_items([10, 20], unknown="ignore")
 
-    @DETERMINISTIC
     @given(
         dense=hnp.arrays(
             float,
@@ -597,7 +594,7 @@ class TestNames:
         assert named.item_names.tolist() == ["10", "twenty", "30", "40"]
 
     def test_names_from_something_else_are_refused(self):
-        with pytest.raises(InvalidDataError, match="names cannot be read from int"):
+        with pytest.raises(InvalidDataError, match="read from int"):
             plays().with_names(3)
 
     def test_names_follow_their_items(self):

@@ -68,6 +68,7 @@ class TestSqlite:
         again = renamed.rename(database)
         assert Interactions.read(f"sqlite:///{again}", query=ALL) == expected
 
+    @pytest.mark.medium
     def test_rows_of_several_batches_are_all_read_in_order(self, tmp_path):
         rows = [(k % 900, k // 900) for k in range(51_000)]
         with closing(sqlite3.connect(tmp_path / "many.db")) as connection, connection:

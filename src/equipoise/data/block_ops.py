@@ -138,18 +138,6 @@ def rows_at(block: RowBlock, users: NDArray[np.intp]) -> sp.csr_array:
     return block.matrix[users]
 
 
-def rows_between(block: RowBlock, first: int, last: int) -> RowBlock:
-    """Return consecutive rows, with their ranks."""
-    X, times = block.matrix, block.timestamps
-    entries = slice(X.indptr[first], X.indptr[last])
-    return RowBlock(
-        X[first:last],
-        block.user_ids[first:last],
-        np.arange(first, last),
-        None if times is None else times[entries],
-    )
-
-
 def aligned(block: RowBlock, places: NDArray[np.intp], n_items: int) -> RowBlock:
     """Move every column to its place among so many, or leave it out where that is −1."""
     X = block.matrix

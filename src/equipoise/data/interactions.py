@@ -366,7 +366,10 @@ class Interactions(Displayed):
         self.require_matrix("distribute")
         block = self.collect()._block("rows")
         edges = np.linspace(0, self.n_users, n_blocks + 1).astype(int)
-        parts = [block_ops.rows_between(block, first, last) for first, last in pairwise(edges)]
+        parts = [
+            block_ops.taken(block, _ALL, slice(first, last), np.arange(first, last))
+            for first, last in pairwise(edges)
+        ]
         return self._with_rows(DaskRows.scattered(client, parts, retry), same_users=False)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -276,8 +276,8 @@ class _Plan(NamedTuple):
 def holdout(
     interactions: Interactions,
     *,
-    test: float = 0.2,
-    validation: float = 0.1,
+    test: float = defaults.TEST,
+    validation: float = defaults.VALIDATION,
     seed: int = defaults.SEED,
     method: Method = defaults.HOLDOUT,
     n: int = defaults.LAST_N,

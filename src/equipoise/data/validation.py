@@ -64,8 +64,11 @@ def canonical_copy(
     if X.format == "csr" and X.has_canonical_format:
         matrix = sparse.csr_array(X, dtype=dtype, copy=True)
         matrix.eliminate_zeros()
-        return sealed(matrix)
-    return _merged_entries(sparse.coo_array(X, dtype=dtype), users, items, duplicates)
+    else:
+        matrix = _merged_entries(sparse.coo_array(X, dtype=dtype), users, items, duplicates)
+    for part in (matrix.data, matrix.indices, matrix.indptr):
+        part.flags.writeable = False  # `Interactions` keeps such arrays without a copy
+    return matrix
 
 
 def sparse_shape(X: Any) -> tuple[int, int]:
@@ -313,7 +316,7 @@ class CodedPairs(NamedTuple):
 
 
 class Assembled(NamedTuple):
-    """A canonical CSR matrix and the times of its entries; both are read-only."""
+    """A canonical CSR matrix and the times of its entries."""
 
     matrix: sparse.csr_array
     timestamps: NDArray[Any] | None
@@ -337,20 +340,16 @@ def assemble(pairs: CodedPairs, duplicates: Duplicates) -> Assembled:
     shape = (len(pairs.user_ids), len(pairs.item_ids))
     matrix = _sorted_matrix(pairs, shape)
     unique = matrix.nnz == len(pairs.values)
-    if unique and pairs.timestamps is None:
-        return Assembled(sealed(matrix), None)
-    if not unique and duplicates == "sum" and pairs.timestamps is None:
-        return Assembled(sealed(matrix), None)
+    if pairs.timestamps is None and (unique or duplicates == "sum"):
+        return Assembled(matrix, None)
     if not unique and duplicates == "error":
         _refuse_first_duplicate(pairs)
     order, ends = _runs(pairs, shape[1])
     data = _merged(pairs.values[order], ends, duplicates)
     times = None if pairs.timestamps is None else pairs.timestamps[order][ends]
-    if times is not None:
-        times.flags.writeable = False
     merged = sparse.csr_array((data, matrix.indices, matrix.indptr), shape=shape, copy=False)
     merged.has_canonical_format = True
-    return Assembled(sealed(merged), times)
+    return Assembled(merged, times)
 
 
 def _sorted_matrix(pairs: CodedPairs, shape: tuple[int, int]) -> sparse.csr_array:
@@ -362,13 +361,6 @@ def _sorted_matrix(pairs: CodedPairs, shape: tuple[int, int]) -> sparse.csr_arra
     by_item.has_canonical_format = True  # not true yet: duplicates are summed below
     matrix = by_item.tocsr().T.tocsr()
     matrix.sum_duplicates()
-    return matrix
-
-
-def sealed(matrix: sparse.csr_array) -> sparse.csr_array:
-    """Make a matrix of our own read-only: `Interactions` keeps such arrays without a copy."""
-    for part in (matrix.data, matrix.indices, matrix.indptr):
-        part.flags.writeable = False
     return matrix
 
 

@@ -6,19 +6,18 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from equipoise.data.block_ops import prepared_block, size_of
 from equipoise.data.rows import BlockSize, Composed, Prepare, RowBlock, Rows, driver_bytes
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, explained
 from equipoise.memory import require
-
-_PARTS = ("data", "indices", "indptr", "user_ids", "order", "timestamps")
 
 
 class Scratch:
@@ -30,7 +29,7 @@ class Scratch:
 
 
 class DiskRows(Rows):
-    """Blocks in a folder, `block-00000` and so on, read one after the other.
+    """Blocks in files of a folder, `block-00000` and so on, read one after the other.
 
     Parameters
     ----------
@@ -69,13 +68,13 @@ class DiskRows(Rows):
 
     def handles(self) -> list[Any]:
         """Return a placeholder per block: its file."""
-        return [_BlockFile(block_folder(self.folder, i), self.prepare) for i in range(len(self))]
+        return [_BlockFile(_block_path(self.folder, i), self.prepare) for i in range(len(self))]
 
     def loaded(self, value: Any) -> Any:
         """Read a block from its file; return anything else unchanged."""
         if not isinstance(value, _BlockFile):
             return value
-        return prepared_block(read_block(value.folder), value.prepare)
+        return prepared_block(read_block(value.path), value.prepare)
 
     def stored(self, blocks: Iterable[RowBlock]) -> DiskRows:
         """Write new blocks to a new folder next to the old one."""
@@ -105,15 +104,14 @@ class DiskRows(Rows):
             )
 
 
-def block_folder(folder: Path, number: int) -> Path:
-    """Return the folder of one block."""
+def _block_path(folder: Path, number: int) -> Path:
     return folder / f"block-{number:05}"
 
 
 class _BlockFile(NamedTuple):
     """A block that is read when it is needed."""
 
-    folder: Path
+    path: Path
     prepare: Prepare | None
 
 
@@ -121,39 +119,49 @@ def write_blocks(folder: Path, blocks: Iterable[RowBlock]) -> list[BlockSize]:
     """Write blocks as they come; return their counts."""
     sizes = []
     for number, block in enumerate(blocks):
-        write_block(block_folder(folder, number), block)
+        write_block(_block_path(folder, number), block)
         sizes.append(size_of(block))
     return sizes
 
 
-def write_block(folder: Path, block: RowBlock) -> None:
-    """Write a block as NumPy files."""
-    folder.mkdir(parents=True, exist_ok=True)
+def append_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Append arrays to a file: their names, then each in NumPy's format."""
+    with path.open("ab") as file:
+        for array in (np.array(list(arrays)), *arrays.values()):
+            np.save(file, array, allow_pickle=False)
+
+
+def read_arrays(path: Path) -> list[dict[str, NDArray[Any]]]:
+    """Return what was appended to a file, in order."""
+    parts, size = [], path.stat().st_size
+    with path.open("rb") as file:
+        while file.tell() < size:
+            names = np.load(file, allow_pickle=False).tolist()
+            parts.append({name: np.load(file, allow_pickle=False) for name in names})
+    return parts
+
+
+def write_block(path: Path, block: RowBlock) -> None:
+    """Write a block to a new file."""
     X = block.matrix
-    parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "order": block.order}
-    parts["user_ids"] = _storable(block.user_ids)
+    arrays = {"shape": np.array(X.shape), "data": X.data, "indices": X.indices, "indptr": X.indptr}
+    arrays |= {"user_ids": _storable(block.user_ids), "order": block.order}
     if block.timestamps is not None:
-        parts["timestamps"] = block.timestamps
-    for name, part in parts.items():
-        np.save(folder / f"{name}.npy", part, allow_pickle=False)
-    np.save(folder / "shape.npy", np.array(X.shape))
+        arrays["timestamps"] = block.timestamps
+    append_arrays(path, arrays)
 
 
-def read_block(folder: Path) -> RowBlock:
-    """Read what `write_block` wrote; refuse a block with a missing or truncated file."""
-    problem = f"the block {folder} cannot be read: it is incomplete. Read the data again"
-    with explained(problem, OSError, ValueError, EOFError):
-        found = {
-            name: np.load(folder / f"{name}.npy", allow_pickle=False)
-            for name in _PARTS
-            if name != "timestamps" or (folder / "timestamps.npy").is_file()
-        }
-        shape = tuple(np.load(folder / "shape.npy", allow_pickle=False).tolist())
-    X = sp.csr_array((found["data"], found["indices"], found["indptr"]), shape=shape)
-    X.has_canonical_format = True  # checked when it was written
-    ids = found["user_ids"]
+def read_block(path: Path) -> RowBlock:
+    """Read what `write_block` wrote; refuse a missing or truncated file."""
+    problem = f"the block {path} cannot be read: it is incomplete. Read the data again"
+    with explained(problem, OSError, ValueError, EOFError, KeyError):
+        (found,) = read_arrays(path)
+        parts = (found["data"], found["indices"], found["indptr"])
+        X = sp.csr_array(parts, shape=tuple(found["shape"]))
+        X.has_canonical_format = True  # checked when it was written
+        ids, order = found["user_ids"], found["order"]
     ids = ids.astype(object) if ids.dtype.kind == "U" else ids
-    return RowBlock(X, ids, found["order"], found.get("timestamps"))
+    return RowBlock(X, ids, order, found.get("timestamps"))
 
 
 def _storable(ids: Any) -> Any:

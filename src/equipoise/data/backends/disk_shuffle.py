@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.data.backends import sources
-from equipoise.data.backends.disk import DiskRows, Scratch, write_blocks
+from equipoise.data.backends.disk import DiskRows, Scratch, append_arrays, read_arrays, write_blocks
 from equipoise.data.backends.shuffle import assemble_block, divide
 from equipoise.data.readers import Opened, Options, counted, open_files
 from equipoise.data.readers.encoder import POLARS_ERRORS, CodedColumns, Encoder, joined
@@ -60,7 +59,7 @@ def read(
     with task(progress, name, opened.work) as reading:
         opened = opened._replace(batches=counted(opened.batches, reading))
         sizes, item_ids, columns = shuffle(
-            opened, folder.path, n_blocks or max(1, wanted), options.duplicates, str(source)
+            opened, folder.path, n_blocks or max(1, wanted), options.duplicates
         )
     return DiskRows(folder.path, sizes, limit, folder), item_ids, columns
 
@@ -77,20 +76,22 @@ def _opened(
     parts = sources.parquet_parts(str(source), storage_options, rows=1)
     batches = options.localized(sources.read_part(part, options.columns) for part in parts)
     n_rows = sum(part.n_rows for part in parts)
-    return Opened(batches, ColumnVocabulary, n_rows, n_rows)
+    return Opened(str(source), batches, ColumnVocabulary, n_rows, n_rows)
 
 
 def shuffle(
-    opened: Opened, folder: Path, n_blocks: int, duplicates: Duplicates, source: str
+    opened: Opened, folder: Path, n_blocks: int, duplicates: Duplicates
 ) -> tuple[list[BlockSize], NDArray[Any], Mapping[str, str | int]]:
     """Read all batches once and write blocks of users; return sizes, item ids and columns."""
+    source = opened.source
     users, items = opened.vocabulary("user"), opened.vocabulary("item")
     encoder = Encoder(users, items)
     files = [folder / f"shuffle-{number:05}" for number in range(n_blocks)]
     try:
         for batch in opened.batches:
             for file, rows in zip(files, divide(encoder.encode(batch), n_blocks), strict=True):
-                _append(file, rows)
+                if len(rows["user"]):
+                    append_arrays(file, rows)
         user_ids, item_ids = users.ids(), items.ids()
         if not len(user_ids):
             raise InvalidDataError(
@@ -99,7 +100,7 @@ def shuffle(
         # fewer users than blocks: no block stays without any
         own = [user_ids[number::n_blocks] for number in range(min(n_blocks, len(user_ids)))]
         blocks = (
-            assemble_block(_take(file), (i, n_blocks), ids, item_ids, duplicates, source)
+            assemble_block(_taken(file), (i, n_blocks), ids, item_ids, duplicates, source)
             for i, (file, ids) in enumerate(zip(files, own, strict=False))
         )
         sizes = write_blocks(folder, blocks)
@@ -113,20 +114,8 @@ def shuffle(
     return sizes, item_ids, encoder.columns
 
 
-def _append(path: Path, rows: CodedColumns) -> None:
-    """Append rows to a file: the names of the columns, then each column."""
-    if len(rows["user"]):
-        with path.open("ab") as file:
-            for array in (np.array(list(rows)), *rows.values()):
-                np.save(file, array, allow_pickle=False)
-
-
-def _take(path: Path) -> CodedColumns:
+def _taken(path: Path) -> CodedColumns:
     """Return all rows of a file and remove it."""
-    parts, size = [], path.stat().st_size
-    with path.open("rb") as file:
-        while file.tell() < size:
-            names = np.load(file, allow_pickle=False).tolist()
-            parts.append({name: np.load(file, allow_pickle=False) for name in names})
+    rows = joined(read_arrays(path))
     path.unlink()
-    return joined(parts)
+    return rows

@@ -80,10 +80,12 @@ class Options(NamedTuple):
 class Opened(NamedTuple):
     """Rows in batches, and how their ids are encoded."""
 
+    source: str
     batches: Iterable[Batch]
     vocabulary: Callable[[str], Vocabulary]
     most_rows: int = 0
     work: float | None = None  # of the progress: rows, or bytes of text; None if unknown
+    names: Path | None = None  # a file of item names next to the data
 
 
 def read(source: Any, options: Options, progress: Progress | None = None) -> Interactions:
@@ -104,48 +106,38 @@ def read(source: Any, options: Options, progress: Progress | None = None) -> Int
     require_polars_threads()
     if isinstance(source, dict):
         source = tables.frame_of(source)
-    if tables.is_pandas(source) or tables.is_table(source):
-        return _read_table(source, options, progress)
-    if isinstance(source, str) and sql.is_url(source):
-        return _read_database(source, options, progress)
-    if isinstance(source, str | os.PathLike):
-        return _read_files(source, options, progress)
-    raise InvalidDataError(
-        f"cannot read from {type(source).__name__}. Give a path, a folder, a glob, a pandas, "
-        "polars or Arrow table, a dict of columns, a list of (user, item) tuples, a SciPy sparse "
-        "matrix, or a database URL with query=."
-    )
+    if tables.is_pandas(source):
+        _refuse_unused_options(options, tables.library_of(source), has_columns=True)
+        return tables.from_pandas(source, options.columns, rule)
+    opened = _open(source, options)
+    title = f"Reading {sql.without_credentials(opened.source)}"
+    with task(progress, title, opened.work) as reading:
+        loaded = _encode(opened, options, reading)
+    return loaded if opened.names is None else loaded.with_names(opened.names)
 
 
-def _read_table(table: Any, options: Options, progress: Progress | None) -> Interactions:
-    library = tables.library_of(table)
-    _refuse_unused_options(options, library, has_columns=True)
-    if tables.is_pandas(table):
-        return tables.from_pandas(table, options.columns, options.duplicates)
-    opened = Opened(tables.batches(table, options.columns), ColumnVocabulary)
-    with task(progress, f"Reading {library}") as reading:
-        return _encode(opened, options, library, reading)
-
-
-def _read_database(source: str, options: Options, progress: Progress | None) -> Interactions:
-    with task(progress, f"Reading {sql.without_credentials(source)}") as reading:
-        rows = options.localized(sql.batches(source, options.query, options.columns))
-        opened = Opened(rows, ObjectVocabulary)
-        return _encode(opened, options, "the query", reading)
-
-
-def _read_files(
-    source: str | os.PathLike[str], options: Options, progress: Progress | None
-) -> Interactions:
-    found = options.find(source)
-    if found.format == "sqlite":
+def _open(source: Any, options: Options) -> Opened:
+    """Open anything whose rows come in batches."""
+    if tables.is_table(source):
+        library = tables.library_of(source)
+        _refuse_unused_options(options, library, has_columns=True)
+        return Opened(library, tables.batches(source, options.columns), ColumnVocabulary)
+    if not isinstance(source, str | os.PathLike):
+        raise InvalidDataError(
+            f"cannot read from {type(source).__name__}. Give a path, a folder, a glob, a pandas, "
+            "polars or Arrow table, a dict of columns, a list of (user, item) tuples, a SciPy "
+            "sparse matrix, or a database URL with query=."
+        )
+    address = os.fspath(source)
+    if not (isinstance(source, str) and sql.is_url(source)):
+        found = options.find(source)
+        if found.format != "sqlite":
+            return _open_files(found, source, options)
         if len(found.paths) > 1:
             raise InvalidDataError(f"{source} matches several databases. Choose one.")
-        return _read_database(str(found.paths[0]), options, progress)
-    opened = _open(found, source, options)
-    with task(progress, f"Reading {source}", opened.work) as reading:
-        loaded = _encode(opened, options, str(source), reading)
-    return loaded if found.names is None else loaded.with_names(found.names)
+        address = str(found.paths[0])
+    rows = options.localized(sql.batches(address, options.query, options.columns))
+    return Opened(address, rows, ObjectVocabulary)
 
 
 def open_files(source: str | os.PathLike[str], options: Options) -> Opened:
@@ -156,7 +148,7 @@ def open_files(source: str | os.PathLike[str], options: Options) -> Opened:
             f"{source} is a database, which cannot be streamed. Export the query as Parquet first."
         )
     require_polars_threads()
-    return _open(found, source, options)
+    return _open_files(found, source, options)
 
 
 def words_without_header(source: str, options: Options) -> list[str] | None:
@@ -171,7 +163,7 @@ def words_without_header(source: str, options: Options) -> list[str] | None:
     return first if first and not any(map(delimited.is_number, first)) else None
 
 
-def _open(found: files.Files, source: str | os.PathLike[str], options: Options) -> Opened:
+def _open_files(found: files.Files, source: str | os.PathLike[str], options: Options) -> Opened:
     if options.query is not None:
         raise InvalidDataError(
             f"query= is for databases, and {source} is not one. Leave it out, or give a SQLite "
@@ -182,13 +174,14 @@ def _open(found: files.Files, source: str | os.PathLike[str], options: Options) 
     if found.format == "parquet":
         rows = parquet.row_count(found.paths)
         batches = options.localized(prefetch(parquet.batches(found.paths, options.columns)))
-        return Opened(batches, ColumnVocabulary, rows, rows)
+        return Opened(str(source), batches, ColumnVocabulary, rows, rows)
     text = prefetch(
         batch for path in found.paths for batch in _text_batches(path, found.format, options)
     )
     is_plain = found.format != "lightgcn" and not any(map(files.is_compressed, found.paths))
     work = n_bytes if is_plain else None
-    return Opened(options.localized(text), TextVocabulary, n_bytes // _LEAST_ROW, work)
+    batches, most_rows = options.localized(text), n_bytes // _LEAST_ROW
+    return Opened(str(source), batches, TextVocabulary, most_rows, work, found.names)
 
 
 def _text_batches(path: Path, kind: str, options: Options) -> Iterator[Batch]:
@@ -229,7 +222,8 @@ def counted(batches: Iterable[Batch], reading: Progress) -> Iterator[Batch]:
         reading.advance(len(batch.rows) if batch.n_bytes is None else batch.n_bytes)
 
 
-def _encode(opened: Opened, options: Options, source: str, reading: Progress) -> Interactions:
+def _encode(opened: Opened, options: Options, reading: Progress) -> Interactions:
+    source = "the query" if opened.vocabulary is ObjectVocabulary else opened.source
     users, items = opened.vocabulary("user"), opened.vocabulary("item")
     encoder = Encoder(users, items)
     with explained(f"{source} cannot be read", *POLARS_ERRORS):

@@ -18,19 +18,6 @@ class Columns(NamedTuple):
     timestamp: str | int | None = None
 
 
-class Resolved(NamedTuple):
-    """Positions of the columns in a table."""
-
-    user: int
-    item: int
-    value: int | None
-    timestamp: int | None
-
-    def taken(self) -> dict[str, int]:
-        """Return role → position, without roles that have no column."""
-        return {role: place for role, place in self._asdict().items() if place is not None}
-
-
 # Meanings, separated by commas. A name of the first meaning wins over all others. Two names of
 # different later meanings (artist_id and track_id) are ambiguous, and the caller has to decide.
 _NAMES = {
@@ -80,8 +67,10 @@ def names_user_and_item(cells: Sequence[str]) -> bool:
     return all(any(found.intersection(words) for words in _MEANINGS[role]) for role in _REQUIRED)
 
 
-def resolve(names: Sequence[str] | None, n_columns: int, asked: Columns, source: str) -> Resolved:
-    """Return the position of each role.
+def resolve(
+    names: Sequence[str] | None, n_columns: int, asked: Columns, source: str
+) -> dict[str, int]:
+    """Return role → position of its column, without roles that have no column.
 
     Parameters
     ----------
@@ -98,7 +87,7 @@ def resolve(names: Sequence[str] | None, n_columns: int, asked: Columns, source:
     Examples
     --------
     >>> resolve(["rating", "movieId", "userId"], 3, Columns(), "ratings.csv")
-    Resolved(user=2, item=1, value=0, timestamp=None)
+    {'user': 2, 'item': 1, 'value': 0}
     """
     places: dict[str, int | None] = {
         role: _asked_position(role, wish, names, n_columns, source)
@@ -123,9 +112,16 @@ def resolve(names: Sequence[str] | None, n_columns: int, asked: Columns, source:
             f"{_list_columns(names, n_columns)} Set {' and '.join(f'{m}=' for m in missing)} "
             f"({' and '.join(f'--{m}' for m in missing)})."
         )
-    resolved = Resolved(**places)  # type: ignore[arg-type]  # user and item are not None
-    _refuse_shared_column(resolved, names, source)
-    return resolved
+    taken = {role: k for role in Columns._fields if (k := places[role]) is not None}
+    for role, place in taken.items():
+        first = next(other for other in taken if taken[other] == place)
+        if first != role:
+            column = place if names is None else repr(names[place])
+            raise InvalidDataError(
+                f"{source}: column {column} cannot be both {first} and {role}. "
+                f"Set {first}= and {role}=."
+            )
+    return taken
 
 
 def recorded(asked: Columns, found: Mapping[str, str | int]) -> dict[str, str | int]:
@@ -144,7 +140,7 @@ def recorded(asked: Columns, found: Mapping[str, str | int]) -> dict[str, str | 
 
 
 def refuse_unused_numbers(
-    found: Resolved,
+    found: Mapping[str, int],
     names: Sequence[str] | None,
     asked: Columns,
     numeric: Sequence[int],
@@ -154,14 +150,16 @@ def refuse_unused_numbers(
 
     Parameters
     ----------
-    found, names, asked, source
+    found : mapping
+        What `resolve` returned.
+    names, asked, source
         As in `resolve`.
     numeric : sequence of int
         Positions of the columns of numbers.
     """
-    if found.value is not None or asked.value is not None:
+    if "value" in found or asked.value is not None:
         return
-    unused = [place for place in numeric if place not in found.taken().values()]
+    unused = [place for place in numeric if place not in found.values()]
     if names is not None:
         # a known name without a role is another user, item or time
         unused = [k for k in unused if not (is_known_name(names[k]) or _ID_NAME.search(names[k]))]
@@ -215,15 +213,3 @@ def _list_columns(names: Sequence[str] | None, n_columns: int) -> str:
     if names is None:
         return f"The table has no header and {n_columns} column(s), counted from 0."
     return "The columns are: " + ", ".join(names) + "."
-
-
-def _refuse_shared_column(resolved: Resolved, names: Sequence[str] | None, source: str) -> None:
-    taken = resolved.taken()
-    for role, place in taken.items():
-        first = next(other for other in taken if taken[other] == place)
-        if first != role:
-            column = place if names is None else repr(names[place])
-            raise InvalidDataError(
-                f"{source}: column {column} cannot be both {first} and {role}. "
-                f"Set {first}= and {role}=."
-            )

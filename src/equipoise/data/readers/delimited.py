@@ -37,8 +37,6 @@ _HEAD_ROWS = 50
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 # Bytes checked at a time: they and the masks computed from them stay in the cache
 _WINDOW = 1 << 18
-# In well-formed text every carriage return is followed by a newline: runs of both are blank lines
-_BLANK_LINES = rb"\n[\r\n]++"
 
 Types = dict[str, Any]
 
@@ -189,9 +187,8 @@ def is_number(cell: str) -> bool:
 def batches(path: Path, form: Layout, asked: Columns) -> Iterator[Batch]:
     """Yield the rows of a text file: plain numbers as numbers, other cells as text."""
     source = str(path)
-    resolved = resolve(form.names, form.n_columns, asked, source)
-    refuse_unused_numbers(resolved, form.names, asked, form.numeric, source)
-    places = resolved.taken()
+    places = resolve(form.names, form.n_columns, asked, source)
+    refuse_unused_numbers(places, form.names, asked, form.numeric, source)
     columns = {role: form.names[place] if form.names else place for role, place in places.items()}
     types = guess_types(form, places)
     for chunk, plain in prefetch(_chunks(path, form)):
@@ -201,8 +198,6 @@ def batches(path: Path, form: Layout, asked: Columns) -> Iterator[Batch]:
             rows = _parse(chunk, form, places)
         if rows is None:
             chunk = chunk._replace(text=_without_outer_spaces(chunk.text, form))
-            rows = _parse(chunk, form, places)
-        if rows is None:
             rows = _parse_strictly(chunk, form, places, source)
         yield Batch(rows, source, partial(_line, chunk, form, source), columns, len(chunk.text))
 
@@ -262,17 +257,21 @@ def _parse(
     chunk: Chunk, form: Layout, places: dict[str, int], types: Types | None = None
 ) -> pl.DataFrame | None:
     """Return the cells that polars reads; None for text that polars may read differently."""
+    has_quotes = form.quoted and b'"' in chunk.text
     if not _is_well_formed(chunk.text, form):
         return None
     rows = _read_csv(chunk.text, form, places, types)
-    # polars returns blank lines as rows without cells; looking for them in the text is slower
-    if rows is not None and rows["user"].has_nulls() and rows["item"].has_nulls():
-        rows = _read_csv(_without_blank_lines(chunk.text, form), form, places, types)
-    if rows is None or (b" " in chunk.text and _has_outer_spaces(rows)):
+    if rows is None:
         return None
-    if b'"' in chunk.text:  # an empty id in quotes is missing, like one without
+    outer_spaces = b" " in chunk.text and form.delimiter != " " and _has_outer_spaces(rows)
+    if outer_spaces and has_quotes:
+        return None  # spaces in quotes are part of a cell
+    if outer_spaces:
+        rows = rows.with_columns(pl.col(pl.String).str.strip_chars(" "))
+    if outer_spaces or has_quotes:  # an empty id in quotes is missing, like one without
         rows = rows.with_columns(pl.col(pl.String).replace("", None))
-    return rows
+    # polars returns blank lines as rows without cells, which the csv module skips
+    return None if rows["user"].has_nulls() and rows["item"].has_nulls() else rows
 
 
 def _read_csv(
@@ -323,14 +322,6 @@ def well_quoted(text: bytes, delimiter: str) -> bool:
     opens[1:] |= doubled
     closes[:-1] |= doubled
     return bool(opens.all() and closes.all())
-
-
-def _without_blank_lines(text: bytes, form: Layout) -> bytes:
-    """Remove the blank lines of well-formed text; polars would return a row for each."""
-    text = text.lstrip(b"\r\n")
-    if form.quoted and b'"' in text:
-        return re.sub(rb'("[^"]*+")|' + _BLANK_LINES, lambda found: found[1] or b"\n", text)
-    return re.sub(_BLANK_LINES, b"\n", text)
 
 
 def _has_outer_spaces(rows: pl.DataFrame) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -21,18 +21,6 @@ _NOT_SCALAR = (pl.List, pl.Array, pl.Struct, pl.Object)
 _MAX_TABLE, _MIN_TABLE, _TABLE_PER_ROW = 1 << 24, 1 << 16, 64
 # Slots of a hash table: at least twice the ids, or long runs of full slots are searched
 _MIN_SLOTS, _SLOTS_PER_ID = 1 << 10, 2
-
-
-class Vocabulary(Protocol):
-    """What an encoder needs: codes by first appearance."""
-
-    def encode(self, column: Any) -> NDArray[np.int32]:
-        """Return the code of each id; new ids get the next codes, in order of appearance."""
-        ...
-
-    def ids(self) -> NDArray[Any]:
-        """Return the id of each code."""
-        ...
 
 
 class _CodeTable:
@@ -238,11 +226,7 @@ class TextVocabulary(ColumnVocabulary):
     written. Columns are text, or integers that were plain in the file.
     """
 
-    def __init__(
-        self, role: str, hash_ids: Callable[[pl.Series], pl.Series] = pl.Series.hash
-    ) -> None:
-        super().__init__(role, hash_ids)
-        self._all_integers = True
+    _all_integers = True
 
     def typed(self, column: pl.Series) -> pl.Series:
         """Return integers while all ids so far are plain integers, then text."""
@@ -280,3 +264,7 @@ class ObjectVocabulary:
     def ids(self) -> NDArray[Any]:
         """Return the ids in their own type."""
         return as_id_array(list(self._codes), self._role)
+
+
+# What an encoder needs: codes by first appearance, and the id of each code
+Vocabulary = ColumnVocabulary | ObjectVocabulary

@@ -223,15 +223,14 @@ def _batches_of_rows(
 ) -> Iterator[Batch]:
     if not names:
         raise InvalidDataError(f"{source} returns no rows: it must be a SELECT.")
-    found = resolve(names, len(names), asked, source)
-    places = found.taken()
+    places = resolve(names, len(names), asked, source)
     called = {role: names[place] for role, place in places.items()}
     start = 0
     for rows in parts:
         columns = list(zip(*rows, strict=True))
         if not start:
             numeric = [place for place, column in enumerate(columns) if _all_numbers(column)]
-            refuse_unused_numbers(found, names, asked, numeric, source)
+            refuse_unused_numbers(places, names, asked, numeric, source)
         frame = pl.DataFrame({role: _series(columns[k], role) for role, k in places.items()})
         yield Batch(frame, source, partial(row_place, start), called)
         start += len(rows)

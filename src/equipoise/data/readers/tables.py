@@ -45,7 +45,7 @@ def from_pandas(table: Any, asked: Columns, duplicates: Duplicates) -> Interacti
     """Read a pandas table; ids keep their type, whatever it is."""
     names = [str(name) for name in table.columns]
     found = resolve(names, len(names), asked, _PANDAS)
-    for role, place in found.taken().items():
+    for role, place in found.items():
         if names.count(names[place]) > 1:
             raise InvalidDataError(
                 f"{_PANDAS} has more than one column {names[place]!r}, which would be the {role}. "
@@ -55,8 +55,8 @@ def from_pandas(table: Any, asked: Columns, duplicates: Duplicates) -> Interacti
     refuse_unused_numbers(found, names, asked, numeric, _PANDAS)
     if not len(table):
         raise InvalidDataError(f"{_PANDAS} is empty: it has columns but no rows.")
-    columns = {role: table.iloc[:, place] for role, place in found.taken().items()}
-    called = {role: names[place] for role, place in found.taken().items()}
+    columns = {role: table.iloc[:, place] for role, place in found.items()}
+    called = {role: names[place] for role, place in found.items()}
     return Interactions.from_pairs(
         columns["user"].to_numpy(),
         columns["item"].to_numpy(),
@@ -146,7 +146,7 @@ def column_names(schema: pl.Schema, asked: Columns, source: str) -> dict[str, st
     found = resolve(names, len(names), asked, source)
     numeric = [place for place, kind in enumerate(schema.dtypes()) if kind.is_numeric()]
     refuse_unused_numbers(found, names, asked, numeric, source)
-    return {role: names[place] for role, place in found.taken().items()}
+    return {role: names[place] for role, place in found.items()}
 
 
 def batch_of(frame: pl.DataFrame, names: dict[str, str], source: str, start: int) -> Batch:
