@@ -9,9 +9,19 @@ import sys
 import threading
 import time
 
+import numba
 import pytest
 
-from equipoise.parallel import map_in_threads
+from equipoise.parallel import compile_loop, map_in_threads, threads_left
+
+
+def test_parts_of_parallel_work_share_the_threads(monkeypatch):
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "4")
+    assert threads_left() == 4
+    assert list(map_in_threads(lambda _: threads_left(), range(3), 2)) == [2, 2, 2]
+    assert list(map_in_threads(lambda _: threads_left(), range(8), 8)) == [1] * 8
+    assert threads_left() == 4
+
 
 START = """
 from concurrent.futures import ThreadPoolExecutor
@@ -56,6 +66,18 @@ assert threads() == {2}
 def test_the_blas_limit_begins_and_ends_in_any_thread(program):
     done = subprocess.run([sys.executable, "-c", START + program], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_without_a_folder_for_its_cache_a_loop_still_compiles(monkeypatch):
+    njit = numba.njit
+
+    def njit_in_a_read_only_system(*function, **options):
+        if options.pop("cache", False):
+            raise RuntimeError("cannot cache function: no locator available")
+        return njit(*function, **options)
+
+    monkeypatch.setattr(numba, "njit", njit_in_a_read_only_system)
+    assert compile_loop(lambda number: number + 1)(2) == 3
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])

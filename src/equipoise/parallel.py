@@ -76,6 +76,18 @@ def thread_count() -> int:
     return int(asked)
 
 
+_working = threading.local()
+
+
+def threads_left() -> int:
+    """Return how many threads work may start here: all, or the share of a part of parallel work.
+
+    Only for work whose results do not depend on the number of threads.
+    """
+    others: int = getattr(_working, "side_by_side", 1)
+    return max(1, thread_count() // others)
+
+
 def in_threads(run: Callable[[int], Any], parts: int) -> list[Any]:
     """Return [run(0), …, run(parts − 1)]: the first runs here, each other in its own thread."""
     if parts == 1:
@@ -102,9 +114,10 @@ def map_in_threads(
     results: dict[int, _Outcome[_Result]] = {}
     with one_blas_thread():
         try:
-            for _ in range(min(threads, count)):
+            workers = min(threads, count)
+            for _ in range(workers):
                 # not Thread or Future: Ctrl-C during their waits may become a RuntimeError
-                start_new_thread(_work_off, (work, waiting, ended))
+                start_new_thread(_work_off, (work, waiting, ended, workers))
             for number in range(count):
                 while number not in results:
                     results.update([_next(ended)])
@@ -122,8 +135,10 @@ def _work_off(
     work: Callable[[_Part], _Result],
     waiting: SimpleQueue[tuple[int, _Part]],
     ended: SimpleQueue[tuple[int, _Outcome[_Result]]],
+    workers: int,
 ) -> None:
     """Take parts until none is left; results belong to the caller alone, who may free them."""
+    _working.side_by_side = workers
     while True:
         try:
             number, part = waiting.get_nowait()

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import trapezoid
 from scipy.spatial.distance import jensenshannon
@@ -95,7 +95,6 @@ def test_of_equally_popular_items_the_smaller_index_counts_as_more_popular():
     assert groups.codes.tolist() == [0, 0, 1, 1, 1, 1, 1, 2, 2, 2]
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(0, 50), min_size=1, max_size=30).filter(any),
     st.sampled_from(["interactions", "items", "head80"]),
@@ -115,7 +114,7 @@ def test_bad_group_arguments_are_refused():
         InvalidParameterError, match=r"one of \['interactions', 'items', 'head80'\]"
     ):
         popularity_groups([1, 2], rule="thirds")
-    with pytest.raises(InvalidParameterError, match="top and bottom must not overlap"):
+    with pytest.raises(InvalidParameterError, match="must not overlap"):
         popularity_groups([1, 2], top=0.6, bottom=0.5)
     with pytest.raises(InvalidParameterError, match="top must lie strictly between"):
         popularity_groups([1, 2], top=10)
@@ -150,7 +149,6 @@ def test_means_by_group_leave_nan_items_out_and_an_empty_group_is_nan():
 # Exposure
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=20).filter(any))
 def test_gini_is_twice_the_area_between_the_lorenz_curve_and_equality(counts):
     lorenz = np.concatenate([[0], np.cumsum(np.sort(counts))]) / sum(counts)
@@ -247,7 +245,6 @@ def test_tail_share_and_count_differ_where_lists_are_short():
     np.testing.assert_array_equal(average_tail_count(lists, groups).per_user, [1, 1, 0])
 
 
-@settings(derandomize=True, max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=15))
 def test_ranks_with_ties_are_scipys(values):
     np.testing.assert_array_equal(average_ranks(np.array(values, float)), rankdata(values))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from equipoise.metrics import ties
 from equipoise.metrics.kernels import settle as compiled
 
-deterministic = settings(derandomize=True, max_examples=200, deadline=None, database=None)
+# Few draws hit both sides of a rounding boundary.
+more_examples = settings(max_examples=3 * settings().max_examples)
 DTYPES = (np.float32, np.float64)
 
 
@@ -22,7 +23,7 @@ def exact(value: float, bits: int) -> float:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@deterministic
+@more_examples
 @given(value=st.floats(-(2.0**100), 2.0**100, width=32))
 def test_settling_rounds_to_the_bits_that_count(dtype, value):
     if 0 < abs(value) < 1e-30:
@@ -41,7 +42,7 @@ def test_settling_rounds_to_the_bits_that_count(dtype, value):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@deterministic
+@more_examples
 @given(
     st.floats(-(2.0**100), 2.0**100, width=32),
     st.floats(-(2.0**100), 2.0**100, width=32),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from equipoise.exceptions import InvalidParameterError
 from equipoise.parallel import thread_count
-from equipoise.spectral import matmul
+from equipoise.spectral import kernels, matmul
 
 # 2.4e7 multiply-adds per product: more than the number from which rows are divided among threads
 ROWS, COLUMNS = 300_001, 9
@@ -73,3 +74,33 @@ def test_an_invalid_number_of_threads_is_refused(asked, monkeypatch):
     monkeypatch.setenv("NUMBA_NUM_THREADS", asked)
     with pytest.raises(InvalidParameterError, match="NUMBA_NUM_THREADS"):
         thread_count()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (1000, 16)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_arrays_that_the_loops_read_begin_at_a_cache_line(shape, dtype):
+    assert matmul.aligned_empty(shape, dtype).ctypes.data % 64 == 0
+    A = np.asfortranarray(np.arange(np.prod(shape), dtype=dtype).reshape(shape))
+    moved = matmul.aligned(A)
+    assert moved.ctypes.data % 64 == 0
+    assert moved.flags.c_contiguous
+    np.testing.assert_array_equal(moved, A)
+    assert matmul.aligned(moved) is moved
+
+
+def test_an_array_between_cache_lines_gives_the_same_product():
+    X = sp.csr_array(np.maximum(np.random.default_rng(0).random((300, 200)) - 0.8, 0.0))
+    room = np.zeros(200 * 16 + 1, np.float32)
+    V = room[1:].reshape(200, 16)
+    V[:] = np.random.default_rng(6).standard_normal((200, 16))
+    np.testing.assert_array_equal(
+        kernels.gram_product(X, V), kernels.gram_product(X, matmul.aligned(V.copy()))
+    )
+
+
+def test_columns_written_in_pieces_equal_a_plain_copy():
+    block = np.random.default_rng(7).standard_normal((1_300, 5))
+    Q, expected = (np.zeros((1_300, 9), order="F") for _ in range(2))
+    matmul.write_columns(Q, 2, block)
+    expected[:, 2:7] = block
+    np.testing.assert_array_equal(Q, expected)

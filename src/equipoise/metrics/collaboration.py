@@ -53,6 +53,10 @@ _SCORES_SENT = 2**24
 _SCORES_AT_ONCE, _MOST_SCORES = 2**21, 2**22
 _FEWEST_ITEMS = 32
 
+# Components that a sparse product takes at a time: the rows of some thousand items, which it reads
+# in no order, then stay in the second-level cache.
+_COLUMNS = 32
+
 # Below this many scores NumPy is done (a quarter of a second) before numba is imported: `Tally`.
 _COMPILED_FROM, _COMPILED_FROM_WHEN_LOADED = 2**22, 2**18
 
@@ -313,7 +317,10 @@ class Factors(NamedTuple):
         order = np.argsort(self.sizes, kind="stable")
         edges = [0, *self.sizes[order]]
         # one array per step from rank to rank: BLAS wants the columns of a step in one piece
-        users = np.ascontiguousarray((X @ np.ascontiguousarray(left[:, : edges[-1]])).T)
+        users = np.empty((edges[-1], X.shape[0]))
+        for low in range(0, edges[-1], _COLUMNS):
+            columns = slice(low, min(low + _COLUMNS, edges[-1]))
+            users[columns] = (X @ np.ascontiguousarray(left[:, columns])).T
         limits = factor_limits(right, self.sizes, self.dtype)
         diagonal = np.diff(self.basis.diagonal(np.array(edges)), axis=0)
 
@@ -483,7 +490,14 @@ def _counter(n_users: int, n_positive: int) -> Callable[[UserScores, FloatArray]
     from equipoise.metrics import kernels
 
     room, nobody = kernels.make_room(n_users, n_positive), np.empty(0, np.int32)
-    return lambda scores, positives: int(kernels.positives_below(*scores, positives, nobody, room))
+
+    def count(scores: UserScores, positives: FloatArray) -> int:
+        raw, limit, sizes, factor = scores
+        largest = float(sizes.max(initial=0.0))
+        rules = raw, limit, sizes, largest, factor
+        return int(kernels.positives_below(*rules, positives, nobody, room))
+
+    return count
 
 
 def _users_per_item(block: Block) -> IntArray:

@@ -17,6 +17,9 @@ from equipoise.parallel import compile_loop
 # more than stay in the first-level cache while they are looked up.
 _BINS_PER_POSITIVE, _MOST_BINS = 16, 2**12
 
+# Half a unit of the last bit that `settle` keeps is at most this times its factor.
+_EPS = 2.0**-53
+
 # Positives in one bin up to which a score is compared with each of them. More are sorted.
 _MOST_IN_BIN = 16
 
@@ -117,7 +120,16 @@ def _sort(values: Any, size: int, gap: int) -> None:
 sort = compile_loop(_sort, inline=True)
 
 
-def _fill_bins(
+def _fill_bins(raw: Any, lowest: float, per_unit: float, top: float, bins: Any) -> None:
+    """Fill the bin of every score as it is; no branch in the loop, for SIMD."""
+    for user in range(raw.shape[0]):
+        bins[user] = bin_of(raw[user], lowest, per_unit, top)
+
+
+fill_bins = compile_loop(_fill_bins)
+
+
+def _fill_settled_bins(
     raw: Any,
     limit: float,
     sizes: Any,
@@ -133,7 +145,7 @@ def _fill_bins(
         bins[user] = bin_of(score, lowest, per_unit, top)
 
 
-fill_bins = compile_loop(_fill_bins)
+fill_settled_bins = compile_loop(_fill_settled_bins)
 
 
 def _mark_bins(positives: Any, lowest: float, per_unit: float, n_bins: int, room: Any) -> Any:
@@ -143,16 +155,16 @@ def _mark_bins(positives: Any, lowest: float, per_unit: float, n_bins: int, room
     """
     own, marks, starts, ordered = room
     for b in range(n_bins + 3):
-        marks[b] = 0
+        starts[b] = 0
     fullest = np.uint32(0)
     for p in range(positives.shape[0]):
         own[p] = bin_of(positives[p], lowest, per_unit, n_bins + 1.0)
         place = _index(own[p])
-        marks[place] += np.uint32(1)
-        fullest = max(fullest, marks[place])
+        starts[place] += np.uint32(1)
+        fullest = max(fullest, starts[place])
     lower = np.uint32(0)
     for b in range(n_bins + 3):
-        here = marks[b]
+        here = starts[b]
         starts[b], marks[b] = lower, lower + lower + min(here, np.uint32(1))
         lower += here
     for p in range(positives.shape[0]):
@@ -163,6 +175,19 @@ def _mark_bins(positives: Any, lowest: float, per_unit: float, n_bins: int, room
 
 
 mark_bins = compile_loop(_mark_bins, inline=True)
+
+
+def _are_inside(positives: Any, lowest: float, per_unit: float, reach: float) -> Any:
+    """Return whether all positives are farther than the reach from the ends of their bins."""
+    least, inside = reach * per_unit, reach * per_unit < 0.25
+    for p in range(positives.shape[0]):
+        place = (positives[p] - lowest) * per_unit + 1.25
+        part = place - np.floor(place)
+        inside &= (part > least) & (part < 1.0 - least)
+    return inside
+
+
+are_inside = compile_loop(_are_inside)
 
 
 def _look_up(bins: Any, marks: Any, close: Any) -> Any:
@@ -201,6 +226,7 @@ def _positives_below(
     raw: Any,
     limit: float,
     sizes: Any,
+    largest: float,
     factor: float,
     positives: Any,
     left_out: Any,
@@ -213,7 +239,8 @@ def _positives_below(
 
     The bin of a score settles its place among the positives, unless some are in the same bin:
     those scores alone are compared. A mark of a bin is 2 · (positives in lower bins), plus 1 if
-    some are in it: one access per score.
+    some are in it: one access per score. Scores are put into bins as they are, unless settling
+    could move one past the end of a bin and past a positive.
     """
     bins, close, own, marks, starts, ordered = room
     if positives.shape[0] == 0:
@@ -224,10 +251,16 @@ def _positives_below(
         lowest, highest = min(lowest, positives[p]), max(highest, positives[p])
     width = highest - lowest
     per_unit = (n_bins - 1) / width if width > 1e-300 else 1e300
+    # settling moves a score between the positives, or up to them, by less; twice that for rounding
+    reach = 2 * max(max(abs(lowest), abs(highest)) * factor * _EPS, limit * largest)
     fullest = mark_bins(positives, lowest, per_unit, n_bins, (own, marks, starts, ordered))
     if fullest > _MOST_IN_BIN:
         sort(ordered, positives.shape[0], np.int64(fullest))
-    fill_bins(raw, limit, sizes, factor, lowest, per_unit, n_bins + 1.0, bins)
+    top = n_bins + 1.0
+    if are_inside(positives, lowest, per_unit, reach):
+        fill_bins(raw, lowest, per_unit, top, bins)
+    else:
+        fill_settled_bins(raw, limit, sizes, factor, lowest, per_unit, top, bins)
     for p in range(_index(left_out.shape[0])):
         bins[_index(left_out[p])] = 0
     total, n_close = look_up(bins, marks, close)
@@ -237,19 +270,37 @@ def _positives_below(
         b = _index(bins[user])
         start = _index(marks[b] >> np.uint32(1))
         stop = _index(marks[b + _index(1)] >> np.uint32(1))
+        if stop - start <= _index(_MOST_IN_BIN):
+            above, near = _index(0), False
+            for p in range(start, stop):
+                gap = raw[user] - ordered[p]
+                above += _index(gap > 0.0)
+                near |= not (abs(gap) > reach)
+            if not near:  # nearly always
+                total += above + above
+                continue
         score = settle(raw[user], limit * sizes[user], factor)
         if stop - start > _index(_MOST_IN_BIN):
             total += place(ordered, start, stop, score, False)
             total += place(ordered, start, stop, score, True)
             continue
-        # nearly always there is one: the loop that follows is not entered
-        total += _index(ordered[start] < score) + _index(ordered[start] <= score)
-        for p in range(start + _index(1), stop):
+        for p in range(start, stop):
             total += _index(ordered[p] < score) + _index(ordered[p] <= score)
     return np.int64(total)
 
 
 positives_below = compile_loop(_positives_below, inline=True)
+
+
+def _largest_of(sizes: Any) -> Any:
+    """Return the largest size, or 0 without users."""
+    largest = 0.0
+    for user in range(sizes.shape[0]):
+        largest = max(largest, sizes[user])
+    return largest
+
+
+largest_of = compile_loop(_largest_of, inline=True)
 
 
 def make_room(n_users: int, n_positive: int) -> tuple[Any, ...]:
@@ -277,7 +328,7 @@ def _fill_auc(
     room: Any,
 ) -> None:
     """Take the diagonal off the scores of a block of items, and fill their AUC."""
-    n_users = scores.shape[1]
+    n_users, largest = scores.shape[1], largest_of(sizes)
     for b in range(items.shape[0]):
         j, raw, limit = items[b], scores[b], limits[b]
         for e in range(input_ptr[j], input_ptr[j + 1]):
@@ -290,7 +341,8 @@ def _fill_auc(
         auc[b] = np.nan
         if 0 < n_positive < n_users:
             pairs = 2 * n_positive * (n_users - n_positive)
-            below = positives_below(raw, limit, sizes, factor, values[:n_positive], users, room)
+            own = values[:n_positive]
+            below = positives_below(raw, limit, sizes, largest, factor, own, users, room)
             auc[b] = (pairs - below) / pairs
 
 

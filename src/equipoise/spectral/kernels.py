@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.parallel import compile_loop, in_threads, thread_count
+from equipoise.spectral.matmul import aligned_empty
 
 # Entries times columns from which threads pay off: a pass of about a millisecond on one core.
 _THREADS_FROM = 4e6
@@ -90,7 +91,8 @@ def gram_product(
     ranges = user_ranges(X.indptr, threads or (thread_count() if pays_off else 1))
 
     def run(part: int) -> NDArray[Any]:
-        out = np.zeros(V.shape, dtype)
+        out = aligned_empty(V.shape, dtype)
+        out.fill(0)
         add(*ranges[part], out)
         return out
 

@@ -64,7 +64,7 @@ class KrylovBasis:
     def expand(self, apply: Callable[[Block], Block]) -> None:
         """Add the next block: one product, one local and one full orthogonalization."""
         start, stop = self.k, self.k + self.next.shape[1]
-        self.Q[:, start:stop] = self.next
+        matmul.write_columns(self.Q, start, self.next)
         W = apply(self.next)
         Q = self.Q[:, :stop]
         H = np.zeros((stop, stop - start))
@@ -150,7 +150,7 @@ class KrylovBasis:
         The next block stays; `expand` computes its coupling to all of them.
         """
         keep = min(keep, S.shape[1], max(1, self.capacity - 2 * self.width))
-        self.Q[:, :keep] = self.vectors(S[:, :keep])
+        matmul.write_columns(self.Q, 0, self.vectors(S[:, :keep]))
         self.T[:] = 0.0
         self.T[np.arange(keep), np.arange(keep)] = values[:keep]
         self.k, self.last_width = keep, 0

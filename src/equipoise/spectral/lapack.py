@@ -134,7 +134,8 @@ def rayleigh_ritz(operator: Operator, V: Block, next_value: float = -np.inf) -> 
     V may be only nearly orthonormal, as after an iteration in float32: the small generalized
     eigenproblem VᵀMV z = θ VᵀV z corrects for that without a new basis.
     """
-    V = V.astype(np.float64, order="C")  # a copy, which becomes U
+    given, V = V, matmul.aligned_empty(V.shape, np.float64)
+    V[...] = given  # a copy, which becomes U
     G = matmul.inner(V, V)
     if np.abs(G - np.eye(len(G))).max() > _NEARLY_ORTHONORMAL:
         V = orthonormalize(V).Q

@@ -8,6 +8,7 @@ fixed order: same input, same number of threads, same bits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -24,8 +25,45 @@ Floats = NDArray[np.float64]
 # start.
 _THREADS_FROM = 2e7
 
-# Rows of a temporary product: large enough for BLAS, small compared with the whole.
+# Bytes that memory delivers at once.
+_CACHE_LINE = 64
+
+# Rows of a temporary product, or of a copy: large enough for BLAS, small compared with the whole.
 _ROWS_AT_ONCE = 512
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: Any) -> Block:
+    """Return an array that begins at a cache line.
+
+    NumPy's arrays begin at any multiple of 16 bytes. The loop over the data reads and writes single
+    rows, often of just one cache line: it would take two lines for each of them.
+    """
+    wanted = math.prod(shape) * np.dtype(dtype).itemsize
+    room = np.empty(wanted + _CACHE_LINE, np.uint8)
+    first = -room.ctypes.data % _CACHE_LINE
+    array: Block = room[first : first + wanted].view(dtype).reshape(shape)
+    return array
+
+
+def aligned(A: Block) -> Block:
+    """Return A in C order, in an array that begins at a cache line: A itself if it is one."""
+    if A.flags.c_contiguous and A.ctypes.data % _CACHE_LINE == 0:
+        return A
+    moved = aligned_empty(A.shape, A.dtype)
+    moved[...] = A
+    return moved
+
+
+def write_columns(Q: Block, start: int, block: Block) -> None:
+    """Write a block in C order into Q in Fortran order, from column `start` on.
+
+    Some rows at a time stay in the cache: NumPy goes through all rows of one of the two with steps
+    of a whole row or column, which takes twice as long.
+    """
+    columns = slice(start, start + block.shape[1])
+    for first in range(0, len(Q), _ROWS_AT_ONCE):
+        some = slice(first, first + _ROWS_AT_ONCE)
+        Q[some, columns] = block[some]
 
 
 def inner(A: Block, B: Block) -> Block:
@@ -40,7 +78,7 @@ def inner(A: Block, B: Block) -> Block:
 def times(A: Block, S: Block) -> Block:
     """Return A S in the dtype of A."""
     S = S.astype(A.dtype, copy=False)
-    product: Block = np.empty((len(A), S.shape[1]), A.dtype)
+    product = aligned_empty((len(A), S.shape[1]), A.dtype)
 
     def fill(rows: slice) -> None:
         np.matmul(A[rows], S, out=product[rows])

@@ -19,6 +19,8 @@ import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
 
+from equipoise.spectral.matmul import aligned
+
 # Columns that one run over the items of a user takes. 32 sums, and 32 weighted sums, of float32 are
 # half of the registers of a processor with vectors of 32 bytes.
 _TILES = (32, 16, 8, 4, 2, 1)
@@ -76,7 +78,7 @@ def add_gram(
     V : ndarray of shape (n_items, width)
         Float32 or float64.
     """
-    V = _plain(V)
+    V = aligned(_plain(V))
     indptr, indices = _plain(indptr, np.int64), _plain(indices, np.int64)
     values = None if values is None else _plain(values, np.float64)
     half_w = None if half_w is None else _plain(half_w.astype(V.dtype, copy=False))

@@ -6,7 +6,7 @@ data. Groups of items weight the columns of X, groups of rows its rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -67,7 +67,8 @@ class MatrixFamily:
 
     def operator(self, y: Floats) -> FamilyOperator:
         """Return A(y)."""
-        return _MatrixOperator(np.tensordot(y, self.A, 1))
+        M = np.tensordot(y, self.A, 1)
+        return FunctionOperator(self.size, lambda V: M @ V, lambda: M)
 
     def image(self, V: Floats) -> Floats:
         """Return V itself: products with small matrices are cheap."""
@@ -250,7 +251,7 @@ class RowFamily:
 
     def _operator(self, gram: Gram, counts: Floats, factor: float = 1.0) -> FamilyOperator:
         plain = WeightedGram(gram, np.full(self.size, factor))
-        return LowRankOperator(plain, self._means, -counts * factor) if self.center else plain
+        return low_rank(plain, self._means, -counts * factor) if self.center else plain
 
     def image(self, V: Floats) -> Floats:
         """Return XV or V, whichever `rows` needs."""
@@ -311,7 +312,10 @@ class FactorFamily:
 
     def operator(self, y: Floats) -> FamilyOperator:
         """Return A(y)."""
-        return LowRankOperator(_Zero(self.size), self.F.T, self.c * y[self._group])
+        F, c = self.F, self.c * y[self._group]
+        return FunctionOperator(
+            self.size, lambda V: F @ (c[:, None] * (F.T @ V)), lambda: (F * c) @ F.T
+        )
 
     def image(self, V: Floats) -> Floats:
         """Return FᵀV."""
@@ -340,7 +344,17 @@ class Stacked:
     def operator(self, y: Floats) -> FamilyOperator:
         """Return A(y), the sum over the families."""
         parts = np.split(y, np.cumsum([family.k for family in self.families])[:-1])
-        return _Sum([f.operator(part) for f, part in zip(self.families, parts, strict=True)])
+        terms = [f.operator(part) for f, part in zip(self.families, parts, strict=True)]
+
+        def product(V: Block) -> Block:
+            return np.sum([term.scale * term(V) for term in terms], axis=0, dtype=V.dtype)
+
+        def matrix() -> Floats | None:
+            found = [(term.scale, term.dense()) for term in terms]
+            known = [scale * M for scale, M in found if M is not None]
+            return np.sum(known, axis=0) if len(known) == len(terms) else None
+
+        return FunctionOperator(self.size, product, matrix, terms)
 
     def image(self, V: Floats) -> Floats:
         """Return the images of all families, one below the other."""
@@ -373,7 +387,16 @@ class Deflated:
 
     def operator(self, y: Floats) -> FamilyOperator:
         """Return ΠA(y)Π."""
-        return DeflatedOperator(self.family.operator(y), self.N)
+        operator, N = self.family.operator(y), self.N
+
+        def matrix() -> Floats | None:
+            M = operator.dense()
+            return None if M is None else remove(N, remove(N, M).T)
+
+        def product(V: Block) -> Block:
+            return remove(N, operator(remove(N, V)))
+
+        return FunctionOperator(self.size, product, matrix, [operator], operator.scale)
 
     def image(self, V: Floats) -> Floats:
         """Return the image of ΠV."""
@@ -384,128 +407,62 @@ class Deflated:
         return self.family.compress(remove(self.N, V), image)
 
 
-class _MatrixOperator:
-    """A dense symmetric matrix."""
+class FunctionOperator:
+    """An operator given by functions, such as a sum of others, in float64: digits may cancel.
+
+    Parameters
+    ----------
+    size : int
+        Rows of the matrix.
+    product : callable
+        Returns the product with V.
+    matrix : callable
+        Returns the matrix, or None where that is not worthwhile.
+    parts : sequence of FamilyOperator
+        The operators that `product` uses; without any, every product is one pass.
+    scale : float
+        Unit of the products.
+    """
 
     working_dtype = np.dtype(np.float64)
-
-    def __init__(self, M: Floats) -> None:
-        self.M, self.size, self.passes, self.scale = M, len(M), 0, 1.0
-
-    def __call__(self, V: Block) -> Block:
-        """Return MV."""
-        self.passes += 1
-        return self.M @ V
-
-    def dense(self) -> Floats | None:
-        """Return M."""
-        return self.M
-
-
-class _Zero:
-    """The zero matrix, to which a low rank is added."""
-
-    working_dtype = np.dtype(np.float64)
-    passes, scale = 0, 1.0
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-    def __call__(self, V: Block) -> Block:
-        """Return 0."""
-        return np.zeros_like(V)
-
-    def dense(self) -> Floats | None:
-        """Return the matrix."""
-        return np.zeros((self.size, self.size))
-
-
-class _Sum:
-    """A sum of operators, in the units of the data."""
-
-    working_dtype = np.dtype(np.float64)
-    scale = 1.0
-
-    def __init__(self, operators: Sequence[FamilyOperator]) -> None:
-        self.operators, self.size = operators, operators[0].size
-
-    @property
-    def passes(self) -> int:
-        """Passes over the data so far."""
-        return sum(operator.passes for operator in self.operators)
-
-    def __call__(self, V: Block) -> Block:
-        """Return the product."""
-        total: Block = sum(operator.scale * operator(V) for operator in self.operators)  # type: ignore[assignment]
-        return total
-
-    def dense(self) -> Floats | None:
-        """Return the matrix if all terms have one."""
-        terms = [(operator.scale, operator.dense()) for operator in self.operators]
-        if any(M is None for _, M in terms):
-            return None
-        return np.sum([scale * M for scale, M in terms if M is not None], axis=0)
-
-
-class _Corrected:
-    """Base of operators that correct another one, in float64: leading digits may cancel."""
-
-    working_dtype = np.dtype(np.float64)
-
-    def __init__(self, operator: FamilyOperator) -> None:
-        self.operator, self.size, self.scale = operator, operator.size, operator.scale
-
-    @property
-    def passes(self) -> int:
-        """Passes over the data so far."""
-        return self.operator.passes
-
-
-class LowRankOperator(_Corrected):
-    """M + Fᵀ diag(c) F + diag(d) for few rows F."""
 
     def __init__(
         self,
-        operator: FamilyOperator,
-        F: Floats,
-        coefficients: Floats,
-        diagonal: Floats | None = None,
+        size: int,
+        product: Callable[[Block], Block],
+        matrix: Callable[[], Floats | None],
+        parts: Sequence[FamilyOperator] = (),
+        scale: float = 1.0,
     ) -> None:
-        super().__init__(operator)
-        self.F, self.coefficients = F, coefficients / operator.scale
-        given = np.zeros(self.size) if diagonal is None else diagonal
-        self.diagonal = given / operator.scale
+        self.size, self.scale, self.dense = size, scale, matrix
+        self._product, self._parts, self._products = product, parts, 0
+
+    @property
+    def passes(self) -> int:
+        """Passes over the data so far."""
+        return sum(part.passes for part in self._parts) if self._parts else self._products
 
     def __call__(self, V: Block) -> Block:
         """Return the product."""
-        F, c, d = (
-            part.astype(V.dtype, copy=False) for part in (self.F, self.coefficients, self.diagonal)
-        )
-        return self.operator(V) + F.T @ (c[:, None] * (F @ V)) + d[:, None] * V
-
-    def dense(self) -> Floats | None:
-        """Return the matrix if M has one."""
-        M = self.operator.dense()
-        if M is None:
-            return None
-        return M + self.F.T @ (self.coefficients[:, None] * self.F) + np.diag(self.diagonal)
+        self._products += 1
+        return self._product(V)
 
 
-class DeflatedOperator(_Corrected):
-    """ΠMΠ with Π = I − NNᵀ."""
+def low_rank(
+    operator: FamilyOperator, F: Floats, coefficients: Floats, diagonal: Floats | float = 0.0
+) -> FunctionOperator:
+    """Return M + Fᵀ diag(c) F + diag(d) for few rows F."""
+    c, d = coefficients / operator.scale, np.broadcast_to(diagonal, operator.size) / operator.scale
 
-    def __init__(self, operator: FamilyOperator, N: Floats) -> None:
-        super().__init__(operator)
-        self.N = N
+    def product(V: Block) -> Block:
+        rows, weights, own = (part.astype(V.dtype, copy=False) for part in (F, c, d))
+        return operator(V) + rows.T @ (weights[:, None] * (rows @ V)) + own[:, None] * V
 
-    def __call__(self, V: Block) -> Block:
-        """Return the product."""
-        return remove(self.N, self.operator(remove(self.N, V)))
+    def matrix() -> Floats | None:
+        M = operator.dense()
+        return None if M is None else M + F.T @ (c[:, None] * F) + np.diag(d)
 
-    def dense(self) -> Floats | None:
-        """Return the matrix if M has one."""
-        M = self.operator.dense()
-        return None if M is None else remove(self.N, remove(self.N, M).T)
+    return FunctionOperator(operator.size, product, matrix, [operator], operator.scale)
 
 
 def remove(N: Floats, V: Block) -> Block:
