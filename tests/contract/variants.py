@@ -111,7 +111,7 @@ BASELINES = {"popularity", "random"}
 def named(*keys: str) -> list[Any]:
     """Variants of some models, loudly skipped where an extra is missing; of all by default."""
     return [
-        pytest.param(name, marks=_marks(name, key))
+        pytest.param(name, marks=_marks(name, key))  # `make quick` runs one variant of a model
         for name, (key, _) in VARIANTS.items()
         if not keys or key in keys
     ]
@@ -120,7 +120,8 @@ def named(*keys: str) -> list[Any]:
 def _marks(name: str, key: str) -> list[pytest.MarkDecorator]:
     reason = f"{name} was NOT tested: {MODELS[key].install_command}"
     skipped = pytest.mark.skipif(not MODELS[key].installed, reason=reason)
-    return [skipped, pytest.mark.torch] if key == "lightgcn" else [skipped]
+    extra = [pytest.mark.torch] * (key == "lightgcn") + [pytest.mark.medium] * (", " in name)
+    return [skipped, *extra]
 
 
 def build(name: str, **changes: Any) -> Recommender:

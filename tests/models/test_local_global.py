@@ -195,6 +195,7 @@ def test_the_largest_co_occurrences_are_those_of_the_full_matrix(plays, k):
     assert found.has_canonical_format
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(("threads", "task_bytes"), [(1, 1), (3, 5000), (2, 10**9)])
 def test_the_cut_depends_neither_on_threads_nor_on_tasks(plays, threads, task_bytes):
     rows = sp.csr_array(plays.multiply(1 / np.sqrt(plays.sum(axis=1))[:, None]))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
@@ -25,8 +25,6 @@ from equipoise import Interactions, ItemWeightedPCA, VanillaPCA, load
 from equipoise.exceptions import ArtifactError, OutputError
 from equipoise.models.persistence import SavedModel, read_model, write_model
 from equipoise.reranking import Reranked
-
-deterministic = settings(derandomize=True, max_examples=60, deadline=None, database=None)
 
 
 def save(path: Path, **changes: Any) -> Path:
@@ -127,7 +125,6 @@ shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
 
 
 @pytest.mark.medium
-@deterministic
 @given(array=hnp.arrays(plain_dtypes, shapes))
 def test_arrays_come_back_bit_by_bit(
     tmp_path_factory: pytest.TempPathFactory, array: NDArray[Any]
@@ -151,7 +148,6 @@ values = st.recursive(
 )
 
 
-@deterministic
 @given(value=values, ids=st.lists(scalars, max_size=6))
 @pytest.mark.medium
 def test_values_and_mixed_ids_come_back_with_their_types(

@@ -45,6 +45,7 @@ def test_the_covariance_over_the_interactions_meets_its_bound(X, solver, share):
     assert model.certificate_.outcome == "projector"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("rank", [1, 4, 9])
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_the_optimum_is_that_of_the_scalar_dual(X, rank, share):

@@ -75,6 +75,7 @@ def dense_objective(model, X: np.ndarray) -> float:
     return loss.sum() + model.regularization * ((U**2).sum() + (V**2).sum())
 
 
+@pytest.mark.medium
 @every_model
 def test_the_objective_is_the_formula_and_folding_users_in_does_not_raise_it(name, X):
     model = make(name).set_params(tol=1e-7, iterations=800, regularization=1.0).fit(X)

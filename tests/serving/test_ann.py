@@ -64,16 +64,13 @@ class Blind(Backwards):
     "name", [p for p in named() if VARIANTS[p.values[0]][0] not in WITHOUT_FACTORS]
 )
 class TestVectors:
-    def test_inner_products_are_the_scores(self, name, X):
+    def test_inner_products_are_the_scores_and_an_index_takes_them_as_they_are(self, name, X):
         model = build(name).fit(X)
         unseen = np.vstack([X[:5], np.roll(X[5:10], 1, axis=1)])
         vectors = to_ann(model)
         products = vectors.user_vectors(unseen) @ vectors.item_vectors.T
         expected = model._scores(sp.csr_array(unseen))
         np.testing.assert_allclose(products, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
-
-    def test_an_index_takes_them_as_they_are(self, name, X):
-        vectors = to_ann(build(name).fit(X))
         for array in (vectors.item_vectors, vectors.user_vectors(X)):
             assert array.dtype == np.float32
             assert array.flags.c_contiguous
@@ -221,6 +218,14 @@ class TestRealIndexes:
         assert vectors.recall_of(index, plays) > 0.95
         alone = vectors.search(index, plays.select_users(plays.user_ids[:1]), k=3)
         assert alone.ids.shape == (1, 3)
+
+    def test_one_user_among_others_may_need_many_more_items(self, vectors):
+        pytest.importorskip("usearch", reason="usearch was NOT tested")
+        X = np.eye(20, 200)
+        X[3, :150] = 1.0  # searched for in a batch of one
+        found = vectors.search(vectors.usearch(threads=1), X, k=3)
+        alone = vectors.search(vectors.usearch(threads=1), X[3], k=3)
+        np.testing.assert_array_equal(found.ids[3], alone.ids)
 
     def test_usearch_comes_back_from_its_file(self, vectors, plays, tmp_path):
         usearch = pytest.importorskip("usearch.index", reason="usearch was NOT tested")

@@ -149,9 +149,9 @@ def test_a_model_from_a_file_serves_rows(ours, X, tmp_path):
 class TestRefusals:
     def test_a_model_that_is_not_fitted(self, X):
         model = ImplicitLike(ItemWeightedPCA(n_components=8))
-        with pytest.raises(NotFittedError, match="ItemWeightedPCA instance is not fitted yet"):
+        with pytest.raises(NotFittedError, match="ItemWeightedPCA instance is not fitted"):
             model.recommend(0, X[0], recalculate_user=True)
-        with pytest.raises(NotFittedError, match="ItemWeightedPCA instance is not fitted yet"):
+        with pytest.raises(NotFittedError, match="ItemWeightedPCA instance is not fitted"):
             model.similar_items(0)
 
     def test_rows_of_another_format(self, ours, X):

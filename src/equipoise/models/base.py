@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.checks import check_whole_number, is_whole_number
+from equipoise.checks import check_whole_number
 from equipoise.data.interactions import Interactions
 from equipoise.defaults import SERVED_K
 from equipoise.display import Shown
@@ -254,12 +254,6 @@ class Recommender(RowReader, ABC):
     def _validate_params(self) -> None:
         """Check the constructor's arguments."""
         check_parameters(self, self._parameter_constraints)
-        rank = self.get_params(deep=False).get("n_components", 1)
-        if not is_whole_number(rank):
-            raise InvalidParameterError(
-                f"The 'n_components' parameter of {type(self).__name__} must be a whole number, "
-                f"got {rank!r}."
-            )
 
     def _generator(self) -> np.random.Generator:
         """Return a new generator; None means a fixed seed, so equal fits give equal results."""

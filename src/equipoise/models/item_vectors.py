@@ -59,13 +59,43 @@ class LowRank(NamedTuple):
 
     def coordinates(self, user_items: csr_array) -> NDArray[Any]:
         """Return E, one row per user."""
-        prepared = self.prepare(user_items).astype(self.components.dtype, copy=False)
-        return np.asarray(prepared @ self.components.T)
+        prepared = self.prepare(user_items)
+        return project_onto(self.components, prepared.nnz)(prepared)
+
+    def user_vectors(self, user_items: csr_array) -> NDArray[Any]:
+        """Return E·diag(f): scores are its inner products with the columns of the components."""
+        return self.coordinates(user_items) * self.component_weights
 
 
 def unchanged(user_items: csr_array) -> csr_array:
     """Return the rows unchanged."""
     return user_items
+
+
+def project_onto(components: NDArray[Any], nnz: int) -> Callable[[csr_array], NDArray[Any]]:
+    """Return the function X ↦ X Uᵀ for rows with so many entries in all, in the type of U.
+
+    For few entries, only their columns of U are read; otherwise U is copied once, in the order that
+    SciPy multiplies with.
+    """
+    from scipy.sparse import csr_array
+
+    n_items = components.shape[1]
+    loadings = None if 8 * nnz < n_items else np.ascontiguousarray(components.T)
+
+    def project(rows: csr_array) -> NDArray[Any]:
+        values = rows.data.astype(components.dtype, copy=False)
+        if loadings is not None:
+            rows = csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
+            return np.asarray(rows @ loadings)
+        few = components.T[rows.indices]
+        if rows.shape[0] == 1:
+            return np.asarray(values @ few)[None]
+        entries = (values, np.arange(rows.nnz), rows.indptr)
+        few = np.ascontiguousarray(few)
+        return np.asarray(csr_array(entries, shape=(rows.shape[0], rows.nnz)) @ few)
+
+    return project
 
 
 class ItemItem(NamedTuple):

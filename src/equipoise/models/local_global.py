@@ -21,7 +21,6 @@ from equipoise.models.parameters import (
     Finite,
     ItemWeights,
     NonNegative,
-    RandomState,
     Tolerance,
     estimator,
 )
@@ -29,13 +28,11 @@ from equipoise.models.pca.item_weighted_pca import item_weights_of
 from equipoise.models.pca.projection import ComponentModel
 from equipoise.models.user_rows import (
     VALUE_TRANSFORMS,
-    ValueTransform,
     has_different_values,
     invert,
     transform_rows,
     with_values,
 )
-from equipoise.spectral.solve import Solver
 
 # Dense rows of XᵀX that are added up over blocks of users: this share of the memory that the data
 # may take, or of 2 GB. While two sums are added, three are in memory.
@@ -168,10 +165,7 @@ class LocalGlobal(ComponentModel):
     local_weight: NonNegative = 0.6
     popularity_discount: Finite = 0.0
     n_neighbors: Count | Literal["auto"] | None = "auto"
-    value_transform: ValueTransform | None = None
-    solver: Solver = "auto"
     tol: Tolerance = 1e-3
-    random_state: RandomState = None
 
     @property
     def free_parameters(self) -> frozenset[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import (
@@ -22,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.checks import is_whole_number
 from equipoise.exceptions import InvalidParameterError
 from equipoise.models.estimator import Estimator
 
@@ -87,16 +89,35 @@ def one_of(*words: str) -> Rule:
     return Rule(f"a str among {{{shown}}}", lambda value: isinstance(value, str) and value in words)
 
 
-Count = Annotated[int, interval(Integral, 1, closed="left")]
+Count = Annotated[
+    int, Rule("an int in the range [1, inf)", lambda value: is_whole_number(value) and value >= 1)
+]
 Finite = Annotated[float, interval(Real)]
 NonNegative = Annotated[float, interval(Real, 0, closed="left")]
 Positive = Annotated[float, interval(Real, 0)]
 Share = Annotated[float, interval(Real, 0, 1, closed="both")]
 Tolerance = Annotated[float, interval(Real, 1e-12, 1e-2, closed="both")]
-Values = Annotated[ArrayLike, "array-like"]
-RandomState = Annotated[Any, "random_state"]
+
+
+def _is_array_like(value: Any) -> bool:
+    listed = any(hasattr(value, name) for name in ("__len__", "shape", "__array__"))
+    return listed and not np.isscalar(value) and not sp.issparse(value)
+
+
+def _is_random_state(value: Any) -> bool:
+    is_seed = interval(Integral, 0, 2**32 - 1, closed="both").test(value)
+    return value is None or is_seed or isinstance(value, np.random.RandomState)
+
+
+_ARRAY_LIKE = Rule("an array-like", _is_array_like)
+Values = Annotated[ArrayLike, _ARRAY_LIKE]
+RandomState = Annotated[
+    Any, Rule("a whole number below 2³², a RandomState or None", _is_random_state)
+]
 ItemWeights = Annotated[
-    NDArray[Any] | Callable[[NDArray[np.float64]], NDArray[Any]], "array-like", callable
+    NDArray[Any] | Callable[[NDArray[np.float64]], NDArray[Any]],
+    _ARRAY_LIKE,
+    Rule("a callable", callable),
 ]
 
 Model = TypeVar("Model", bound=type)
@@ -126,8 +147,8 @@ def estimator(model_class: Model) -> Model:
     return made
 
 
-def _allowed(hint: Any) -> list[Any]:
-    """Return the constraints of a type."""
+def _allowed(hint: Any) -> list[Rule]:
+    """Return the rules of a type: a value must satisfy one of them."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return list(hint.__metadata__)
@@ -135,10 +156,14 @@ def _allowed(hint: Any) -> list[Any]:
         return [each for part in parts for each in _allowed(part)]
     if origin is Literal:
         return [one_of(*parts)]
-    if hint is bool:
-        return [bool, np.bool_]
-    plain: dict[Any, Any] = {NoneType: None, Any: object}
-    return [plain.get(hint, origin or hint)]
+    if hint is NoneType:
+        return [Rule("None", lambda value: value is None)]
+    kinds = (bool, np.bool_) if hint is bool else (object if hint is Any else origin or hint,)
+    return [Rule(f"an instance of {one.__qualname__!r}", partial(_is_a, one)) for one in kinds]
+
+
+def _is_a(kind: type, value: Any) -> bool:
+    return isinstance(value, kind)
 
 
 def check_parameters(model: Estimator, constraints: dict[str, list[Any]]) -> None:
@@ -156,29 +181,9 @@ def check_parameters(model: Estimator, constraints: dict[str, list[Any]]) -> Non
 
 
 def _rule(given: Any) -> Any:
-    """Return the rule that a constraint stands for: one of this module or of scikit-learn."""
-    if hasattr(given, "is_satisfied_by"):
+    """Return a rule of this module unchanged, and the one that scikit-learn makes of another."""
+    if isinstance(given, Rule):
         return given
-    if given is None:
-        return Rule("None", lambda value: value is None)
-    if given is callable:
-        return Rule("a callable", callable)
-    if isinstance(given, type):
-        return Rule(f"an instance of {given.__qualname__!r}", lambda one: isinstance(one, given))
-    if isinstance(given, str) and given == "array-like":
-        return Rule("an array-like", _is_array_like)
-    if isinstance(given, str) and given == "random_state":
-        return Rule("a whole number below 2³², a RandomState or None", _is_random_state)
     from sklearn.utils._param_validation import make_constraint
 
     return make_constraint(given)
-
-
-def _is_array_like(value: Any) -> bool:
-    listed = any(hasattr(value, name) for name in ("__len__", "shape", "__array__"))
-    return listed and not np.isscalar(value) and not sp.issparse(value)
-
-
-def _is_random_state(value: Any) -> bool:
-    is_seed = interval(Integral, 0, 2**32 - 1, closed="both").test(value)
-    return value is None or is_seed or isinstance(value, np.random.RandomState)

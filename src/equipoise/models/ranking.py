@@ -31,14 +31,14 @@ _MOST_SHOWN = 50
 
 # Below this many scores NumPy needs well under a second, less than importing numba and compiling
 # the kernel. The result does not depend on the choice.
-_SMALL_PROBLEM = 2_000_000
+COMPILED_FROM = 2_000_000
 
 # Each thread has one such block. In one thread, 32 to 64 MB differ by a few percent (64 ahead),
 # and 8 to 16 MB are slower, as BLAS reads the components again for each; 32 bounds the memory.
 _BLOCK_BYTES = 32 * 2**20
 
 # Handing out a block takes some 50 µs; these are scored and selected in about 200.
-_WORTH_A_THREAD = 2**18
+THREADED_FROM = 2**18
 
 # A list may be longer than a small catalog, to give every model lists of one length. Beyond this,
 # it would be padding only, and soon exceed memory.
@@ -175,7 +175,7 @@ def rank_items(
     """
     check_whole_number("k", k, least=1, most=max(n_items, _LONGEST_PADDED_LIST))
     mask = _mask(seen, excluded, n_users, n_items)
-    compiled = n_users * n_items >= _SMALL_PROBLEM and n_users > 1
+    compiled = n_users * n_items >= COMPILED_FROM and n_users > 1
     select = _select_compiled if compiled else _select_one if n_users == 1 else _select_numpy
     kept = min(k, n_items)
 
@@ -287,7 +287,7 @@ def _plan(n_users: int, n_items: int, block_bytes: int, threads: int) -> _Plan:
     """Cut the users into blocks: one for each thread at least, where there is enough to do."""
     step = max(1, block_bytes // (8 * max(1, n_items)))
     share = min(step, -(-n_users // threads))
-    if threads > 1 and share * n_items >= _WORTH_A_THREAD:
+    if threads > 1 and share * n_items >= THREADED_FROM:
         step = share
     else:
         threads = 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -23,6 +24,7 @@ from equipoise.data.rows import Prepare, RowBlock
 from equipoise.data.validation import refuse_broken_structure
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
 from equipoise.models.estimator import Estimator, check_is_fitted
+from equipoise.models.parameters import estimator
 
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
@@ -391,11 +393,15 @@ def row_sums(user_items: sp.csr_array) -> NDArray[np.float64]:
         return np.asarray(user_items.sum(axis=1, dtype=np.float64)).ravel()
 
 
+@estimator
+@dataclass(eq=False, repr=False)
 class TransformsValues:
     """Mixin of models with a parameter `value_transform`, and perhaps `user_scaling`."""
 
+    _: KW_ONLY
     value_transform: ValueTransform | None = None
-    user_scaling: float = 0.0
+
+    user_scaling = 0.0  # a parameter of those models that declare it
 
     def preprocess(self, user_items: sp.csr_array) -> sp.csr_array:
         """Return the rows that the model computes with: values transformed, rows scaled."""

@@ -63,13 +63,11 @@ class Candidates(NamedTuple):
         profiles = None if self.profiles is None else self.profiles[rows]
         return Candidates(self.items[rows], self.scores[rows], profiles)
 
-    def parts(self, numbers_per_candidate: int = 1) -> Iterator[tuple[slice, Candidates]]:
+    def parts(self, numbers_per_candidate: int = 1) -> Iterator[Candidates]:
         """Yield parts of the users whose arrays fit into the cache of a re-ranker's step."""
         n, m = self.items.shape
         step = max(1, _STEP_NUMBERS // max(1, m * numbers_per_candidate))
-        for start in range(0, n, step):
-            rows = slice(start, min(start + step, n))
-            yield rows, self.take(rows)
+        return (self.take(slice(start, start + step)) for start in range(0, n, step))
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,35 +197,6 @@ def ordered(values: Floats, known: NDArray[np.bool_], k: int) -> Positions:
     among = np.argsort(-np.take_along_axis(masked, first, axis=1), axis=1, kind="stable")[:, :k]
     order: Positions = np.take_along_axis(first, among, axis=1)
     return np.where(np.take_along_axis(known, order, axis=1), order, -1)
-
-
-def greedy(
-    known: NDArray[np.bool_], k: int, gain: Callable[[int], Floats], chosen: Callable[..., None]
-) -> Positions:
-    """Choose one candidate per user and step, that of the largest gain; ties by position.
-
-    Parameters
-    ----------
-    known : ndarray of bool, shape (n, m)
-        Where there is a candidate.
-    k : int
-        Number of steps.
-    gain : callable
-        The gain of every candidate in this step, shape (n, m).
-    chosen : callable
-        Receives the chosen positions, and which users had a candidate left.
-    """
-    left = known.copy()
-    users = np.arange(len(left))
-    found = np.full((len(left), k), -1, dtype=np.intp)
-    for step in range(k):
-        values = np.where(left, gain(step), -np.inf)
-        best = values.argmax(axis=1)
-        some = left[users, best]
-        found[some, step] = best[some]
-        left[users, best] = False
-        chosen(best, some)
-    return found
 
 
 def check_strength(name: str, value: float, largest: float = 1.0) -> None:

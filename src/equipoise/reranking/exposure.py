@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -185,8 +185,20 @@ def _floors(floors: Mapping[str, float] | Sequence[float], groups: ItemGroups) -
     return given
 
 
+class _Cut(NamedTuple):
+    """One pass over the lists, at some prices: S(λ) ≥ relevance + exposure·λ, in units of T."""
+
+    prices: Floats
+    relevance: float
+    exposure: Floats
+
+    def bound(self, floors: Floats) -> float:
+        """Return D at the prices of the pass."""
+        return float(self.relevance + self.prices @ (self.exposure - floors))
+
+
 class _Problem:
-    """The dual problem, with a cut for each pass: S(λ) ≥ R_c + E_c·λ, in units of T."""
+    """The dual problem, with a cut for each pass."""
 
     def __init__(
         self, batches: Batches, groups: ItemGroups, floors: Floats, discount: Floats
@@ -195,25 +207,20 @@ class _Problem:
         self.membership = sp.csr_array(groups.membership)
         self.passes = 0
         self.place = 0.0
-        self.points: list[Floats] = []
-        self.relevance: list[float] = []
-        self.exposure: list[Floats] = []
+        self.cuts: list[_Cut] = []
 
-    def at(self, prices: Floats) -> int:
-        """Make a pass, add a cut, and return its number."""
-        relevance, exposure = self._measure(prices[None, :], np.ones(1))
-        self.points.append(prices)
-        self.relevance.append(relevance)
-        self.exposure.append(exposure)
-        bound = self.bound(len(self.points) - 1)
+    def at(self, prices: Floats) -> _Cut:
+        """Make a pass, and keep its cut."""
+        cut = _Cut(prices, *self._measure(prices[None, :], np.ones(1)))
+        self.cuts.append(cut)
+        bound = cut.bound(self.floors)
         if bound < -1e-9:
             self._refuse(prices, bound)
-        return len(self.points) - 1
+        return cut
 
-    def bound(self, number: int, floors: Floats | None = None) -> float:
-        """Return D at the prices of a pass, for these floors or for raised ones."""
-        slack = self.exposure[number] - (self.floors if floors is None else floors)
-        return float(self.relevance[number] + self.points[number] @ slack)
+    def best(self, floors: Floats) -> _Cut:
+        """Return the cut of the lowest bound for these floors."""
+        return min(self.cuts, key=lambda cut: cut.bound(floors))
 
     def _refuse(self, prices: Floats, bound: float) -> None:
         weights = prices / prices.sum()
@@ -234,40 +241,35 @@ class _Problem:
     def solve(self, tol: float, max_passes: int) -> ExposureSolution:
         zero = np.zeros(len(self.floors))
         first = self.at(zero)
-        if not np.all(self.exposure[first] >= self.floors):
+        if not np.all(first.exposure >= self.floors):
             self._smooth(zero, _SMOOTH_PASSES, self.floors)
             self._exact(tol, max_passes, self.floors)
         rounded = self._rounded(tol)
-        best = min(range(len(self.points)), key=self.bound)
-        meeting = self._meeting()
-        serving = max(meeting, key=self.relevance.__getitem__, default=best)
+        best, meeting = self.best(self.floors), self._meeting()
+        serving = max(meeting, key=lambda cut: cut.relevance, default=best)
         return ExposureSolution(
             names=self.groups.names,
             floors=self.floors,
-            prices=self.points[best],
-            bound=self.bound(best),
-            before=self.relevance[first],
+            prices=best.prices,
+            bound=best.bound(self.floors),
+            before=first.relevance,
             passes=self.passes,
-            serving_prices=self.points[serving],
+            serving_prices=serving.prices,
             serving_meets=bool(meeting),
             **rounded,
         )
 
-    def _meeting(self) -> list[int]:
+    def _meeting(self) -> list[_Cut]:
         """Return the passes whose prices met all floors."""
-        return [
-            number
-            for number, exposure in enumerate(self.exposure)
-            if np.all(exposure >= self.floors - _ROUNDING)
-        ]
+        return [cut for cut in self.cuts if np.all(cut.exposure >= self.floors - _ROUNDING)]
 
     def _smooth(self, start: Floats, most: int, floors: Floats) -> None:
         """Minimize the bound as if it were smooth; each pass leaves a cut."""
         from scipy.optimize import minimize
 
         def value(prices: Floats) -> tuple[float, Floats]:
-            number = self.at(prices.copy())
-            return self.bound(number, floors), self.exposure[number] - floors
+            cut = self.at(prices.copy())
+            return cut.bound(floors), cut.exposure - floors
 
         minimize(
             value,
@@ -284,7 +286,8 @@ class _Problem:
         """Minimize the largest cut near a center; return the minimum, prices, weights of cuts."""
         from scipy.optimize import linprog
 
-        E, R = np.array(self.exposure), np.array(self.relevance)
+        E = np.array([cut.exposure for cut in self.cuts])
+        R = np.array([cut.relevance for cut in self.cuts])
         n_groups = len(floors)
         low = np.zeros(n_groups)
         high = np.full(n_groups, np.inf)
@@ -304,22 +307,20 @@ class _Problem:
 
     def _exact(self, tol: float, max_passes: int, floors: Floats) -> None:
         """Minimize the bound by cutting planes within a box, which grows and shrinks."""
-        radius = _FIRST_STEP
-        best = min(range(len(self.points)), key=lambda n: self.bound(n, floors))
+        radius, best = _FIRST_STEP, self.best(floors)
         while self.passes < max_passes:
-            center = self.points[best]
-            lowest, prices, _ = self._master(floors, center, radius)
-            expected = self.bound(best, floors) - lowest
-            inside = bool(np.all(np.abs(prices - center) < radius * (1 - 1e-9)))
+            lowest, prices, _ = self._master(floors, best.prices, radius)
+            expected = best.bound(floors) - lowest
+            inside = bool(np.all(np.abs(prices - best.prices) < radius * (1 - 1e-9)))
             if expected <= tol:
                 if inside or radius > 1e6:
                     return
                 radius *= 4
                 continue
-            number = self.at(prices)
-            gained = self.bound(best, floors) - self.bound(number, floors)
+            found = self.at(prices)
+            gained = best.bound(floors) - found.bound(floors)
             if gained > 0:
-                best = number
+                best = found
             if gained >= 0.5 * expected:
                 radius *= 2
             elif gained < 0.1 * expected:
@@ -333,7 +334,7 @@ class _Problem:
             lowest, _, weights = self._master(raised)
             if np.isfinite(lowest):
                 used = np.flatnonzero(weights > 1e-9)
-                prices, shares = np.array([self.points[n] for n in used]), weights[used]
+                prices, shares = np.array([self.cuts[n].prices for n in used]), weights[used]
                 relevance, exposure = self._measure(prices, shares)
                 missing = float((self.floors - exposure).max(initial=0.0))
                 options.append((missing, relevance, exposure, prices, shares))
@@ -342,13 +343,13 @@ class _Problem:
             raised = np.where(self.floors > 0, self.floors + 2.0 ** (attempt - 2) * self.place, 0.0)
             if self._meeting():  # there are lists already; a mixture of the passes may be better
                 continue
-            best = min(range(len(self.points)), key=lambda n: self.bound(n, raised))
-            self._smooth(self.points[best], _EXTRA_PASSES, raised)
+            self._smooth(self.best(raised).prices, _EXTRA_PASSES, raised)
             if len(self.groups.names) <= _FEW_GROUPS:
                 self._exact(tol, self.passes + _EXTRA_PASSES, raised)
-        for number in self._meeting():
-            found = self.relevance[number], self.exposure[number], self.points[number][None, :]
-            options.append((0.0, *found, np.ones(1)))
+        options += [
+            (0.0, cut.relevance, cut.exposure, cut.prices[None, :], np.ones(1))
+            for cut in self._meeting()
+        ]
         _, relevance, exposure, prices, shares = max(
             options, key=lambda one: (-one[0] if one[0] > _ROUNDING else 0.0, one[1])
         )

@@ -20,7 +20,6 @@ from equipoise.reranking.base import (
     Positions,
     Reranker,
     check_strength,
-    greedy,
 )
 
 Bonus = Callable[[int], Floats]
@@ -39,21 +38,27 @@ class GreedyReranker(Reranker):
     def rerank(self, candidates: Candidates, k: int, context: ItemContext) -> Positions:
         """Build the lists."""
         width = self._numbers_per_candidate(context)
-        found = [self._build(part, k, context) for _, part in candidates.parts(width)]
-        return np.concatenate(found) if found else np.zeros((0, k), dtype=np.intp)
+        none = np.zeros((0, k), dtype=np.intp)
+        found = [self._build(part, k, context) for part in candidates.parts(width)]
+        return np.concatenate([none, *found])
 
     def _numbers_per_candidate(self, context: ItemContext) -> int:
         return len(context.groups.names)
 
     def _build(self, part: Candidates, k: int, context: ItemContext) -> Positions:
-        """Build the lists of some users."""
-        relevance = part.relevance()
+        """Add the candidate of the largest gain, one per user and step; ties by position."""
+        relevance, left = part.relevance(), part.known
         bonus, chosen = self._terms(part, context)
-
-        def gain(step: int) -> Floats:
-            return np.asarray((1 - self.strength) * relevance + self.strength * bonus(step))
-
-        return greedy(part.known, k, gain, chosen)
+        users = np.arange(len(left))
+        found = np.full((len(left), k), -1, dtype=np.intp)
+        for step in range(k):
+            gains = (1 - self.strength) * relevance + self.strength * bonus(step)
+            best = np.where(left, gains, -np.inf).argmax(axis=1)
+            some = left[users, best]
+            found[some, step] = best[some]
+            left[users, best] = False
+            chosen(best, some)
+        return found
 
     @abstractmethod
     def _terms(self, part: Candidates, context: ItemContext) -> tuple[Bonus, Chosen]:

@@ -130,17 +130,17 @@ class Reranked(Recommender):
             training data.
         """
         made = cls(clone(model), reranker, candidates=candidates, groups=groups)
-        made._wrap(model, model.prepare(data, unknown="drop"))
+        made._wrap(model, model, model.prepare(data, unknown="drop"))
         return made
 
-    def _wrap(self, fitted: Recommender, data: Interactions) -> None:
-        """Take a fitted model in place of a fit."""
+    def _wrap(self, fitted: Recommender, like: Recommender, data: Interactions) -> None:
+        """Take a fitted model in place of a fit, with the items of another model."""
         self._validate_params()
-        self.n_features_in_, self.item_ids_ = fitted.n_features_in_, fitted.item_ids_
-        self.preparation_ = fitted.preparation_
+        self.n_features_in_, self.item_ids_ = like.n_features_in_, like.item_ids_
+        self.preparation_ = like.preparation_
         self.item_counts_ = data.popularity("count").astype(np.int32)
-        if hasattr(fitted, "feature_names_in_"):
-            self.feature_names_in_ = fitted.feature_names_in_
+        if hasattr(like, "feature_names_in_"):
+            self.feature_names_in_ = like.feature_names_in_
         self._learn(fitted, data)
 
     def _unfitted(self) -> Recommender:
@@ -261,14 +261,8 @@ class Reranked(Recommender):
         if not isinstance(data, Interactions):
             data = Interactions.wrap(sp.csr_array(data))
         for one in others:
-            one._wrap(first._named_model(), data)
+            one._wrap(first.model_, first, data)
         return made
-
-    def _named_model(self) -> Recommender:
-        """Return the model with the ids of the items."""
-        named = copy.copy(self.model_)
-        named.item_ids_ = self.item_ids_
-        return named
 
     def search_space(self, train: Interactions) -> list[dict[str, tuple[Any, ...]]]:  # noqa: ARG002
         """Return the settings of the re-ranker that `tune` tries; the model keeps its own."""

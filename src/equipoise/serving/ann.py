@@ -20,7 +20,6 @@ from equipoise.exceptions import InvalidDataError, InvalidParameterError, requir
 from equipoise.models.base import Recommender
 from equipoise.models.estimator import check_is_fitted
 from equipoise.models.item_vectors import Factors
-from equipoise.models.pca.projection import project_onto
 from equipoise.models.ranking import Ranking
 from equipoise.models.user_rows import UserItems, ids_of
 
@@ -217,7 +216,7 @@ class AnnVectors:
         if leave_out:
             left_out.update(rows.indices.tolist())
         count = min(k + len(left_out) - 1, len(self.item_vectors))
-        keys = _keys_of_one(index.search(query[None], count))
+        keys = _keys(index.search(query[None], count), 1)[0].tolist()
         self._check_largest(max(keys, default=-1))
         left = np.array([key for key in keys if key not in left_out], dtype=np.int64)
         scores = self.item_vectors[left] @ query
@@ -276,14 +275,8 @@ class AnnVectors:
         low_rank = self.model.low_rank()
         if low_rank is None:
             return _factors(self.model).users
-        prepare, weights = low_rank.prepare, low_rank.component_weights
-
-        def project(rows: csr_array) -> NDArray[Any]:
-            # from the rows of item_vectors: a column of the components is spread over all pages
-            signal = prepare(rows)
-            return project_onto(self.item_vectors.T, signal.nnz)(signal) * weights
-
-        return project
+        # from the rows of item_vectors: a column of the components is spread over all pages
+        return low_rank._replace(components=self.item_vectors.T).user_vectors
 
     def _check_largest(self, key: int) -> None:
         if key >= len(self.item_vectors):
@@ -324,17 +317,10 @@ def _keys(found: Any, n_queries: int) -> NDArray[np.int64]:
     if isinstance(found, tuple):  # faiss: distances and keys
         return np.array(found[1], dtype=np.int64).reshape(n_queries, -1)
     keys = np.array(found.keys, dtype=np.int64).reshape(n_queries, -1)
-    counts = np.asarray(found.counts).reshape(-1, 1)
+    # usearch's result of a single query has no counts, except in some versions with longer arrays
+    counts = np.asarray(getattr(found, "counts", keys.shape[1])).reshape(-1, 1)
     keys[np.arange(keys.shape[1]) >= counts] = -1  # usearch does not overwrite the rest
     return keys
-
-
-def _keys_of_one(found: Any) -> list[int]:
-    """Return the keys that an index found for one query."""
-    if isinstance(found, tuple):
-        return np.asarray(found[1]).ravel().tolist()
-    counts = getattr(found, "counts", [None])  # some versions of usearch return longer arrays
-    return np.asarray(found.keys).ravel()[: counts[0]].tolist()
 
 
 def _is_seen(keys: NDArray[np.int64], rows: csr_array) -> NDArray[np.bool_]:

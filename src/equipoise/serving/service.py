@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import html
 import json
 import logging
 import os
-import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -22,6 +20,7 @@ from typing import Any, NamedTuple
 from equipoise import __version__
 from equipoise.checks import check_choice
 from equipoise.defaults import SERVED_K
+from equipoise.display import Shown, page
 from equipoise.exceptions import EquipoiseError, InvalidDataError, first_line, require_extra
 from equipoise.models.base import Recommender
 from equipoise.models.persistence import read_model
@@ -116,43 +115,37 @@ class LiveModel:
 
 
 class _Metrics:
-    """Counts of requests and times, as Prometheus reads them."""
+    """Counts of requests and times, as Prometheus reads them; used by one thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._requests: Counter[tuple[str, int]] = Counter()
         self._below: Counter[float] = Counter()
         self._seconds = 0.0
 
     def count(self, path: str, status: int, seconds: float) -> None:
-        with self._lock:
-            self._requests[path, status] += 1
-            self._seconds += seconds
-            self._below.update(end for end in _BUCKETS if seconds <= end)
+        self._requests[path, status] += 1
+        self._seconds += seconds
+        self._below.update(end for end in _BUCKETS if seconds <= end)
 
     def text(self, live: LiveModel) -> str:
-        with self._lock:
-            requests, below = sorted(self._requests.items()), self._below.copy()
-            seconds = self._seconds
-        total = sum(count for _, count in requests)
-        values: dict[tuple[str, str], dict[str, float]] = {
-            ("equipoise_requests_total", "counter"): {
-                f'{{path="{path}",status="{status}"}}': count for (path, status), count in requests
-            },
-            ("equipoise_request_seconds", "histogram"): {
-                **{f'_bucket{{le="{end}"}}': below[end] for end in _BUCKETS},
-                '_bucket{le="+Inf"}': total,
-                "_sum": seconds,
-                "_count": total,
-            },
-            ("equipoise_model_items", "gauge"): {"": live.current.model.n_features_in_},
-            ("equipoise_model_reloads_total", "counter"): {"": live.reloads},
-            ("equipoise_model_reload_failures_total", "counter"): {"": live.failures},
+        requests = {
+            f'{{path="{path}",status="{status}"}}': count
+            for (path, status), count in sorted(self._requests.items())
+        }
+        times: dict[str, float] = {f'_bucket{{le="{end}"}}': self._below[end] for end in _BUCKETS}
+        total = self._requests.total()
+        times |= {'_bucket{le="+Inf"}': total, "_sum": self._seconds, "_count": total}
+        values: dict[str, Mapping[str, float]] = {
+            "equipoise_requests_total counter": requests,
+            "equipoise_request_seconds histogram": times,
+            "equipoise_model_items gauge": {"": live.current.model.n_features_in_},
+            "equipoise_model_reloads_total counter": {"": live.reloads},
+            "equipoise_model_reload_failures_total counter": {"": live.failures},
         }
         lines = []
-        for (name, kind), rows in values.items():
-            lines.append(f"# TYPE {name} {kind}")
-            lines += [f"{name}{end} {value}" for end, value in rows.items()]
+        for name, rows in values.items():
+            lines.append(f"# TYPE {name}")
+            lines += [f"{name.split()[0]}{end} {value}" for end, value in rows.items()]
         return "\n".join(lines) + "\n"
 
 
@@ -254,24 +247,10 @@ def _length(body: Mapping[str, Any], model: Recommender, limits: Limits) -> int:
     return min(k, model.n_features_in_)
 
 
-class _Address(NamedTuple):
-    """How requests to an address are answered, and how OpenAPI describes them."""
-
-    answer: Callable[[Recommender, Mapping[str, Any], Limits], dict[str, Any]]
-    summary: str
-    fields: str
-
-
-_ADDRESSES = {
-    "/recommend": _Address(
-        _recommend,
-        "The best items for one user, or for each of several (users).",
-        "items users k filter_items only_items include_seen unknown",
-    ),
-    "/similar": _Address(_similar, "The items most similar to one.", "item k"),
-    "/explain": _Address(
-        _explain, "What the user's items add to the score of an item.", "items item k unknown"
-    ),
+_ANSWERS: Mapping[str, Callable[[Recommender, Mapping[str, Any], Limits], dict[str, Any]]] = {
+    "/recommend": _recommend,
+    "/similar": _similar,
+    "/explain": _explain,
 }
 
 
@@ -322,7 +301,7 @@ def create_app(
             if len(received) > allowed.body:
                 return {"error": f"a request has at most {allowed.body} bytes"}, 413
         current = live.current  # one model for the whole request
-        function = _ADDRESSES[request.url.path].answer
+        function = _ANSWERS[request.url.path]
         try:
             body = _an_object(json.loads(received))
             content = await run_in_threadpool(function, current.model, body, allowed)
@@ -339,6 +318,9 @@ def create_app(
         facts |= {"items": model.n_features_in_, "reloads": live.reloads, "error": live.error}
         return JSONResponse(facts)
 
+    async def counters(_: Request) -> Response:  # in the thread that counts
+        return PlainTextResponse(metrics.text(live))
+
     async def watch(seconds: float) -> None:
         while True:
             await asyncio.sleep(seconds)
@@ -354,10 +336,10 @@ def create_app(
         if watching is not None:
             watching.cancel()
 
-    routes = [Route(address, answer, methods=["POST"]) for address in _ADDRESSES]
+    routes = [Route(address, answer, methods=["POST"]) for address in _ANSWERS]
     routes += [
         Route("/health", health),
-        Route("/metrics", lambda _: PlainTextResponse(metrics.text(live))),
+        Route("/metrics", counters),
         Route("/openapi.json", lambda _: JSONResponse(described)),
         Route("/", lambda _: HTMLResponse(_page(described))),
     ]
@@ -376,55 +358,23 @@ def serve(path: Path, host: str, port: int, **options: Any) -> None:
 
 def _openapi(limits: Limits) -> dict[str, Any]:
     """Return the description of the service in the format of OpenAPI."""
-    item = {"oneOf": [{"type": "string"}, {"type": "number"}]}
-    ids = {"type": "array", "items": item}
-    pairs = {"type": "array", "items": {"type": "array"}}
-    values = {"type": "object", "additionalProperties": {"type": "number"}}
-    fields: dict[str, dict[str, Any]] = {
-        "item": item,
-        "items": {
-            "description": "Ids, [id, value] pairs, or values by id.",
-            "oneOf": [ids, pairs, values],
-        },
-        "users": {"type": "array", "maxItems": limits.users, "items": {"type": "object"}},
-        "k": {"type": "integer", "minimum": 1, "maximum": limits.k, "default": SERVED_K},
-        "filter_items": ids,
-        "only_items": ids,
-        "include_seen": {"type": "boolean", "default": False},
-        "unknown": {"enum": ["drop", "error"], "default": "drop"},
-    }
-    done = {"200": {"description": "Done."}}
-    refused = {
-        "400": {"description": "Refused; `error` contains the reason."},
-        "413": {"description": "Too large."},
-    }
-    paths: dict[str, Any] = {}
-    for path, address in _ADDRESSES.items():
-        schema = {"type": "object", "properties": {n: fields[n] for n in address.fields.split()}}
-        body = {"content": {"application/json": {"schema": schema}}}
-        post = {"summary": address.summary, "requestBody": body, "responses": done | refused}
-        paths[path] = {"post": post}
-    for path, summary in {
-        "/health": "The model that serves.",
-        "/metrics": "Counters for Prometheus.",
-    }.items():
-        paths[path] = {"get": {"summary": summary, "responses": done}}
-    info = {"title": "equipoise", "version": __version__}
-    return {"openapi": "3.1.0", "info": info, "paths": paths}
+    text = Path(__file__).with_name("openapi.json").read_text(encoding="utf-8")
+    description: dict[str, Any] = json.loads(text)
+    description["info"]["version"] = __version__
+    fields = description["components"]["schemas"]
+    fields["users"]["maxItems"] = limits.users
+    fields["k"] |= {"maximum": limits.k, "default": SERVED_K}
+    return description
 
 
 def _page(description: Mapping[str, Any]) -> str:
     """Return the description as a page without scripts."""
     rows = [
-        f"<dt><code>{html.escape(f'{verb.upper()} {path}')}</code></dt>"
-        f"<dd>{html.escape(one['summary'])}</dd>"
+        (f"{verb.upper()} {path}", one["summary"])
         for path, verbs in description["paths"].items()
         for verb, one in verbs.items()
     ]
-    example = html.escape('{"items": ["a", "b"], "k": 5}')
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>equipoise</title>'
-        f"<h1>equipoise {__version__}</h1><dl>{''.join(rows)}</dl>"
-        f"<p>A request is JSON, e.g. <code>{example}</code>. All fields: "
-        '<a href="/openapi.json">openapi.json</a>.</p></html>'
-    )
+    note = 'A request is JSON, e.g. {"items": ["a", "b"], "k": 5}.'
+    table = Shown("Requests", ["address", "answer"], rows, [note]).html()
+    fields = '<a href="/openapi.json">All fields: openapi.json</a>'
+    return page(f"equipoise {__version__}", [table, fields])

@@ -11,7 +11,7 @@ from equipoise.models.parameters import Finite, Share, estimator
 from equipoise.models.pca.projection import FilteredProjection
 from equipoise.spectral.certificate import certify_pairs
 from equipoise.spectral.gram import Gram, WeightedGram
-from equipoise.spectral.groups.families import LowRankOperator
+from equipoise.spectral.groups.families import low_rank
 from equipoise.spectral.solve import Components
 
 
@@ -84,7 +84,7 @@ certificate_, solver_
         trace = float((sizes * (sizes - 1)).sum())
         unit = float(np.square(self.item_norms_).sum()) / trace if trace > 0 else 0.0
         weight = self.strength * unit
-        operator = LowRankOperator(
+        operator = low_rank(
             WeightedGram(gram, np.ones(gram.n_items)),
             classes,
             np.full(2, -weight),

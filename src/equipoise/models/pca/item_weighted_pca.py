@@ -16,18 +16,18 @@ from equipoise.models.base import grid_around
 from equipoise.models.estimator import check_is_fitted, clone
 from equipoise.models.item_vectors import Floats
 from equipoise.models.parameters import Finite, ItemWeights, NonNegative, estimator
-from equipoise.models.pca.projection import FilteredProjection, SpectralFilter
+from equipoise.models.pca.projection import FilteredProjection
 from equipoise.progress import Progress, task
 from equipoise.spectral.certificate import Certificate
 from equipoise.spectral.gram import DenseGram, Gram
 from equipoise.spectral.solve import Components, certify_rigorously
 
-# Values of filter_strength that `tune` tries, around the paper's hard filter.
-_SEARCHED_FILTERS: dict[SpectralFilter, tuple[float, ...]] = {
-    "hard": (0.0,),
-    "power": (1 / 8, 1 / 4, 3 / 8, 1 / 2),
-    "ridge": (0.01, 0.03, 0.1),
-}
+# Grids of the spectral filter that `tune` tries, around the paper's hard filter.
+_FILTER_GRIDS: tuple[dict[str, tuple[Any, ...]], ...] = (
+    {"spectral_filter": ("hard",), "filter_strength": (0.0,)},
+    {"spectral_filter": ("power",), "filter_strength": (1 / 8, 1 / 4, 3 / 8, 1 / 2)},
+    {"spectral_filter": ("ridge",), "filter_strength": (0.01, 0.03, 0.1)},
+)
 
 
 @estimator
@@ -156,10 +156,7 @@ class ItemWeightedPCA(FilteredProjection):
     def search_space(self, train: Interactions) -> list[dict[str, tuple[Any, ...]]]:
         """Return the grids that `tune` searches by default: three kinds of spectral filters."""
         (space,) = super().search_space(train)
-        return [
-            {**space, "spectral_filter": (kind,), "filter_strength": strengths}
-            for kind, strengths in _SEARCHED_FILTERS.items()
-        ]
+        return [{**space, **one} for one in _FILTER_GRIDS]
 
     def search_steps(
         self, train: Interactions
@@ -194,15 +191,11 @@ class ItemWeightedPCA(FilteredProjection):
                 best = yield [grid_around(best, n_components=near(), **{name: (beyond,)})]
         finer = (best["gamma"] - 0.25, best["gamma"] + 0.25)
         best = yield [grid_around(best, n_components=near(), gamma=finer)]
-        filters = [
-            {"spectral_filter": (kind,), "filter_strength": strengths}
-            for kind, strengths in _SEARCHED_FILTERS.items()
-        ]
-        best = yield [grid_around(best, n_components=near()[-2:], **one) for one in filters]
+        best = yield [grid_around(best, n_components=near()[-2:], **one) for one in _FILTER_GRIDS]
         for rank in (2 * ranks[-1], 4 * ranks[-1]):
             if best["n_components"] < rank // 2 or rank > train.n_items:
                 return
-            best = yield [grid_around(best, n_components=(rank,), **one) for one in filters]
+            best = yield [grid_around(best, n_components=(rank,), **one) for one in _FILTER_GRIDS]
 
     def fit_path(
         self, X: Any, gammas: Iterable[float], *, progress: Progress | None = None

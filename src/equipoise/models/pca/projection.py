@@ -26,6 +26,7 @@ from equipoise.models.item_vectors import (
     LowRank,
     cosines_to,
     item_norms,
+    project_onto,
     unchanged,
 )
 from equipoise.models.parameters import (
@@ -38,7 +39,7 @@ from equipoise.models.parameters import (
 )
 from equipoise.models.persistence import SavedModel
 from equipoise.models.ranking import Scored
-from equipoise.models.user_rows import TransformsValues, ValueTransform
+from equipoise.models.user_rows import TransformsValues
 from equipoise.progress import Progress
 from equipoise.spectral.certificate import Certificate, certify_pairs
 from equipoise.spectral.gram import DenseGram, Gram
@@ -72,30 +73,6 @@ _SEARCH_TOLERANCE = 1e-5
 _NESTED_TOLERANCE = 1e-8
 
 
-def project_onto(components: NDArray[Any], nnz: int) -> Callable[[sp.csr_array], NDArray[Any]]:
-    """Return the function X ↦ X Uᵀ for rows with so many entries in all, in the type of U.
-
-    For few entries, only their columns of U are read; otherwise U is copied once, in the order that
-    SciPy multiplies with.
-    """
-    n_items = components.shape[1]
-    loadings = None if 8 * nnz < n_items else np.ascontiguousarray(components.T)
-
-    def project(rows: sp.csr_array) -> NDArray[Any]:
-        values = rows.data.astype(components.dtype, copy=False)
-        if loadings is not None:
-            rows = sp.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
-            return np.asarray(rows @ loadings)
-        few = components.T[rows.indices]
-        if rows.shape[0] == 1:
-            return np.asarray(values @ few)[None]
-        entries = (values, np.arange(rows.nnz), rows.indptr)
-        few = np.ascontiguousarray(few)
-        return np.asarray(sp.csr_array(entries, shape=(rows.shape[0], rows.nnz)) @ few)
-
-    return project
-
-
 class NewItems(NamedTuple):
     """Vectors of items from their interactions, without a fit; see `project_items`.
 
@@ -113,17 +90,21 @@ class NewItems(NamedTuple):
     errors: Floats
 
 
+@estimator
+@dataclass(eq=False, repr=False)
 class ComponentModel(TransformsValues, Recommender):
     """Base of the models whose smaller ranks are the first of their components.
 
-    A subclass has the parameters `n_components`, `solver`, `tol` and `random_state`, and learns
-    `components_` and `eigenvalues_`.
+    A subclass learns `components_` and `eigenvalues_`.
     """
 
-    n_components: int
-    solver: Solver
-    tol: float
-    passes: Passes = "auto"
+    n_components: Count = 32
+    _: KW_ONLY
+    solver: Solver = "auto"
+    tol: Tolerance = 1e-6
+    random_state: RandomState = None
+
+    passes = "auto"  # a parameter of those models that declare it
 
     @property
     def nested_parameter(self) -> str | None:
@@ -205,14 +186,9 @@ class ProjectionModel(Transformer, ComponentModel):
 
     _certificate: ClassVar[type] = Certificate
 
-    n_components: Count = 32
     _: KW_ONLY
     user_scaling: Finite = 0.0
-    value_transform: ValueTransform | None = None
-    solver: Solver = "auto"
-    tol: Tolerance = 1e-6
     passes: Passes = "auto"
-    random_state: RandomState = None
 
     def for_search(self) -> Self:
         """Return an unfitted copy whose components rank items as exact ones, but for near-ties."""
@@ -498,14 +474,8 @@ class ProjectionModel(Transformer, ComponentModel):
 
     def factors(self) -> Factors:
         """Return the columns of the components, and the function from rows to user vectors."""
-        check_is_fitted(self)
-        filter_factors = self.filter_factors()
-
-        def embed(user_items: sp.csr_array) -> NDArray[Any]:
-            signal = self.preprocess(user_items)
-            return project_onto(self.components_, signal.nnz)(signal) * filter_factors
-
-        return Factors(self.components_.T, embed)
+        low_rank = self.low_rank()
+        return Factors(low_rank.components.T, low_rank.user_vectors)
 
     def _similarities(self, item: int) -> NDArray[Any]:
         """Cosine between the items' rows of U f(Λ)^½; −inf for items with no such row."""

@@ -18,7 +18,7 @@ from equipoise.progress import Progress
 from equipoise.spectral.certificate import certify_pairs
 from equipoise.spectral.gram import DenseGram, WeightedGram
 from equipoise.spectral.refine import refine
-from equipoise.spectral.solve import Components, solve
+from equipoise.spectral.solve import Components
 
 if TYPE_CHECKING:
     from equipoise.models.pca.projection import ProjectionModel
@@ -72,7 +72,10 @@ def update(
             f"refit_above={refit_above!r} (--refit-above) must be a number of at least 0."
         )
     data = _like_training(model, interactions)
-    new, data, start = _with_new_items(model, data, keep=False)
+    new = _with_new_items(model, data.item_ids)
+    data = data.align_items(new._item_lookup, unknown="drop")
+    start = np.zeros((new.n_features_in_, len(model.components_)))  # 0 for the new items
+    start[: model.n_features_in_] = model.components_.T
     new._accept(data)
     _warn_of_amount(model, int(new.item_counts_.sum()), all_data=True)
     new._dtype, new.solver_ = data.dtype, "matrix_free"
@@ -137,7 +140,8 @@ def update_from_gram(
             "Pass all data, old and new, with all_data=True (--all), or fit it with keep_gram "
             "(fit --keep-sums)."
         )
-    new = _with_new_items(model, added, keep=state_of(model.preparation_).selected).model
+    chosen = state_of(model.preparation_).selected  # items were left out before the fit
+    new = _with_new_items(model, added.item_ids[:0] if chosen else added.item_ids)
     size = new.n_features_in_
     C = np.zeros((size, size))
     summed = len(model.gram_)  # items of add_items are not in the sums
@@ -161,9 +165,7 @@ def update_from_gram(
     new.item_norms_ = np.sqrt(np.maximum(C.diagonal(), 0.0))
     weights = new._weights_of(new.item_norms_)
     new.solver_, new._dtype = "gram", model.components_.dtype
-    found = solve(
-        DenseGram(C), weights, new.n_components, solver="gram", tol=new.tol, rng=new._generator()
-    )
+    found = new._leading(DenseGram(C), "gram", weights)
     _learn(new, weights, found)
     return Update(new, found.certificate.gap, 0, refitted=True)
 
@@ -192,22 +194,12 @@ def _learn(model: Any, weights: Any, found: Components) -> None:
     model._learn(found)
 
 
-class _Larger(NamedTuple):
-    """A copy of a model with new items last, data in its columns, and U with zeros for them."""
-
-    model: Any
-    data: Interactions
-    start: Any
-
-
-def _with_new_items(model: ProjectionModel, data: Interactions, *, keep: bool) -> _Larger:
-    """Add the items that the model lacks, or keep its items and leave others out."""
-    new = model._with_new_items(data.item_ids[:0] if keep else data.item_ids)
+def _with_new_items(model: ProjectionModel, item_ids: Any) -> Any:
+    """Return a copy of a model with the items that it lacks, last; nothing is learned of them."""
+    new = model._with_new_items(item_ids)
     for name in ("gram_", "projection_errors_"):
         new.__dict__.pop(name, None)
-    start = np.zeros((new.n_features_in_, len(model.components_)))
-    start[: model.n_features_in_] = model.components_.T
-    return _Larger(new, data.align_items(new._item_lookup, unknown="drop"), start)
+    return new
 
 
 def _like_training(model: ProjectionModel, data: Interactions) -> Interactions:

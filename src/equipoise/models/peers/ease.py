@@ -11,7 +11,6 @@ from equipoise.exceptions import InvalidParameterError
 from equipoise.models.item_vectors import Floats, item_norms
 from equipoise.models.parameters import Finite, Positive, estimator
 from equipoise.models.peers.base import ItemItemModel
-from equipoise.models.user_rows import ValueTransform
 from equipoise.parallel import lapack_threads
 from equipoise.spectral.gram import DenseGram
 from equipoise.spectral.lapack import call_lapack
@@ -72,7 +71,6 @@ class EASE(ItemItemModel):
 
     regularization: Positive = 500.0
     _: KW_ONLY
-    value_transform: ValueTransform | None = None
     user_scaling: Finite = 0.0
 
     def _fit(self, data: Interactions) -> None:

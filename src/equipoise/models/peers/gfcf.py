@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
 from equipoise.models.item_vectors import item_norms
-from equipoise.models.parameters import Count, NonNegative, RandomState, Tolerance, estimator
+from equipoise.models.parameters import Count, NonNegative, estimator
 from equipoise.models.pca.projection import ComponentModel
-from equipoise.models.user_rows import ValueTransform, invert, normalize_degrees
+from equipoise.models.user_rows import invert, normalize_degrees
 from equipoise.parallel import one_blas_thread
 from equipoise.spectral.gram import DenseGram, SparseGram
-from equipoise.spectral.solve import Solver, build_gram, choose_solver
 
 # R̃ᵀR̃ is formed where it takes no more than this. Scoring a user with 30 of 3 000 items then takes
 # 90 000 multiplications, where R̃ of 100 000 such users takes two for each of 3 million entries.
@@ -105,10 +104,6 @@ class GFCF(ComponentModel):
     n_components: Count = 128
     _: KW_ONLY
     ideal_weight: NonNegative = 0.3
-    value_transform: ValueTransform | None = None
-    solver: Solver = "auto"
-    tol: Tolerance = 1e-6
-    random_state: RandomState = None
 
     @property
     def free_parameters(self) -> frozenset[str]:
@@ -131,9 +126,9 @@ class GFCF(ComponentModel):
             self.n_components_, self.eigenvalues_ = 0, np.zeros(0)
             self.components_ = np.zeros((0, self.n_features_in_), normalized.dtype)
             return
-        auto = self.solver == "auto"
-        solver = choose_solver(normalized, self.n_components) if auto else self.solver
-        found = self._leading(build_gram(normalized, solver), solver)
+        data = Interactions.wrap(normalized)
+        solver = self._choose_solver(data)
+        found = self._leading(data.gram(kind=solver), solver)
         why_fewer = "the normalized matrix has no more singular values above zero"
         self._keep(found, normalized.dtype, why_fewer)
 

@@ -14,7 +14,6 @@ from equipoise.models.item_vectors import Floats, item_norms
 from equipoise.models.parameters import Count, NonNegative, estimator
 from equipoise.models.peers.base import ItemItemModel
 from equipoise.models.ranking import Ranking, rank_items
-from equipoise.models.user_rows import ValueTransform
 
 
 @estimator
@@ -77,7 +76,6 @@ class ItemKNN(ItemItemModel):
     n_neighbors: Count = 100
     _: KW_ONLY
     shrinkage: NonNegative = 0.0
-    value_transform: ValueTransform | None = None
 
     def _fit(self, data: Interactions) -> None:
         """Find the neighbors of every item."""

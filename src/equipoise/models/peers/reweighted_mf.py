@@ -14,15 +14,7 @@ from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError, SolverWarning
-from equipoise.models.parameters import (
-    Count,
-    Finite,
-    NonNegative,
-    Positive,
-    RandomState,
-    estimator,
-    interval,
-)
+from equipoise.models.parameters import Count, Finite, NonNegative, Positive, estimator, interval
 from equipoise.models.peers.weighted_als import (
     Cells,
     Floats,
@@ -30,7 +22,7 @@ from equipoise.models.peers.weighted_als import (
     factorize,
     weighted_squares,
 )
-from equipoise.models.user_rows import ValueTransform, transform_rows, with_values
+from equipoise.models.user_rows import with_values
 
 # Below this share of the weighted squares a fit ranks items by rounding and leftovers of the start.
 _LEAST_EXPLAINED = 1e-3
@@ -41,15 +33,12 @@ _LEAST_EXPLAINED = 1e-3
 class _ReweightedMF(WeightedFactorModel):
     """Base of both: weighted ALS in which the weight of an entry is that of its item."""
 
-    n_components: Count = 64
     _: KW_ONLY
     exponent: NonNegative = 0.5
     unobserved_weight: NonNegative = 1.0
-    value_transform: ValueTransform | None = None
     regularization: Positive = 0.1
     iterations: Count = 30
     tol: NonNegative = 1e-4
-    random_state: RandomState = None
 
     @abstractmethod
     def _weights(self, counts: NDArray[np.intp]) -> Floats:
@@ -85,7 +74,7 @@ class _ReweightedMF(WeightedFactorModel):
 
     def cells(self, user_items: sp.csr_array) -> Cells:
         """The users' values, each with the weight of its item."""
-        targets = transform_rows(user_items, self.value_transform, 0.0)
+        targets = self.preprocess(user_items)
         return Cells.of(targets, self.item_weights_[targets.indices], self.unobserved_weight)
 
 

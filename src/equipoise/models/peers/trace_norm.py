@@ -16,7 +16,7 @@ from equipoise.exceptions import SolverWarning
 from equipoise.models.item_vectors import item_norms
 from equipoise.models.parameters import Count, RandomState, Tolerance, estimator, interval
 from equipoise.models.peers.base import FactorModel
-from equipoise.models.user_rows import TransformsValues, ValueTransform
+from equipoise.models.user_rows import TransformsValues
 from equipoise.spectral.gram import Gram
 from equipoise.spectral.solve import Components, Solver, build_gram, choose_solver, solve
 
@@ -111,7 +111,6 @@ class TraceNormMF(TransformsValues, FactorModel):
 
     penalty: Annotated[float, interval(Real, 1e-3, 1, closed="left")] = 0.1
     _: KW_ONLY
-    value_transform: ValueTransform | None = None
     max_components: Count = 512
     solver: Solver = "auto"
     tol: Tolerance = 1e-6

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import Any, NamedTuple, Self
 
@@ -22,7 +23,9 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from equipoise.exceptions import InvalidDataError, SolverError
+from equipoise.models.parameters import Count, Positive, RandomState, estimator
 from equipoise.models.peers.base import FactorModel
+from equipoise.models.user_rows import TransformsValues
 from equipoise.parallel import compile_loop, in_threads, one_blas_thread, thread_count
 from equipoise.progress import Progress, task
 from equipoise.spectral.kernels import user_ranges
@@ -106,7 +109,9 @@ class Factorization(NamedTuple):
     objectives: Floats
 
 
-class WeightedFactorModel(FactorModel):
+@estimator
+@dataclass(eq=False, repr=False)
+class WeightedFactorModel(TransformsValues, FactorModel):
     """Base of the matrix factorizations; a subclass provides values and weights of cells, and fits.
 
     A user's vector minimizes the model's own objective for the learned items, for users of the
@@ -114,7 +119,11 @@ class WeightedFactorModel(FactorModel):
     exactly the sum of their contributions.
     """
 
-    regularization: float
+    n_components: Count = 64
+    _: KW_ONLY
+    regularization: Positive = 0.01
+    iterations: Count = 15
+    random_state: RandomState = None
 
     @abstractmethod
     def cells(self, user_items: sp.csr_array) -> Cells:

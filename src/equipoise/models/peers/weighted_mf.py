@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from equipoise.checks import check_choice
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, require_extra
-from equipoise.models.parameters import Count, Finite, NonNegative, Positive, RandomState, estimator
+from equipoise.models.parameters import Finite, NonNegative, estimator
 from equipoise.models.peers.weighted_als import Cells, WeightedFactorModel
-from equipoise.models.user_rows import ValueTransform, transform_rows, with_values
-from equipoise.parallel import one_blas_thread
+from equipoise.models.user_rows import with_values
+from equipoise.parallel import one_blas_thread, threads_left
 from equipoise.progress import task
 
 Confidence = Literal["one_plus", "proportional"]
@@ -88,15 +88,10 @@ class WeightedMF(WeightedFactorModel):
     Datasets", ICDM 2008.
     """
 
-    n_components: Count = 64
     _: KW_ONLY
     alpha: NonNegative = 1.0
     confidence: Confidence = "one_plus"
-    regularization: Positive = 0.01
-    iterations: Count = 15
-    value_transform: ValueTransform | None = None
     user_scaling: Finite = 0.0
-    random_state: RandomState = None
 
     @classmethod
     def published(
@@ -146,7 +141,7 @@ class WeightedMF(WeightedFactorModel):
         return Cells.of(touched, self._confidences(user_items), 1.0)
 
     def _confidences(self, user_items: sp.csr_array) -> NDArray[np.float64]:
-        values = transform_rows(user_items, self.value_transform, self.user_scaling).data
+        values = self.preprocess(user_items).data
         scaled: NDArray[np.float64] = self.alpha * values.astype(np.float64, copy=False)
         return 1.0 + scaled if self.confidence == "one_plus" else scaled
 
@@ -165,12 +160,15 @@ class WeightedMF(WeightedFactorModel):
         # implicit checks that BLAS has one thread, as here, by a scan of all loaded libraries. That
         # deadlocks if another thread imports one at the same time.
         vars(als)["check_blas_config"] = lambda: None
-        with one_blas_thread():  # implicit starts its own threads
+        # implicit starts its own threads. They wait for each other by spinning: more than there are
+        # cores for take twice the time. The factors do not depend on their number.
+        with one_blas_thread():
             model = als.AlternatingLeastSquares(
                 factors=self.n_components,
                 regularization=self.regularization,
                 iterations=self.iterations,
                 random_state=self._generator(),
+                num_threads=threads_left(),
             )
             with task(self._progress, "Alternating least squares", self.iterations) as alternating:
                 model.fit(
