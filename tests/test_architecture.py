@@ -55,7 +55,7 @@ EXTRAS = {
     "uvicorn",
     "rectools",
 }
-HEAVY = {"numba", "polars", "sklearn", "scipy", "numpy", "typer", "rich", "pandas", "pyarrow"}
+HEAVY = {"numba", "polars", "sklearn", "scipy", "numpy", "rich", "pandas", "pyarrow"}
 
 
 @cache
@@ -242,12 +242,14 @@ def test_using_the_core_loads_no_extra():
     assert not loaded & EXTRAS
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("command", [[], ["audit"], ["recommend"]])
 def test_help_of_the_command_line_loads_no_numerics(command):
     loaded = modules_after(f"from equipoise.cli.app import run; run([*{command}, '--help'])")
-    assert not loaded & (EXTRAS | HEAVY - {"typer", "rich"})
+    assert not loaded & (EXTRAS | HEAVY)
 
 
+@pytest.mark.medium
 def test_a_missing_extra_is_named_with_the_command_that_installs_it():
     code = (
         "import sys; sys.modules['cvxpy'] = None\n"

@@ -140,6 +140,7 @@ OFFER = Mitigation(
 )
 
 
+@pytest.mark.medium
 def test_a_kept_model_that_leaves_niche_items_out_comes_with_a_re_ranking_and_its_price(findings):
     found = kept(findings, OFFER, model="pca")
     text = answer(stated(found, "structure")).advice

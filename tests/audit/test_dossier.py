@@ -56,6 +56,20 @@ def saved(table):
 
 
 @pytest.mark.medium
+def test_an_audit_without_the_number_of_a_limit_keeps_its_report(table, tmp_path, capsys):
+    out = tmp_path / "report.json"
+    limit = ["--fail-if", "foo < 1", "--out", str(out)]
+    assert run(["--quiet", "audit", str(table), *QUICK, *limit]) == 2
+    assert "no number 'foo'" in capsys.readouterr().err
+    assert json.loads(out.read_text())["settings"]["depth"] == "quick"
+
+
+def test_a_report_with_another_ending_is_refused_before_the_work(table, tmp_path, capsys):
+    assert run(["audit", str(table), "--out", str(tmp_path / "report.pdf")]) == 2
+    assert "the ending sets the format" in capsys.readouterr().err
+
+
+@pytest.mark.medium
 def test_a_report_does_not_differ_from_itself(report):
     found = compare.compare(report, report)
     assert not found.is_news
@@ -72,6 +86,7 @@ def test_findings_paths_and_contents_are_compared(plays, report, tmp_path):
     assert eq.audit.compare(found, path).to_json() == compare.compare(report, report).to_json()
 
 
+@pytest.mark.medium
 def test_a_change_of_many_errors_is_stated_and_one_of_few_is_not(report):
     number = compare.numbers(report)["recall"]
     for errors, stated in ((8, True), (1, False)):
@@ -198,6 +213,7 @@ def test_the_report_of_the_command_has_a_manifest(saved, table, plays):
     assert threshold["failed"]
 
 
+@pytest.mark.medium
 def test_the_sign_off_is_beside_the_report_and_holds_its_hash(saved):
     signed = json.loads(manifest.signature_of(saved).read_text())
     assert signed["auditor"] == "A. Person"

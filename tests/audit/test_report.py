@@ -103,6 +103,7 @@ def hostile() -> Outline:
     )
 
 
+@pytest.mark.medium
 def test_equal_findings_give_equal_bytes():
     first, second = (render(fakes.findings()).encode("utf-8") for _ in range(2))
     assert first == second

@@ -8,8 +8,10 @@ from equipoise.audit.plan import EFFORTS, Preparation
 from equipoise.audit.report.to_json import to_json
 from equipoise.audit.search import ALS, EASE, NORMALIZED, PCA, WEIGHTED, Attempt, Search
 from equipoise.data.synthetic import listening
+from equipoise.evaluation.goal import Goal
 from equipoise.evaluation.plan import KeptFits, covers, variant_of
 from equipoise.evaluation.tuning import Trial
+from equipoise.evaluation.tuning import search as tune_search
 from equipoise.models.registry import find_model
 
 pytestmark = pytest.mark.medium
@@ -76,6 +78,19 @@ def test_a_shorter_search_tries_others_with_binary_values_and_the_best_preparati
         pytest.skip("implicit is not installed")
     best = max((done[False].best(one, filtered=False) for one in (PCA, WEIGHTED)), key=_score)
     assert _prepared(done[False], family) == {Preparation("binary"), best.preparation}
+
+
+def test_a_shorter_search_fits_als_with_fewer_iterations_and_chooses_none_of_them(done, task):
+    if done[False].missing:
+        pytest.skip("implicit is not installed")
+    whole = find_model(ALS).make().iterations
+    for every, search in done.items():
+        best = search.best(ALS)
+        assert "iterations" not in best.settings
+        iterations = whole if every else plan.ALS_SEARCH_ITERATIONS
+        model = find_model(ALS).make(**best.settings).set_params(iterations=iterations)
+        (trial,), _ = tune_search(task, model, {}, Goal.parse("ndcg@10", None, (), 10))
+        assert trial.scores["ndcg@10"] == best.score
 
 
 def test_a_shorter_search_tries_normalized_pca_with_the_best_preparation(done):

@@ -36,7 +36,7 @@ def _clean_start(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     yield
-    console.err.quiet = False
+    console.show_progress = True
 
 
 def _marked(page: Path) -> ParameterSet:

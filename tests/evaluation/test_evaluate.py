@@ -304,7 +304,7 @@ def test_results_can_be_selected_ranked_and_written(split, tmp_path):
     assert lines[0] == ",".join(columns)
     assert len(lines) == len(results) + 1
     assert isinstance(results, Results)
-    with pytest.raises(InvalidParameterError, match="no column 'colour' in the results"):
+    with pytest.raises(InvalidParameterError, match="no column 'colour'"):
         results.select(colour="red")
     with pytest.raises(InvalidParameterError, match="no row for 'ndcg'"):
         results.value("ndcg")

@@ -48,7 +48,7 @@ def test_limits_that_nothing_keeps_are_refused_with_what_was_reached():
 
 def test_an_objective_without_a_value_is_refused():
     goal = Goal.parse("ndcg", None, [], 20)
-    with pytest.raises(InvalidParameterError, match="ndcg@20 is nan for every candidate"):
+    with pytest.raises(InvalidParameterError, match="ndcg@20 is nan"):
         goal.best(table((float("nan"), 0.1)))
 
 
@@ -110,6 +110,6 @@ def test_long_arrays_that_print_alike_are_different_settings():
 
 
 def test_an_empty_list_of_values_is_refused_and_one_value_is_a_list():
-    with pytest.raises(InvalidParameterError, match="at least one value of a"):
+    with pytest.raises(InvalidParameterError, match="at least one value"):
         expand({"a": []})
     assert expand({"a": "abc", "b": [3]}) == [{"a": "abc", "b": 3}]

@@ -45,6 +45,7 @@ def tuning(split):
     return tune(split, subject_to={"aplt": (">=", 0.05)}, **GRID)
 
 
+@pytest.mark.medium
 def test_every_combination_is_tried_once_in_the_order_of_the_grid(tuning):
     settings = [tuple(trial.settings.values()) for trial in tuning.trials]
     assert len(settings) == len(set(settings)) == 2 * 2 * 2 * 3 * 3
@@ -70,6 +71,7 @@ def test_the_test_score_is_that_of_the_choice_fitted_on_train_and_validation(tun
         assert interval.low < interval.mean < interval.high
 
 
+@pytest.mark.medium
 def test_the_test_items_have_no_say_in_the_choice(tuning, split):
     others = np.random.default_rng(0).random(split.test.nnz) < 0.5
     changed = Split(split.train, split.validation, split.test.keep_entries(others))
@@ -126,6 +128,7 @@ def test_a_search_can_be_read_as_json_csv_and_python(tuning, tmp_path):
     assert model.get_params() == tuning.model().get_params()
 
 
+@pytest.mark.medium
 def test_progress_counts_the_fits(split):
     seen = Recorded()
     tune(split, progress=seen, **GRID)
@@ -133,6 +136,7 @@ def test_progress_counts_the_fits(split):
     assert seen.is_over
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "search",
     [{"model": "item-weighted", **GRID}, {"model": "ease", "grid": {"regularization": [1, 10]}}],

@@ -8,13 +8,11 @@ import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from equipoise.cli import reproduce as command
-from equipoise.cli.options import expand_options
+from equipoise.cli.app import run as run_command
 from equipoise.data.catalog import DatasetNotFoundError
 from equipoise.exceptions import InvalidParameterError
 from equipoise.paper import claims, reproduction
@@ -38,10 +36,13 @@ def no_data():
 
 
 @pytest.fixture
-def invoke():
-    app = typer.Typer()
-    app.command()(expand_options(command.reproduce))
-    return lambda *arguments: CliRunner().invoke(app, list(map(str, arguments)))
+def invoke(capsys):
+    def call(*arguments):
+        code = run_command(["reproduce", *map(str, arguments)])
+        said = capsys.readouterr()
+        return SimpleNamespace(exit_code=code, stdout=said.out, output=said.out + said.err)
+
+    return call
 
 
 DOCS = Path(__file__).parents[2] / "docs" / "reproduction.md"

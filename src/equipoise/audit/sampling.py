@@ -55,9 +55,10 @@ def _recommend(
     size = min(measured.size, model.depth)
     own = model.for_users(seen.user_ids)
     (lists,) = model.lister([size]).lists(X, count, own)
+    rows = [X[[row]] for row in range(len(lists))]
     return [
-        tuple(_recommendation(model, X[[row]], int(j), size) for j in columns if j >= 0)
-        for row, columns in enumerate(lists)
+        tuple(_recommendation(model, row, int(j), size) for j in columns if j >= 0)
+        for row, columns in zip(rows, lists, strict=True)
     ]
 
 

@@ -12,6 +12,7 @@ from equipoise.audit.formatting import plain, symbol
 from equipoise.audit.jobs import side_by_side
 from equipoise.audit.plan import (
     ALS_RANK,
+    ALS_SEARCH_ITERATIONS,
     AS_GIVEN,
     Preparation,
     als_seconds,
@@ -113,8 +114,8 @@ class Search:
     every_model : bool
         Try every model with all preparations and at the largest ranks. Otherwise user scaling is
         tried with the best transform of the values, Normalized PCA with the best preparation of the
-        PCAs, EASE and ALS with it and 0/1 values, ALS with one penalty, and larger ranks of models
-        that are not far behind the best one.
+        PCAs, EASE and ALS with it and 0/1 values, ALS with one penalty and fewer iterations, and
+        larger ranks of models that are not far behind the best one.
     progress : Progress or None
         Receives the progress.
     tried : list of (str, Trial)
@@ -206,9 +207,9 @@ class Search:
             found.append(
                 "User scaling is tried with the best transform of the values, Normalized PCA with "
                 "the preparation that suits PCAs best, EASE and ALS with it and with 0/1 values, "
-                "ALS with one penalty where it takes little time, and larger ranks where a model "
-                "is within 10 % of the best one and gains 2 % by the last doubling. --depth deep "
-                "tries all of them."
+                "ALS with one penalty and fewer iterations where it takes little time, and larger "
+                "ranks where a model is within 10 % of the best one and gains 2 % by the last "
+                "doubling. --depth deep tries all of them."
             )
         if self.left_out:
             parts = [f"{what}: {', '.join(models)}" for what, models in self.left_out.items()]
@@ -434,13 +435,20 @@ class Search:
     def _trials(self, model: str, fit: Fit, kept: KeptFits) -> tuple[list[Trial], KeptFits]:
         goal = Goal.parse(f"ndcg@{self.k}", None, (), self.k)
         grid = [_fixed(one) for one in fit.settings]
-        trials, complete = search(self.task, _searched(model), grid, goal, kept=kept)
+        trials, complete = search(self.task, self._searched(model), grid, goal, kept=kept)
         if not complete:  # in one thread, an interruption reaches the search itself
             raise KeyboardInterrupt
         return trials, kept
 
     def _fits(self, attempt: Attempt) -> list[Fit]:
-        return plan({attempt.model: _searched(attempt.model)}, attempt.grid, self.task.n_items)
+        return plan({attempt.model: self._searched(attempt.model)}, attempt.grid, self.task.n_items)
+
+    def _searched(self, model: str) -> Recommender:
+        """Return the unfitted model of a search."""
+        searched: Recommender = find_model(model).make().for_search()
+        if model == ALS and not self.every_model:
+            searched.set_params(iterations=ALS_SEARCH_ITERATIONS)
+        return searched
 
     def _afford(self, attempt: Attempt) -> bool:
         """Take the cost of an attempt from the budget, if that is large enough."""
@@ -485,12 +493,6 @@ def _around(best: Best, grid: Mapping[str, Sequence[Any]]) -> Attempt:
 
 def _score_of(best: Best) -> float:
     return best.score
-
-
-def _searched(model: str) -> Recommender:
-    """Return the unfitted model of a search."""
-    searched: Recommender = find_model(model).make().for_search()
-    return searched
 
 
 def _fixed(settings: Mapping[str, Any]) -> dict[str, Sequence[Any]]:

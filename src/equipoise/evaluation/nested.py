@@ -29,6 +29,10 @@ _BLOCK_BYTES = 2**23
 # With fewer rows at a time BLAS would mostly read the components again and again.
 _FEWEST_ROWS = 64
 
+# Components that a sparse product takes at a time: the vectors of some thousand items, which it
+# reads in no order, then stay in the second-level cache.
+_COLUMNS = 64
+
 # From about this many scores on, loading and running the compiled selection pays; see `Tally`.
 _COMPILED_FROM, _COMPILED_FROM_WHEN_LOADED = 8_000_000, 2**19
 _tally = Tally()
@@ -140,13 +144,19 @@ def nested_lists(
         when_loaded=_COMPILED_FROM_WHEN_LOADED,
     )
 
-    vectors = np.ascontiguousarray(model.components.T)  # or else copied for each block
+    parts = [
+        (slice(low, low + _COLUMNS), np.ascontiguousarray(model.components[low : low + _COLUMNS].T))
+        for low in range(0, len(model.components), _COLUMNS)
+    ]
 
     def work(rows: slice) -> None:
         own = seen[rows]
         prepared = model.prepare(own)
         if coordinates is None:
-            E = np.asarray(prepared.astype(vectors.dtype, copy=False) @ vectors)
+            scored = prepared.astype(weighted.dtype, copy=False)
+            E = np.empty((own.shape[0], len(weighted)), weighted.dtype)
+            for columns, vectors in parts:
+                E[:, columns] = scored @ vectors
         else:
             E = coordinates[rows]
         limits = user_limits(row_norms(prepared), E, model.component_weights)

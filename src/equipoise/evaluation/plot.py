@@ -122,13 +122,17 @@ def _panel(axis: Any, rows: list[Result], across: str) -> None:
 def _save(
     draw: Callable[[Any], None], size: tuple[float, float], path: str | PathLike[str]
 ) -> None:
-    target = Path(path)
-    ending = target.suffix.lower().removeprefix(".")
+    write_whole(Path(path), render(draw, size, format_of(path)))
+
+
+def format_of(path: str | PathLike[str]) -> str:
+    """Return the format of a figure by the ending of its name; refuse other endings."""
+    ending = Path(path).suffix.lower().removeprefix(".")
     if ending not in _FORMATS:
         raise InvalidParameterError(
-            f"the name of a figure must end in .{', .'.join(_FORMATS)}, got {target.name!r}."
+            f"the name of a figure must end in .{', .'.join(_FORMATS)}, got {Path(path).name!r}."
         )
-    write_whole(target, render(draw, size, ending))
+    return ending
 
 
 def render(
