@@ -6,6 +6,8 @@ ifeq ($(OS),Windows_NT)
 else
   BIN := .venv/bin
 endif
+# Half of the time of `make quick` is compilation of Python files, which their cache saves
+export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo quick test test-all check bench soak fuzz oldest adapters docs site dist clean help

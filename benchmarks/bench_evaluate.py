@@ -17,12 +17,10 @@ from __future__ import annotations
 import harness  # before NumPy: it pins the threads
 
 # isort: on
-import io
 import json
 import os
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -34,6 +32,7 @@ import numpy as np
 
 import datasets
 from datasets import PAPER_SEED, DataSet
+from first_version import unpack
 from harness import Report, Table, interleave, machine, progress
 from isolated import Isolated
 from plots import Plot
@@ -42,8 +41,7 @@ Cell = dict[str, Any]
 Step = Any
 
 RANK, K = 32, 20
-# The version before item AUC and lists were made faster, and what it is compared on
-_FIRST_VERSION = "40803ac"
+# What item AUC and lists are compared with the first version on
 _NESTED_RANKS = (8, 16, 32, 64, 128, 256)
 PAPER_RANKS = (
     1, 2, 4, 8, 16, 24, 30, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512, 640, 768, 1024,
@@ -285,28 +283,18 @@ print(json.dumps(found))
 def measure_ranks(data: DataSet) -> list[Cell]:
     """CPU time of item AUC and of lists at several ranks, now and in the first version.
 
-    The first version is taken from the repository's history; without it there are no cells.
+    The first version is taken from the repository's history.
     """
     from equipoise import ItemWeightedPCA
 
     X = data.load().matrix.astype(np.float64)
     with TemporaryDirectory() as name:
         folder = Path(name)
-        archived = subprocess.run(
-            ["git", "archive", _FIRST_VERSION, "src"],
-            cwd=Path(__file__).parent.parent,
-            capture_output=True,
-            check=False,
-        )
-        if archived.returncode:
-            return []
-        with tarfile.open(fileobj=io.BytesIO(archived.stdout)) as archive:
-            archive.extractall(folder, filter="data")
+        sources = {"first": unpack(folder), "now": Path(__file__).parent.parent / "src"}
         U = ItemWeightedPCA(_NESTED_RANKS[-1]).fit(X).components_.T
         saved = folder / "model.npz"
         csr = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
         np.savez(saved, U=U, **csr)
-        sources = {"first": folder / "src", "now": Path(__file__).parent.parent / "src"}
         found = {version: _at_ranks(source, saved) for version, source in sources.items()}
     return [
         {
