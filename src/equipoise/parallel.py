@@ -89,9 +89,12 @@ def threads_left() -> int:
 
 
 def in_threads(run: Callable[[int], Any], parts: int) -> list[Any]:
-    """Return [run(0), …, run(parts − 1)]: the first runs here, each other in its own thread."""
-    if parts == 1:
-        return [run(0)]
+    """Return [run(0), …, run(parts − 1)]: the first runs here, each other in its own thread.
+
+    Work that shares the cores with work next to it runs one part after another.
+    """
+    if parts == 1 or threads_left() == 1:
+        return [run(part) for part in range(parts)]
     with ThreadPoolExecutor(parts - 1) as pool:
         others = [pool.submit(run, part) for part in range(1, parts)]
         return [run(0), *(other.result() for other in others)]
