@@ -28,6 +28,10 @@ _ORTHONORMAL_WITHIN = 1e-5
 # Columns of U multiplied at a time: the n × 64 product stays small compared with X.
 _COLUMNS_AT_ONCE = 64
 
+# Items whose sums over components are formed at a time: a megabyte at 256 components, which stays
+# in the cache.
+_ITEMS_AT_ONCE = 512
+
 # A column that keeps less than this share of its length after the earlier ones are taken out
 # is rounding noise, and QR would give it an arbitrary direction.
 _DEPENDENT_BELOW = 1e-10
@@ -98,9 +102,19 @@ class Basis(NamedTuple):
 
     def diagonal(self, ranks: IntArray) -> FloatArray:
         """Return the diagonal of P at each rank."""
-        running = np.zeros((self.left.shape[1] + 1, len(self.left)))
-        np.cumsum((self.left * self.right).T, axis=0, out=running[1:])
-        return running[ranks]
+        return _at_ranks(lambda some: self.left[some] * self.right[some], len(self.left), ranks)
+
+
+def _at_ranks(steps: Callable[[slice], FloatArray], n_items: int, ranks: IntArray) -> FloatArray:
+    """Return the sum of the first r steps of every item at each rank r, some items at a time."""
+    sums = np.empty((len(ranks), n_items))
+    for start in range(0, n_items, _ITEMS_AT_ONCE):
+        some = slice(start, start + _ITEMS_AT_ONCE)
+        each = steps(some)
+        running = np.zeros((len(each), each.shape[1] + 1))
+        np.cumsum(each, axis=1, out=running[:, 1:])
+        sums[:, some] = running[:, ranks].T
+    return sums
 
 
 def self_reconstruction(
@@ -302,17 +316,15 @@ def check_n_items(n_items: int, basis: Basis) -> None:
 
 def _errors(CU: FloatArray, total: FloatArray, basis: Basis, ranks: IntArray) -> FloatArray:
     U, W = basis.left, basis.right
+    # Component r adds the terms of row and column r of UᵀCU that earlier components did not have.
     G = U.T @ CU
-    # Component r adds the terms of row and column r of G that earlier components did not have.
-    steps = W * (2 * (W @ np.triu(G, 1)) + W * np.diag(G) - 2 * CU)
-    running = np.zeros((U.shape[1] + 1, len(U)))
-    np.cumsum(steps.T, axis=0, out=running[1:])
-    error = running[ranks]
+    terms = 2 * np.triu(G, 1) + np.diag(np.diag(G))
+    error = _at_ranks(lambda some: W[some] * (W[some] @ terms - 2 * CU[some]), len(U), ranks)
     error += total
     np.divide(error, total, out=error, where=total > 0)
     error[:, total == 0] = np.nan
     # a squared length: values below zero are rounding
-    return np.asarray(np.maximum(error, 0.0))
+    return np.asarray(np.maximum(error, 0.0, out=error))
 
 
 def _gram_product(X: sp.csr_array, U: FloatArray) -> FloatArray:
