@@ -101,6 +101,8 @@ def _audit(name: str, seconds: float, gigabytes: float) -> Callable[[Cells], Fig
             if cell["set"] == name and "cpu_s" in cell:
                 met = cell["seconds"] <= seconds and cell["peak_mb"] <= 1000 * gigabytes
                 text = f"{cell['seconds']:.1f} s ({cell['cpu_s']:.0f} s of CPU)"
+                if "first_s" in cell:
+                    text += f", {cell['first_s']:.1f} s the first time"
                 return Figure(f"{text}, {cell['peak_mb'] / 1000:.2f} GB", met)
         return None
 
