@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from equipoise import Interactions, load, metrics
 from equipoise.evaluation import evaluate, tune
-from equipoise.models import EASE, ItemWeightedPCA, NormalizedPCA, Popularity
+from equipoise.models import EASE, ItemWeightedPCA, LocalGlobal, NormalizedPCA, Popularity
 from equipoise.reranking import Reranked
 from equipoise.serving import write_lists
 from tests.backends.conftest import shuffled_rows
@@ -83,7 +83,8 @@ def test_every_metric_has_the_number_of_data_in_memory(in_memory, in_blocks, met
 def test_models_that_are_not_projections_and_given_lists_are_scored_by_block(in_memory, in_blocks):
     rng = np.random.default_rng(0)
     lists = np.argsort(rng.random(in_memory.shape), axis=1)[:, :10]
-    models = {"ease": EASE(10.0), "popular": Popularity(), "given": lists}
+    local = LocalGlobal(8, tol=1e-11)  # its default, 1e-3, allows other numbers
+    models = {"ease": EASE(10.0), "local": local, "popular": Popularity(), "given": lists}
     options = {"metrics": ["recall", "gini", "epc", "group_recall"], "k": [3, 10]}
     assert_same(evaluate(in_blocks, models, **options), evaluate(in_memory, models, **options))
 
