@@ -91,23 +91,26 @@ def test_a_measured_number_is_rounded_and_a_text_is_not():
 # --- Theorem 1 -------------------------------------------------------------------------------
 
 
-def decay(exponent: float, *, ratio_to_bound: float = 0.5) -> asym.Decay:
-    n = np.array([100.0, 1000.0, 10_000.0])
-    distances = np.outer(n**exponent, [0.9, 1.1])
-    return asym.Decay("m fixed", n, np.full(3, 40.0), distances, distances / ratio_to_bound)
+def decays(exponent: float, *, ratio_to_bound: float = 0.5) -> pl.DataFrame:
+    """A decay as fast as the bound, and another one."""
+    n, m = np.array([100.0, 1000.0, 10_000.0]), np.full(3, 40.0)
+    tables = []
+    for curve, slope, ratio in (("as the bound", -1.0, 0.5), ("other", exponent, ratio_to_bound)):
+        distances = np.outer(n**slope, [0.9, 1.1])
+        tables.append(asym.decay_table(curve, n, m, distances, distances / ratio))
+    return pl.concat(tables)
 
 
 @pytest.mark.parametrize(
     ("exponent", "verdict"), [(-1.5, HELD), (-0.95, HELD), (-0.85, FAILED), (0.0, FAILED)]
 )
 def test_theorem_1_needs_a_decay_as_fast_as_the_bound(exponent, verdict):
-    assert asym.judge_decay([decay(-1.0), decay(exponent)]).verdict is verdict
+    assert asym.judge_decay(decays(exponent))[0].verdict is verdict
 
 
 @pytest.mark.parametrize(("ratio", "verdict"), [(0.99, HELD), (1.01, FAILED)])
 def test_theorem_1_fails_if_a_draw_exceeds_the_bound_of_the_proof(ratio, verdict):
-    decays = [decay(-1.0), decay(-1.0, ratio_to_bound=ratio)]
-    assert asym.judge_bound(decays).verdict is verdict
+    assert asym.judge_decay(decays(-1.0, ratio_to_bound=ratio))[1].verdict is verdict
 
 
 def test_theorem_1_measures_the_distance_that_a_dense_solver_gives():
@@ -125,54 +128,58 @@ def test_theorem_1_measures_the_distance_that_a_dense_solver_gives():
 # --- Theorem 2 -------------------------------------------------------------------------------
 
 SOLVED = [
-    closed.Instance(20, 6, 2, -1.0, budget, 5.0, 5.0 + 1e-8, 2, True, ratio)
-    for budget, ratio in [(np.nan, 1.4), (0.1, 1.1), (0.01, 1.005)]
+    {
+        "curve": curve,
+        "rank": 2,
+        "budget": budget,
+        "relative_difference": 2e-9,
+        "sdp_rank": 2,
+        "sdp_is_projection": True,
+        "error_ratio": ratio,
+    }
+    for curve, budget, ratio in [
+        ("free", None, 1.4),
+        ("budget", 0.1, 1.1),
+        ("budget", 0.01, 1.005),
+    ]
 ]
+OPTIMA, BUDGETS, PROJECTIONS = range(3)
 
 
-def changed(index: int, **changes) -> list[closed.Instance]:
-    solved = list(SOLVED)
-    solved[index] = SOLVED[index]._replace(**changes)
-    return solved
+def changed(index: int, **changes) -> pl.DataFrame:
+    rows = [dict(row) for row in SOLVED]
+    rows[index] |= changes
+    return pl.DataFrame(rows)
 
 
 def test_theorem_2_holds_where_both_solvers_agree():
-    for check in (
-        closed.judge_objectives,
-        closed.judge_budgets,
-        closed.judge_projections,
-    ):
-        assert check(SOLVED).verdict is HELD
-    assert "active in 1 and kept in all" in closed.judge_budgets(SOLVED).note
+    findings = closed.judge_solutions(pl.DataFrame(SOLVED))
+    assert [found.verdict for found in findings] == [HELD] * 3
+    assert "active in 1 and kept in all" in findings[BUDGETS].note
 
 
 @pytest.mark.parametrize(
-    ("check", "index", "changes"),
+    ("claim", "index", "changes"),
     [
-        (closed.judge_objectives, 0, {"closed_form": 5.0001}),
-        (closed.judge_objectives, 0, {"closed_form": 4.9999}),
-        (closed.judge_budgets, 1, {"closed_form": 4.9999}),
-        (closed.judge_budgets, 2, {"error_ratio": 1.02}),
-        (closed.judge_projections, 0, {"sdp_is_projection": False}),
-        (closed.judge_projections, 2, {"sdp_rank": 3}),
+        (OPTIMA, 0, {"relative_difference": 2e-5}),
+        (BUDGETS, 1, {"relative_difference": 2e-5}),
+        (BUDGETS, 2, {"error_ratio": 1.02}),
+        (PROJECTIONS, 0, {"sdp_is_projection": False}),
+        (PROJECTIONS, 2, {"sdp_rank": 3}),
     ],
 )
-def test_theorem_2_fails_on_changed_solutions(check, index, changes):
-    assert check(changed(index, **changes)).verdict is FAILED
-
-
-def test_theorem_2_judges_free_and_bounded_instances_apart():
-    assert closed.judge_objectives(changed(1, closed_form=9.0)).verdict is HELD
-    assert closed.judge_budgets(changed(0, closed_form=9.0)).verdict is HELD
+def test_theorem_2_fails_on_changed_solutions(claim, index, changes):
+    verdicts = [found.verdict for found in closed.judge_solutions(changed(index, **changes))]
+    assert verdicts == [FAILED if place == claim else HELD for place in range(3)]
 
 
 # --- Theorem 3 -------------------------------------------------------------------------------
 
 
-def distances(pca: float, blocks: float, general: float) -> list[closed.Distance]:
-    curves = (closed.PCA_CASE, closed.BLOCK_CASE, closed.GENERAL_CASE)
-    values = zip(curves, (pca, blocks, general), strict=True)
-    return [closed.Distance(curve, k, 1, value) for curve, value in values for k in (0, 1)]
+def distances(pca: float, blocks: float, *general: float) -> pl.DataFrame:
+    cases = {closed.PCA_CASE: [pca], closed.BLOCK_CASE: [blocks], closed.GENERAL_CASE: general}
+    rows = [(case, k, one) for case, values in cases.items() for k, one in enumerate(values)]
+    return pl.DataFrame(rows, schema=["curve", "matrix", "distance"], orient="row")
 
 
 @pytest.mark.parametrize(
@@ -180,14 +187,12 @@ def distances(pca: float, blocks: float, general: float) -> list[closed.Distance
     [(1e-12, 1e-12, HELD), (1e-3, 1e-12, FAILED), (1e-12, 1e-3, FAILED)],
 )
 def test_theorem_3_needs_both_equivalences(pca, blocks, verdict):
-    assert closed.judge_instances(distances(pca, blocks, 1.0)).verdict is verdict
+    assert closed.judge_distances(distances(pca, blocks, 1.0))[0].verdict is verdict
 
 
 def test_theorem_3_must_not_hold_on_any_general_matrix():
-    measured = distances(0.0, 0.0, 1.0)
-    assert closed.judge_general(measured).verdict is HELD
-    measured[-1] = measured[-1]._replace(distance=1e-9)
-    assert closed.judge_general(measured).verdict is FAILED
+    assert closed.judge_distances(distances(0.0, 0.0, 1.0, 1.0))[1].verdict is HELD
+    assert closed.judge_distances(distances(0.0, 0.0, 1.0, 1e-9))[1].verdict is FAILED
 
 
 def test_theorem_3_distinguishes_another_gamma_from_normalized_pca():
@@ -216,8 +221,8 @@ def test_theorem_3_skips_ranks_at_which_the_subspace_is_not_unique():
 )
 def test_theorem_4_needs_all_three_shares(shares, verdict):
     models = zip(comp.PREDICTED_SHARES, shares, strict=True)
-    measured = [comp.Share(model, "r = 4, β = 2", 2, share) for model, share in models]
-    assert comp.judge_shares(measured).verdict is verdict
+    table = pl.DataFrame(list(models), schema=["curve", "share"], orient="row")
+    assert comp.judge_shares(table).verdict is verdict
 
 
 def test_theorem_4_takes_the_shares_of_tied_eigenvalues_after_whole_pairs(quick):
@@ -372,10 +377,7 @@ def test_a_quadratic_is_convex_if_no_direction_curves_down(diagonal, convex):
 # --- Figure 5 --------------------------------------------------------------------------------
 
 
-def growth(exponent: float, low_exponent: float) -> asym.Growth:
-    n = np.array([1000, 2000, 5000, 10_000])
-    low, middle = n**low_exponent * 0.5, n**exponent
-    return asym.Growth(n, np.stack([low] * 5 + [middle] * 995))
+SIZES = np.array([1000, 2000, 5000, 10_000])
 
 
 @pytest.mark.parametrize(
@@ -383,13 +385,14 @@ def growth(exponent: float, low_exponent: float) -> asym.Growth:
     [(1.0, 1.0, HELD), (1.1, 1.1, FAILED), (0.9, 0.9, FAILED), (1.0, 1.04, HELD)],
 )
 def test_figure_5_needs_linear_growth_of_the_mean(exponent, low, verdict):
-    assert asym.judge_growth(growth(exponent, low)).verdict is verdict
+    draws = np.stack([SIZES**low * 0.5] * 5 + [SIZES**exponent] * 995)
+    [found], _ = asym.judge_growth(SIZES, draws)
+    assert found.verdict is verdict
 
 
 def test_figure_5_needs_growth_with_high_probability():
-    n = np.array([1000, 2000, 5000, 10_000])
-    stuck = asym.Growth(n, np.stack([np.full(4, 50.0)] * 20 + [n * 1.0] * 980))
-    finding = asym.judge_growth(stuck)
+    stuck = np.stack([np.full(4, 50.0)] * 20 + [SIZES * 1.0] * 980)
+    [finding], _ = asym.judge_growth(SIZES, stuck)
     assert abs(finding.measured - 1) < 0.05
     assert finding.verdict is FAILED
 
@@ -410,18 +413,19 @@ def test_figure_5_tends_to_the_smallest_eigenvalue_of_the_second_moments():
     np.fill_diagonal(moments, probabilities)
     measured = asym.measure_growth(np.array([1000, 20_000]), draws=5)
     limit = np.linalg.eigvalsh(moments)[0]
-    np.testing.assert_allclose(measured.values[:, 1] / 20_000, limit, rtol=0.1)
-    assert np.all(np.diff(measured.values, axis=1) > 0)  # more rows only add
+    np.testing.assert_allclose(measured[:, 1] / 20_000, limit, rtol=0.1)
+    assert np.all(np.diff(measured, axis=1) > 0)  # more rows only add
 
 
 @pytest.mark.parametrize("seed", [1, 2, 7])
 def test_figure_5_holds_for_other_probabilities(seed):
-    measured = asym.measure_growth(np.array([100, 2000, 5000, 10_000]), 100, seed)
-    assert asym.judge_growth(measured).verdict is HELD
+    n = np.array([100, 2000, 5000, 10_000])
+    [found], _ = asym.judge_growth(n, asym.measure_growth(n, 100, seed))
+    assert found.verdict is HELD
 
 
 def test_figure_5_counts_a_matrix_of_equal_columns_as_zero():
-    values = asym.measure_growth(np.array([3, 5]), draws=4).values  # fewer rows than columns
+    values = asym.measure_growth(np.array([3, 5]), draws=4)  # fewer rows than columns
     assert np.all(values >= 0)
     assert np.all(values < 1e-12)
 

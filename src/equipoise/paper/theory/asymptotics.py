@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,87 +26,61 @@ _LARGE = 0.2  # n counts as large from this share of the largest n
 _BLOCK_ROWS = 10_000  # 800 kB of float32, which fit into the cache
 
 
-@dataclass(frozen=True)
-class Decay:
-    """Distances of PCA's projector from the identity on the popular items.
-
-    Attributes
-    ----------
-    curve : str
-        How the number of items grows with n.
-    n, m : ndarray of shape (sizes,)
-        Users and items.
-    distances, bounds : ndarray of shape (sizes, seeds)
-        ‖P_n − I_{n,M}‖_F, and the right-hand side of the proof's inequality.
-    """
-
-    curve: str
-    n: Floats
-    m: Floats
-    distances: Floats
-    bounds: Floats
-
-    @property
-    def slope(self) -> float:
-        """Exponent of n in the mean distance."""
-        return log_slope(self.n, self.distances.mean(axis=1))
-
-    @property
-    def predicted_slope(self) -> float:
-        """Exponent of n in mK/n."""
-        return log_slope(self.n, self.m / self.n)
-
-    def table(self) -> pl.DataFrame:
-        """One row per size; `predicted` is c·mK/n through the first measured point."""
-        rate, mean = self.m / self.n, self.distances.mean(axis=1)
-        columns = {
-            "n": self.n,
-            "m": self.m,
-            "distance": mean,
-            "distance_low": self.distances.min(axis=1),
-            "distance_high": self.distances.max(axis=1),
-            "proof_bound": self.bounds.mean(axis=1),
-            "predicted": rate * mean[0] / rate[0],
-        }
-        return pl.DataFrame({"curve": [self.curve] * len(self.n)} | columns)
-
-
 def theorem_1(quick: bool = False) -> Experiment:
     """Measure ‖P_n − I_{n,M}‖_F on growing matrices, with fixed and with growing m."""
     sizes = [250 * 2**k for k in range(5 if quick else 9)]
     seeds = range(2 if quick else 5)
-    decays = (
-        _measure_decay("m fixed", sizes, seeds, lambda _: 40),
-        _measure_decay("m growing as √n", sizes, seeds, lambda n: round(2 * n**0.5)),
+    curves: dict[str, Callable[[int], int]] = {
+        "m fixed": lambda _: 40,
+        "m growing as √n": lambda n: round(2 * n**0.5),
+    }
+    decays = []
+    for curve, n_rare in curves.items():
+        m = np.array([_POPULAR + n_rare(n) for n in sizes], float)
+        pairs = np.array([[distance_and_bound(n, n_rare(n), s) for s in seeds] for n in sizes])
+        decays.append(decay_table(curve, np.array(sizes, float), m, *np.moveaxis(pairs, 2, 0)))
+    table = pl.concat(decays)
+    return Experiment("theorem-1", "Theorem 1: PCA is unfair", judge_decay(table), table)
+
+
+def decay_table(
+    curve: str, n: Floats, m: Floats, distances: Floats, bounds: Floats
+) -> pl.DataFrame:
+    """One row per size of the distances and proof bounds (sizes × seeds).
+
+    `predicted` is c·mK/n through the first measured point.
+    """
+    rate, mean = m / n, distances.mean(axis=1)
+    columns = {
+        "n": n,
+        "m": m,
+        "distance": mean,
+        "distance_low": distances.min(axis=1),
+        "distance_high": distances.max(axis=1),
+        "proof_bound": bounds.mean(axis=1),
+        "share_of_bound": (distances / bounds).max(axis=1),
+        "predicted": rate * mean[0] / rate[0],
+    }
+    return pl.DataFrame({"curve": [curve] * len(n)} | columns)
+
+
+def judge_decay(table: pl.DataFrame) -> tuple[Finding, Finding]:
+    """Whether every decay is at least as fast as mK/n, and no draw exceeds the proof's bound."""
+    parts = {str(curve): part for (curve,), part in table.group_by("curve", maintain_order=True)}
+    found, predicted = (
+        {curve: log_slope(part["n"], part[column]) for curve, part in parts.items()}
+        for column in ("distance", "predicted")
     )
-    return Experiment(
-        "theorem-1",
-        "Theorem 1: PCA is unfair",
-        (judge_decay(decays), judge_bound(decays)),
-        pl.concat([decay.table() for decay in decays]),
+    holds = all(found[curve] <= predicted[curve] + _SLOPE_BOUND for curve in parts)
+    measured, shown = (
+        "; ".join(f"{curve}: n^{slope:.2f}" for curve, slope in slopes.items())
+        for slopes in (found, predicted)
     )
-
-
-def judge_decay(decays: Sequence[Decay]) -> Finding:
-    """Whether every decay is at least as fast as mK/n."""
-    holds = all(d.slope <= d.predicted_slope + _SLOPE_BOUND for d in decays)
-    measured = "; ".join(f"{d.curve}: n^{d.slope:.2f}" for d in decays)
-    predicted = "; ".join(f"{d.curve}: n^{d.predicted_slope:.2f}" for d in decays)
-    return finding("theorem-1", holds, measured, f"mK/n falls as {predicted}.")
-
-
-def judge_bound(decays: Sequence[Decay]) -> Finding:
-    """Whether no draw exceeds the bound of the proof."""
-    worst = max(float((d.distances / d.bounds).max()) for d in decays)
-    return finding("theorem-1-bound", worst <= CLAIMS["theorem-1-bound"].bound, worst)
-
-
-def _measure_decay(
-    curve: str, sizes: Sequence[int], seeds: Sequence[int], rare_items: Callable[[int], int]
-) -> Decay:
-    pairs = np.array([[distance_and_bound(n, rare_items(n), s) for s in seeds] for n in sizes])
-    items = np.array([_POPULAR + rare_items(n) for n in sizes], float)
-    return Decay(curve, np.array(sizes, float), items, pairs[..., 0], pairs[..., 1])
+    worst = float(table["share_of_bound"].to_numpy().max())
+    return (
+        finding("theorem-1", holds, measured, f"mK/n falls as {shown}."),
+        finding("theorem-1-bound", worst <= CLAIMS["theorem-1-bound"].bound, worst),
+    )
 
 
 def distance_and_bound(n: int, n_rare: int, seed: int) -> tuple[float, float]:
@@ -128,62 +101,36 @@ def _davis_kahan(X: Any, popular: Any) -> float:
     return float(2 * np.sqrt(2) * np.linalg.norm(rest) / np.linalg.eigvalsh(block)[0])
 
 
-@dataclass(frozen=True)
-class Growth:
-    """Smallest squared singular values of random matrices.
-
-    Attributes
-    ----------
-    n : ndarray of shape (sizes,)
-        Numbers of users.
-    values : ndarray of shape (draws, sizes)
-        s²_min of each draw.
-    """
-
-    n: NDArray[np.int64]
-    values: Floats
-
-    def table(self) -> pl.DataFrame:
-        """Mean and percentiles over the draws, one row per n."""
-        p01, p99 = np.percentile(self.values, [1, 99], axis=0)
-        return pl.DataFrame({"n": self.n, "mean": self.values.mean(axis=0), "p01": p01, "p99": p99})
-
-    def exponent(self, column: str) -> float:
-        """Power of n with which a column of `table` grows at large n."""
-        large = self.table().filter(pl.col("n") >= _LARGE * self.n[-1])
-        return log_slope(large["n"], large[column])
-
-
 def figure_5(quick: bool = False) -> Experiment:
     """Draw Bernoulli matrices of 20 columns and follow their smallest singular value."""
     sizes = [100, 200, 500, 1000, 2000, 5000, *range(10_000, 100_001, 10_000)]
     if quick:
         sizes = [n for n in sizes if n <= 10_000]
-    growth = measure_growth(np.array(sizes), draws=20 if quick else 500)
-    return Experiment(
-        "figure-5",
-        "Figure 5: singular values of Bernoulli matrices",
-        (judge_growth(growth),),
-        growth.table(),
-    )
+    n = np.array(sizes)
+    smallest = measure_growth(n, draws=20 if quick else 500)
+    title = "Figure 5: singular values of Bernoulli matrices"
+    return Experiment("figure-5", title, *judge_growth(n, smallest))
 
 
-def judge_growth(growth: Growth) -> Finding:
+def judge_growth(n: NDArray[np.int64], smallest: Floats) -> tuple[tuple[Finding], pl.DataFrame]:
     """Whether the mean grows as n, and the 1st percentile ("with high probability") no slower.
 
     The band narrows as 1/√n relative to the mean, so its lower edge grows a little faster.
     """
-    mean, low, bound = growth.exponent("mean"), growth.exponent("p01"), CLAIMS["figure-5"].bound
+    p01, p99 = np.percentile(smallest, [1, 99], axis=0)
+    table = pl.DataFrame({"n": n, "mean": smallest.mean(axis=0), "p01": p01, "p99": p99})
+    large, bound = table.filter(pl.col("n") >= _LARGE * n[-1]), CLAIMS["figure-5"].bound
+    mean, low = (log_slope(large["n"], large[column]) for column in ("mean", "p01"))
     holds = abs(mean - 1) <= bound and low >= 1 - bound
     note = (
-        f"{len(growth.values)} draws for each n up to {growth.n[-1]:,}; the 1st percentile grows "
+        f"{len(smallest)} draws for each n up to {n[-1]:,}; the 1st percentile grows "
         f"as n^{low:.3f}. A draw of more users continues the draw of fewer."
     )
-    return finding("figure-5", holds, mean, note)
+    return (finding("figure-5", holds, mean, note),), table
 
 
-def measure_growth(n: NDArray[np.int64], draws: int, seed: int = 0) -> Growth:
-    """Draw matrices for one set of probabilities p_j ~ U[0.1, 1] and return their s²_min.
+def measure_growth(n: NDArray[np.int64], draws: int, seed: int = 0) -> Floats:
+    """Draw matrices for one set of p_j ~ U[0.1, 1] and return their s²_min, draws × sizes.
 
     Each draw passes through all n: the first 100 rows, then the next ones. At any one n the
     matrices are independent and distributed as if drawn for it alone, at half the cost.
@@ -196,7 +143,7 @@ def measure_growth(n: NDArray[np.int64], draws: int, seed: int = 0) -> Growth:
     ]
     grams = np.cumsum(np.array(increments), axis=1)
     # A matrix with two equal columns has s_min = 0, which rounding may turn negative.
-    return Growth(n, np.maximum(np.linalg.eigvalsh(grams)[..., 0], 0.0))
+    return np.maximum(np.linalg.eigvalsh(grams)[..., 0], 0.0)
 
 
 def bernoulli_gram(probabilities: Floats, n_rows: int, rng: np.random.Generator) -> Floats:

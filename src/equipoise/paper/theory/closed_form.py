@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,72 +19,40 @@ from equipoise.paper.verdicts import CLAIMS, Finding
 _CLEAR_GAP = 1e-5
 
 
-class Instance(NamedTuple):
-    """A random matrix with its two solutions; `budget` is nan where the error is unconstrained."""
-
-    n: int
-    m: int
-    rank: int
-    gamma: float
-    budget: float
-    sdp: float  # Σ w_j ⟨X_j, X̂_j⟩
-    closed_form: float
-    sdp_rank: int
-    sdp_is_projection: bool
-    error_ratio: float  # ‖X − X̂‖² of the closed form, relative to PCA's E_r
-
-    @property
-    def difference(self) -> float:
-        """Relative difference of the two optima."""
-        return abs(self.sdp - self.closed_form) / abs(self.sdp)
-
-
 def theorem_2(quick: bool = False) -> Experiment:
     """Solve random instances as a semidefinite program and in closed form."""
     name, title = "theorem-2", "Theorem 2: the relaxation is tight"
     try:
-        instances = [solved for seed in range(2 if quick else 8) for solved in _solve(seed)]
+        rows = [solved for seed in range(2 if quick else 8) for solved in _solve(seed)]
     except MissingExtraError as error:
         return Experiment(name, title, left_out=str(error))
-    findings = (judge_objectives(instances), judge_budgets(instances), judge_projections(instances))
-    free = pl.col("budget").is_nan()
-    table = pl.DataFrame(instances, schema=list(Instance._fields), orient="row").with_columns(
-        curve=pl.when(free).then(pl.lit("free")).otherwise(pl.lit("budget")),
-        relative_difference=pl.Series([i.difference for i in instances]),
+    table = pl.DataFrame(rows)
+    return Experiment(name, title, judge_solutions(table), table)
+
+
+def judge_solutions(table: pl.DataFrame) -> tuple[Finding, Finding, Finding]:
+    """Whether optima agree without and with a budget, which is kept, and all are projections."""
+    free, limited = table.filter(curve="free"), table.filter(curve="budget")
+    apart, apart_limited = (
+        float(part["relative_difference"].to_numpy().max()) for part in (free, limited)
     )
-    return Experiment(name, title, findings, table)
-
-
-def judge_objectives(instances: Sequence[Instance]) -> Finding:
-    """Whether the optima agree where the error is unconstrained."""
-    free = [i for i in instances if np.isnan(i.budget)]
-    worst = max(i.difference for i in free)
-    note = f"{len(free)} random instances."
-    return finding("theorem-2", worst <= CLAIMS["theorem-2"].bound, worst, note)
-
-
-def judge_budgets(instances: Sequence[Instance]) -> Finding:
-    """Whether the optima agree under a budget, and the closed form keeps the budget."""
-    bound = CLAIMS["theorem-2-budget"].bound
-    limited = [i for i in instances if not np.isnan(i.budget)]
-    worst = max(i.difference for i in limited)
-    kept = all(i.error_ratio <= (1 + i.budget) * (1 + bound) for i in limited)
-    active = sum(i.error_ratio > (1 + i.budget) * (1 - bound) for i in limited)
+    bound, used = CLAIMS["theorem-2-budget"].bound, limited["error_ratio"] / (1 + limited["budget"])
+    kept, active = bool((used <= 1 + bound).all()), (used > 1 - bound).sum()
     note = (
         f"{len(limited)} random instances, the bound is active in {active} and "
         f"{'kept in all' if kept else 'NOT kept in all'}."
     )
-    return finding("theorem-2-budget", kept and worst <= bound, worst, note)
+    good = table.filter("sdp_is_projection", pl.col("sdp_rank") <= pl.col("rank"))
+    shown = f"{len(good)} of {len(table)} solutions"
+    holds, counted = apart <= CLAIMS["theorem-2"].bound, f"{len(free)} random instances."
+    return (
+        finding("theorem-2", holds, apart, counted),
+        finding("theorem-2-budget", kept and apart_limited <= bound, apart_limited, note),
+        finding("theorem-2-projection", len(good) == len(table), shown),
+    )
 
 
-def judge_projections(instances: Sequence[Instance]) -> Finding:
-    """Whether every SDP solution is a projection of rank at most r."""
-    good = sum(i.sdp_is_projection and i.sdp_rank <= i.rank for i in instances)
-    measured = f"{good} of {len(instances)} solutions"
-    return finding("theorem-2-projection", good == len(instances), measured)
-
-
-def _solve(seed: int) -> Iterator[Instance]:
+def _solve(seed: int) -> Iterator[dict[str, Any]]:
     """One random matrix: unconstrained, with an active budget, and with one close to PCA."""
     n, m, rank, gamma = 20 + 5 * seed, 6 + seed, 2 + seed % 3, (-1.0, -0.5, -2.0)[seed % 3]
     # Columns differ tenfold in size: a popular item, and niche items.
@@ -97,14 +65,21 @@ def _solve(seed: int) -> Iterator[Instance]:
         model = ItemWeightedPCA(rank, gamma=gamma, error_budget=budget, solver="dense", tol=1e-10)
         U = model.fit(X).components_.T
         X_hat = X @ U @ U.T
-        yield Instance(
-            *(n, m, rank, gamma, np.nan if budget is None else budget),
-            sdp=solution.objective,
-            closed_form=float((weights * (X * X_hat).sum(axis=0)).sum()),
-            sdp_rank=solution.rank,
-            sdp_is_projection=solution.is_projection,
-            error_ratio=float(((X - X_hat) ** 2).sum()) / best_error,
-        )
+        ours, program = float((weights * (X * X_hat).sum(axis=0)).sum()), solution.objective
+        yield {
+            "n": n,
+            "m": m,
+            "rank": rank,
+            "gamma": gamma,
+            "budget": budget,
+            "sdp": program,  # Σ w_j ⟨X_j, X̂_j⟩
+            "closed_form": ours,
+            "sdp_rank": solution.rank,
+            "sdp_is_projection": solution.is_projection,
+            "error_ratio": float(((X - X_hat) ** 2).sum()) / best_error,  # relative to PCA's E_r
+            "curve": "free" if budget is None else "budget",
+            "relative_difference": abs(program - ours) / abs(program),
+        }
 
 
 PCA_CASE, BLOCK_CASE, GENERAL_CASE = (
@@ -114,60 +89,39 @@ PCA_CASE, BLOCK_CASE, GENERAL_CASE = (
 )
 
 
-class Distance(NamedTuple):
-    """Distance of Item-Weighted PCA from a baseline on one matrix at one rank."""
-
-    curve: str
-    matrix: int
-    rank: int
-    distance: float
-
-
 def theorem_3(quick: bool = False) -> Experiment:
     """Compare projectors at every rank where the baseline's is unique."""
-    seeds = range(2 if quick else 6)
-    measured = [
-        *_compare(PCA_CASE, seeds, _general_matrix, 0.0),
-        *_compare(BLOCK_CASE, seeds, item_regular_matrix, -2.0),
-        *_compare(GENERAL_CASE, seeds, _general_matrix, -2.0),
-    ]
-    table = pl.DataFrame(measured, schema=list(Distance._fields), orient="row")
-    return Experiment(
-        "theorem-3",
-        "Theorem 3: PCA and Normalized PCA are instances",
-        (judge_instances(measured), judge_general(measured)),
-        table,
+    cases: dict[str, tuple[Callable[[int], Floats], float]] = {
+        PCA_CASE: (_general_matrix, 0.0),
+        BLOCK_CASE: (item_regular_matrix, -2.0),
+        GENERAL_CASE: (_general_matrix, -2.0),
+    }
+    rows = []
+    for curve, (draw, gamma) in cases.items():
+        for seed in range(2 if quick else 6):
+            X = draw(seed)
+            scale = np.linalg.norm(X, axis=0) if gamma == -2.0 else np.ones(X.shape[1])
+            found = projector_distances(X, X / scale, gamma)
+            rows += [(curve, seed, rank, distance) for rank, distance in found]
+    table = pl.DataFrame(rows, schema=["curve", "matrix", "rank", "distance"], orient="row")
+    title = "Theorem 3: PCA and Normalized PCA are instances"
+    return Experiment("theorem-3", title, judge_distances(table), table)
+
+
+def judge_distances(table: pl.DataFrame) -> tuple[Finding, Finding]:
+    """Whether both equivalences hold at every rank, and γ = −2 differs on each general matrix."""
+    largest = table.group_by("curve", "matrix").agg(pl.col("distance").max())
+    pca, blocks, general = (
+        largest.filter(curve=case)["distance"].to_numpy()
+        for case in (PCA_CASE, BLOCK_CASE, GENERAL_CASE)
     )
-
-
-def judge_instances(measured: Sequence[Distance]) -> Finding:
-    """Whether both equivalences hold at every rank."""
-    pca, blocks = _largest(measured, PCA_CASE), _largest(measured, BLOCK_CASE)
-    note = f"Largest distance: {pca:.1e} for γ = 0, {blocks:.1e} for γ = −2."
-    worst = max(pca, blocks)
-    return finding("theorem-3", worst <= CLAIMS["theorem-3"].bound, worst, note)
-
-
-def judge_general(measured: Sequence[Distance]) -> Finding:
-    """Whether γ = −2 differs from Normalized PCA on each general matrix."""
-    matrices = {d.matrix for d in measured if d.curve == GENERAL_CASE}
-    least = min(_largest([d for d in measured if d.matrix == k], GENERAL_CASE) for k in matrices)
-    note = "The smallest over the matrices of the largest distance over the ranks."
-    return finding("theorem-3-general", least > CLAIMS["theorem-3-general"].bound, least, note)
-
-
-def _largest(measured: Sequence[Distance], curve: str) -> float:
-    return max(d.distance for d in measured if d.curve == curve)
-
-
-def _compare(
-    curve: str, seeds: Sequence[int], draw: Callable[[int], Floats], gamma: float
-) -> Iterator[Distance]:
-    for seed in seeds:
-        X = draw(seed)
-        scale = np.linalg.norm(X, axis=0) if gamma == -2.0 else np.ones(X.shape[1])
-        for rank, distance in projector_distances(X, X / scale, gamma):
-            yield Distance(curve, seed, rank, distance)
+    worst, least = float(max(pca.max(), blocks.max())), float(general.min())
+    equal = f"Largest distance: {pca.max():.1e} for γ = 0, {blocks.max():.1e} for γ = −2."
+    apart = "The smallest over the matrices of the largest distance over the ranks."
+    return (
+        finding("theorem-3", worst <= CLAIMS["theorem-3"].bound, worst, equal),
+        finding("theorem-3-general", least > CLAIMS["theorem-3-general"].bound, least, apart),
+    )
 
 
 def projector_distances(X: Floats, baseline: Floats, gamma: float) -> Iterator[tuple[int, float]]:
