@@ -78,7 +78,7 @@ def test_a_figure_has_one_row_per_panel_model_and_rank(runner, name, panels):
 
 
 def test_figures_show_what_was_measured(runner):
-    table, evaluation = figures.figure_4(runner).table, runner.lastfm
+    table, evaluation = figures.FIGURES["fig4"](runner).table, runner.lastfm
     shown = table.filter(dataset="lastfm", metric="ndcg@20", model=NORMALIZED)
     measured = evaluation.curve("ndcg@20", NORMALIZED, evaluation.user_ranks)
     assert shown["value"].to_list() == pytest.approx(measured, abs=1e-6)

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
-from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
 import polars.selectors as cs
 
 from equipoise.evaluation.plot import render
-from equipoise.paper.measurements import Evaluation, ExperimentRunner, recorded_lightgcn
+from equipoise.paper.measurements import ExperimentRunner, recorded_lightgcn
 from equipoise.paper.protocol import (
     DATASETS,
     GROUPS,
@@ -48,7 +47,6 @@ _LOOKS = {
 }
 _ARTISTS = (_VERMILION, _ORANGE, _YELLOW, _GREEN, _SKY, _BLUE, _PURPLE, _BLACK)
 _GROUP_COLORS = dict(zip(GROUPS, (_VERMILION, _BLUE, _GREEN), strict=True))
-_LARGE = (12.0, 5.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,51 +159,42 @@ class _Cell(NamedTuple):
     label: str = ""
 
 
-def figure_2(runner: ExperimentRunner) -> Figure:
-    """Specialization: overall and by popularity."""
-    evaluations = runner.evaluations
-    names = {"all": "overall"} | {group: f"{group} items" for group in GROUPS}
-    metrics = dict.fromkeys(GROUPS, "self_reconstruction") | {"all": "specialization"}
-    labels = {"specialization": "specialization", "self_reconstruction": "mean diagonal of P"}
-    cells = [
-        [
-            _Cell(e.dataset, metrics[g], g, f"{e.title}: {name}", labels[metrics[g]])
-            for g, name in names.items()
-        ]
-        for e in evaluations
-    ]
-    return _grid_figure("fig2", evaluations, cells)
+#: The axes of each data set in a figure: metric, group, title and label.
+_PANELS: dict[str, list[tuple[str, str, str, str]]] = {
+    "fig2": [
+        ("specialization", "all", "overall", "specialization"),
+        *(("self_reconstruction", g, f"{g} items", "mean diagonal of P") for g in GROUPS),
+    ],
+    "fig3": [
+        ("item_auc", "all", "overall", "item AUC-ROC"),
+        ("item_auc", "niche", "niche items", "item AUC-ROC"),
+        ("item_precision@20", "all", "overall", "item Precision@20"),
+        ("item_precision@20", "niche", "niche items", "item Precision@20"),
+    ],
+    "fig4": [(m, "all", USER_METRICS[m], "") for m in ("recall@20", "ndcg@20")],
+    "fig6": [(m, "all", title, "") for m, title in USER_METRICS.items()],
+}
 
 
-def figure_3(runner: ExperimentRunner) -> Figure:
-    """In-sample item AUC and precision: overall and for niche items."""
-    evaluations = runner.evaluations
-    metrics = {"item_auc": "item AUC-ROC", "item_precision@20": "item Precision@20"}
-    groups = {"all": "overall", "niche": "niche items"}
-    cells = [
-        [
-            _Cell(e.dataset, metric, group, f"{e.title}: {name}", label)
-            for e in evaluations
-            for group, name in groups.items()
-        ]
-        for metric, label in metrics.items()
-    ]
-    return _grid_figure("fig3", evaluations, cells)
-
-
-def figure_4(runner: ExperimentRunner) -> Figure:
-    """Recall and NDCG on held-out interactions."""
-    return _user_figure("fig4", runner.evaluations, ("recall@20", "ndcg@20"))
-
-
-def figure_6(runner: ExperimentRunner) -> Figure:
-    """All four user metrics."""
-    return _user_figure("fig6", runner.evaluations, tuple(USER_METRICS))
+def _curves(name: str, runner: ExperimentRunner, panels: str | None = None) -> Figure:
+    """Return curves over the rank in two rows: of a data set, in Figure 3 of a metric."""
+    cells, rows = [], []
+    for e in runner.evaluations:
+        for metric, group, title, label in _PANELS[panels or name]:
+            cells.append(_Cell(e.dataset, metric, group, f"{e.title}: {title}", label))
+            ranks = e.user_ranks if metric in USER_METRICS else e.item_ranks
+            for model in MODELS:
+                curve = zip(ranks, e.curve(metric, model, ranks, group), strict=True)
+                rows += [(e.dataset, metric, group, model, rank, value) for rank, value in curve]
+    if name == "fig3":
+        cells.sort(key=lambda cell: cell.metric)
+    size = (7.2, 5.4) if name == "fig4" else (12.0, 5.0)
+    return _titled(name, _table(rows, **_GRID_COLUMNS), partial(_draw_curves, cells=cells), size)
 
 
 def figure_7(runner: ExperimentRunner) -> Figure:
     """Item-Weighted PCA compared with Weighted MF and LightGCN."""
-    ours = _user_figure("fig7", runner.evaluations, tuple(USER_METRICS))
+    ours = _curves("fig7", runner, panels="fig6")
     weighted_mf, lightgcn = runner.weighted_mf, recorded_lightgcn()
     others = [(WEIGHTED_MF, *one) for one in weighted_mf.items()] + [(LIGHTGCN, *lightgcn)]
     rows = [
@@ -249,40 +238,9 @@ def _draw_8(canvas: Any, table: pl.DataFrame) -> None:
     axes.legend(loc="center right", bbox_to_anchor=(1.0, 0.37))
 
 
-def _user_figure(name: str, evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> Figure:
-    """A row per data set, a column per metric."""
-    cells = [
-        [_Cell(e.dataset, m, "all", f"{e.title}: {USER_METRICS[m]}") for m in metrics]
-        for e in evaluations
-    ]
-    size = (7.2, 5.4) if len(metrics) == 2 else _LARGE
-    return _grid_figure(name, evaluations, cells, size, bottom=0)
-
-
-def _grid_figure(
-    name: str,
-    evaluations: Sequence[Evaluation],
-    cells: Sequence[Sequence[_Cell]],
-    size: tuple[float, float] = _LARGE,
-    bottom: float | None = None,
-) -> Figure:
-    by_name = {e.dataset: e for e in evaluations}
-    rows = []
-    for cell in chain.from_iterable(cells):
-        e = by_name[cell.dataset]
-        ranks = e.user_ranks if cell.metric in USER_METRICS else e.item_ranks
-        for model in MODELS:
-            curve = zip(ranks, e.curve(cell.metric, model, ranks, cell.group), strict=True)
-            rows += [(*cell[:3], model, rank, value) for rank, value in curve]
-    draw = partial(_draw_grid, cells=cells, bottom=bottom)
-    return _titled(name, _table(rows, **_GRID_COLUMNS), draw, size)
-
-
-def _draw_grid(
-    canvas: Any, table: pl.DataFrame, cells: Sequence[Sequence[_Cell]], bottom: float | None
-) -> None:
-    grid = canvas.subplots(len(cells), len(cells[0]), squeeze=False)
-    for axes, cell in zip(grid.flat, chain.from_iterable(cells), strict=True):
+def _draw_curves(canvas: Any, table: pl.DataFrame, cells: Sequence[_Cell]) -> None:
+    grid = canvas.subplots(2, len(cells) // 2)
+    for axes, cell in zip(grid.flat, cells, strict=True):
         shown = table.filter(dataset=cell.dataset, metric=cell.metric, group=cell.group)
         for model in shown["model"].unique(maintain_order=True):
             curve, (color, style, marker) = shown.filter(model=model), _LOOKS[model]
@@ -290,7 +248,7 @@ def _draw_grid(
             axes.plot(curve["rank"], values, style, color=color, marker=marker, label=model)
         _rank_axis(axes)
         axes.set(title=cell.title, ylabel=cell.label)
-        axes.set_ylim(bottom=bottom)
+        axes.set_ylim(bottom=0 if cell.metric in USER_METRICS else None)
     _legend_below(canvas, grid[:, 0])
 
 
@@ -316,10 +274,7 @@ def _legend_below(canvas: Any, panels: Iterable[Any]) -> None:
 #: The figures on real data; Figure 5 is an experiment of the theory.
 FIGURES: dict[str, Callable[[ExperimentRunner], Figure]] = {
     "fig1": figure_1,
-    "fig2": figure_2,
-    "fig3": figure_3,
-    "fig4": figure_4,
-    "fig6": figure_6,
+    **{name: partial(_curves, name) for name in _PANELS},
     "fig7": figure_7,
     "fig8": figure_8,
 }
