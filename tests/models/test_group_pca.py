@@ -502,7 +502,7 @@ class TestErrorBudget:
 
     def test_a_disparity_that_the_budget_rules_out_is_refused(self, X):
         model = FairPCA(4, groups=3, balance="variance", max_disparity=0.6).fit(X)
-        with pytest.raises(InfeasibleError, match=r"max_disparity=0.6 with error_budget=0\.01"):
+        with pytest.raises(InfeasibleError, match=r"max_disparity=0.6 and error_budget=0\.01"):
             model.set_params(error_budget=0.01).fit(X)
 
     def test_a_budget_of_zero_is_pca(self, X):

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from equipoise.data.groups import row_groups
 from equipoise.data.interactions import Interactions
-from equipoise.exceptions import InfeasibleError, InvalidParameterError
+from equipoise.exceptions import InvalidParameterError
 from equipoise.models.fair.group_pca import (
     Goal,
     GroupPCA,
@@ -146,10 +146,7 @@ class FairPCA(GroupPCA):
             least, pca = self._within_budget(self.error_budget, everyone, energy, solver)
             start.append(pca)
         goal = self._goal(family, groups.names, least)
-        try:
-            found = self._maximize(goal, solver, np.hstack(start) if start else None)
-        except InfeasibleError as error:
-            raise self._refusal(error) from None
+        found = self._maximize(goal, solver, np.hstack(start) if start else None)
         self._learn_solution(found, goal)
 
     def _members(self, S: sp.csr_array) -> sp.csr_array:
@@ -161,19 +158,6 @@ class FairPCA(GroupPCA):
         if self.error_budget is not None:
             columns.append(sp.csr_array(np.ones((S.shape[0], 1))))
         return sp.hstack(columns, format="csr")
-
-    def _refusal(self, error: InfeasibleError) -> InfeasibleError:
-        limit = f"max_disparity={self.max_disparity:g}"
-        missed = f"some pair of groups differs by at least {-error.best:.4g} more"
-        if self.error_budget is not None:
-            limit += f" with error_budget={self.error_budget:g}"
-            missed = f"one of the two is missed by at least {-error.best:.4g}"
-        return InfeasibleError(
-            f"{limit} is out of reach with {self.n_components} components: {missed}. Raise "
-            "max_disparity or n_components.",
-            best=error.best,
-            dual_weights=error.dual_weights,
-        )
 
     def _single(
         self, family: Family, own: RowFamily, group: int, solver: EigenSolver

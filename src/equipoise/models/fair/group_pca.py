@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 
 from equipoise.data.groups import Groups, Of
 from equipoise.data.interactions import Interactions
-from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
+from equipoise.exceptions import (
+    InfeasibleError,
+    InvalidDataError,
+    InvalidParameterError,
+    SolverWarning,
+)
 from equipoise.models.item_vectors import Floats
 from equipoise.models.parameters import Count, Positive, Values, estimator
 from equipoise.models.pca.projection import FilteredProjection
@@ -239,15 +244,41 @@ class GroupPCA(FilteredProjection):
     def _maximize(
         self, goal: Goal, solver: EigenSolver, start: Floats | None = None
     ) -> FairSolution:
-        return maximize(
-            goal.family,
-            self.n_components,
-            solver,
-            offsets=goal.offsets,
-            welfare=goal.welfare,
-            tol=self.tol,
-            fractional=self.fractional,
-            start=start,
+        try:
+            return maximize(
+                goal.family,
+                self.n_components,
+                solver,
+                offsets=goal.offsets,
+                welfare=goal.welfare,
+                tol=self.tol,
+                fractional=self.fractional,
+                start=start,
+            )
+        except InfeasibleError as error:
+            raise self._refusal(error, goal) from None
+
+    def _refusal(self, error: InfeasibleError, goal: Goal) -> InfeasibleError:
+        """Name the limits that cannot be met, and what proves it."""
+        names, limits = (each[goal.welfare.goals :] for each in (goal.names, -goal.offsets))
+        weights = dict(zip(names, np.asarray(error.dual_weights).tolist(), strict=True))
+        hardest = sorted(weights, key=lambda name: -weights[name])[:3]
+        what, reach = "limits", f"some limit is missed by at least {-error.best:.4g}"
+        chosen, within = self.get_params(deep=False), f"{self.n_components} components"
+        for name in ("max_disparity", "error_budget"):
+            if chosen.get(name) is not None:
+                within += f" and {name}={chosen[name]:g}"
+        if chosen.get("floors") is not None:
+            what = "floors"
+            if np.ptp(limits) == 0 and chosen["error_budget"] is None:
+                best = f"{limits[0] + error.best:.4g}, below the floor of {limits[0]:.4g}"
+                reach = f"the group with the smallest share reaches at most {best}"
+        return InfeasibleError(
+            f"the {what} are out of reach with {within}: {reach}. The proof is an upper bound that "
+            f"weights {', '.join(f'{name} by {weights[name]:.2f}' for name in hardest)}. "
+            f"Relax the {what}, or raise n_components.",
+            best=error.best,
+            dual_weights=weights,
         )
 
     def _learn_solution(self, found: FairSolution, goal: Goal) -> None:

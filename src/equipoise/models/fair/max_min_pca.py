@@ -10,7 +10,7 @@ import numpy as np
 
 from equipoise.data.groups import Groups, row_groups
 from equipoise.data.interactions import Interactions
-from equipoise.exceptions import InfeasibleError, InvalidParameterError
+from equipoise.exceptions import InvalidParameterError
 from equipoise.models.fair.group_pca import (
     Goal,
     GroupPCA,
@@ -209,10 +209,7 @@ class MaxMinItemWeightedPCA(GroupPCA):
         last = np.arange(n_goals, S.shape[1])
         order = np.eye(family.k)[np.append(np.delete(np.arange(family.k), last), last)]
         goal = Goal(Combined(family, order), offsets, names, welfare)
-        try:
-            found = self._maximize(goal, solver, start)
-        except InfeasibleError as error:
-            raise self._refusal(error, names[1:], -offsets[1:]) from None
+        found = self._maximize(goal, solver, start)
         self.item_weights_ = S @ (order.T @ found.dual_weights)[: S.shape[1]]
         self._learn_solution(found, goal)
         of_groups = ItemFamily(gram, shares.weights)
@@ -266,24 +263,3 @@ class MaxMinItemWeightedPCA(GroupPCA):
                 )
             limits[names.index(name)] = floor
         return limits
-
-    def _refusal(
-        self, error: InfeasibleError, names: tuple[str, ...], limits: Floats
-    ) -> InfeasibleError:
-        y = np.asarray(error.dual_weights)
-        hardest = sorted(zip(y.tolist(), names, strict=True), reverse=True)[:3]
-        within = f"{self.n_components} components"
-        reach = f"some limit is missed by at least {-error.best:.4g}"
-        if self.error_budget is not None:
-            within += f" and error_budget={self.error_budget:g}"
-        elif np.ptp(limits) == 0:
-            best = f"{limits[0] + error.best:.4g}, below the floor of {limits[0]:.4g}"
-            reach = f"the group with the smallest share reaches at most {best}"
-        return InfeasibleError(
-            f"the floors are out of reach with {within}: {reach}. The proof is an upper "
-            "bound that weights "
-            f"{', '.join(f'{name} by {weight:.2f}' for weight, name in hardest)}. "
-            "Lower the floors, or raise n_components.",
-            best=error.best,
-            dual_weights=dict(zip(names, y.tolist(), strict=True)),
-        )
