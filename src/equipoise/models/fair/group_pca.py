@@ -260,7 +260,8 @@ class GroupPCA(FilteredProjection):
 
     def _refusal(self, error: InfeasibleError, goal: Goal) -> InfeasibleError:
         """Name the limits that cannot be met, and what proves it."""
-        names, limits = (each[goal.welfare.goals :] for each in (goal.names, -goal.offsets))
+        constraints = slice(goal.welfare.goals, None)
+        names, limits = goal.names[constraints], -goal.offsets[constraints]
         weights = dict(zip(names, np.asarray(error.dual_weights).tolist(), strict=True))
         hardest = sorted(weights, key=lambda name: -weights[name])[:3]
         what, reach = "limits", f"some limit is missed by at least {-error.best:.4g}"
