@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
-import math
 import zlib
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -16,14 +14,14 @@ import numpy as np
 
 from equipoise.evaluation.cost import Effort
 from equipoise.files import write_whole
-from equipoise.metrics.results import FloatArray, Result
+from equipoise.metrics.results import Result
 
 # Raised when what is stored, or what it means, changes.
-FORMAT = 4
+FORMAT = 5
 
 
 class Cache:
-    """A folder of small JSON files; a damaged file counts as missing.
+    """A folder of small compressed JSON files; a damaged file counts as missing.
 
     Parameters
     ----------
@@ -45,32 +43,20 @@ class Cache:
 
     def path(self, settings: Mapping[str, Any]) -> Path:
         """Return the file of these settings."""
-        return self.folder / f"{_digest(_text(settings))[:32]}.json"
+        text = json.dumps(settings, sort_keys=True, allow_nan=False)
+        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json.zlib"
 
     def load(self, settings: Mapping[str, Any]) -> Any:
         """Return what was stored for exactly these settings, or None."""
-        try:
-            found = json.loads(self.path(settings).read_text(encoding="utf-8"))
-            body = found["body"]
-            if found["settings"] != json.loads(_text(settings)):
-                return None
-            return body if found["digest"] == _digest(_text(body)) else None
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        try:  # zlib checks its own sum
+            return json.loads(zlib.decompress(self.path(settings).read_bytes()))
+        except (FileNotFoundError, ValueError, zlib.error):
             return None
 
     def store(self, settings: Mapping[str, Any], body: Any) -> None:
         """Write the file completely or not at all."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        plain = json.loads(_text(body))
-        text = json.dumps(
-            {
-                "settings": json.loads(_text(settings)),
-                "digest": _digest(_text(plain)),
-                "body": plain,
-            },
-            indent=1,
-        )
-        write_whole(self.path(settings), text.encode())
+        write_whole(self.path(settings), zlib.compress(json.dumps(body).encode()))
 
 
 class Scored(NamedTuple):
@@ -101,40 +87,16 @@ def to_json(scored: Sequence[Scored]) -> list[Any]:
 def from_json(stored: Sequence[Any]) -> list[Scored]:
     """Return what `to_json` stored."""
     return [
-        Scored([_row_from_json(row) for row in rows], effort and Effort(*effort), kept)
+        Scored([_row_from_json(**row) for row in rows], effort and Effort(*effort), kept)
         for rows, effort, kept in stored
     ]
 
 
 def _row_to_json(row: Result) -> dict[str, Any]:
-    fields = {name: getattr(row, name) for name in ("metric", "convention", "k", "group", "n")}
-    value = None if math.isnan(row.value) else row.value  # JSON has no nan
-    return {**fields, "value": value, "per_user": pack(row.per_user)}
+    fields = ("metric", "value", "convention", "k", "group", "n")
+    per_user = None if row.per_user is None else row.per_user.tolist()
+    return {name: getattr(row, name) for name in fields} | {"per_user": per_user}
 
 
-def _row_from_json(stored: Mapping[str, Any]) -> Result:
-    value = math.nan if stored["value"] is None else stored["value"]
-    return Result(**{**stored, "value": value, "per_user": unpack(stored["per_user"])})
-
-
-def pack(values: FloatArray | None) -> str | None:
-    """Return an array as text, for JSON."""
-    if values is None:
-        return None
-    little = np.asarray(values, dtype="<f8").tobytes()
-    return base64.b64encode(zlib.compress(little)).decode("ascii")
-
-
-def unpack(text: str | None) -> FloatArray | None:
-    """Return the array that `pack` turned into text."""
-    if text is None:
-        return None
-    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<f8").astype(np.float64)
-
-
-def _text(content: Any) -> str:
-    return json.dumps(content, sort_keys=True, allow_nan=False)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _row_from_json(*, per_user: list[float] | None, **fields: Any) -> Result:
+    return Result(**fields, per_user=None if per_user is None else np.array(per_user, np.float64))
