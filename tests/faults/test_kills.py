@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 
 import numpy as np
 import polars as pl
@@ -126,7 +127,7 @@ def test_a_killed_tuning_run_keeps_its_fits_and_is_completed_from_them(world, tm
 def test_a_tuning_run_killed_after_some_fits_does_not_repeat_them(world, tmp_path):
     cache = tmp_path / "cache"
     words = [*tuning(world), "--cache", cache, "--csv", tmp_path / "tuned.csv"]
-    killed_once(lambda: len(list(cache.glob("[!.]*.json"))) >= 2, "command", *words)
+    killed_once(lambda: len(list(cache.glob("[!.]*.zlib"))) >= 2, "command", *words)
     before = {name: (cache / name).stat().st_mtime_ns for name in bodies(cache)}
     assert len(before) >= 2
     assert finish(start("command", *words)) == 0
@@ -135,7 +136,8 @@ def test_a_tuning_run_killed_after_some_fits_does_not_repeat_them(world, tmp_pat
 
 def bodies(cache):
     """The fits in a cache, by file; each must be whole."""
-    return {path.name: json.loads(path.read_text())["body"] for path in cache.glob("[!.]*.json")}
+    files = cache.glob("[!.]*.zlib")
+    return {path.name: json.loads(zlib.decompress(path.read_bytes())) for path in files}
 
 
 def test_what_a_kill_leaves_behind_is_no_obstacle(world, tmp_path):
