@@ -161,6 +161,22 @@ class Goal(NamedTuple):
             raise InvalidParameterError(self._unreachable(table))
         return best
 
+    def best_so_far(self, table: Iterable[Mapping[str, float]]) -> str:
+        """Return the best objective of a search that is still going on, for its progress.
+
+        Examples
+        --------
+        >>> goal = Goal.parse("ndcg", {"aplt": (">=", 0.3)}, (), 20)
+        >>> goal.best_so_far([{"ndcg@20": 0.4, "aplt@20": 0.1}])
+        'no setting meets the limits so far'
+        >>> goal.best_so_far([{"ndcg@20": 0.4, "aplt@20": 0.1}, {"ndcg@20": 0.3, "aplt@20": 0.5}])
+        'best so far: ndcg@20 0.3000'
+        """
+        best = max(map(self.objective, table), default=-math.inf)
+        if best == -math.inf:
+            return "no setting meets the limits so far"
+        return f"best so far: {self.target.label} {self.sign * best:.4f}"
+
     def _unreachable(self, table: Sequence[Mapping[str, float]]) -> str:
         if not self.limits:
             return f"{self.target.label} is nan for every candidate: no user or item has a value."
@@ -195,38 +211,6 @@ class Goal(NamedTuple):
             if not any(np.all(points[j] >= points[i]) for j in kept):
                 kept.append(int(i))
         return kept
-
-
-class BestSoFar:
-    """The best objective of a search that is still going on, for its progress.
-
-    Examples
-    --------
-    >>> best = BestSoFar(Goal.parse("ndcg", {"aplt": (">=", 0.3)}, (), 20))
-    >>> best.add([{"ndcg@20": 0.4, "aplt@20": 0.1}])
-    >>> str(best)
-    'no setting meets the limits so far'
-    >>> best.add([{"ndcg@20": 0.2, "aplt@20": 0.5}, {"ndcg@20": 0.1, "aplt@20": 0.5}])
-    >>> str(best)
-    'best so far: ndcg@20 0.2000'
-    """
-
-    def __init__(self, goal: Goal) -> None:
-        self._goal = goal
-        self._objective: float | None = None
-
-    def add(self, table: Iterable[Mapping[str, float]]) -> None:
-        """Take more candidates into account."""
-        found = [self._goal.objective(scores) for scores in table]
-        self._objective = max([*found, -math.inf if self._objective is None else self._objective])
-
-    def __str__(self) -> str:
-        if self._objective is None:
-            return ""
-        if self._objective == -math.inf:
-            return "no setting meets the limits so far"
-        value = self._goal.sign * self._objective
-        return f"best so far: {self._goal.target.label} {value:.4f}"
 
 
 def _limit(text: str, rule: tuple[str, float], k: int) -> Limit:

@@ -17,7 +17,7 @@ from equipoise.data.split import Split
 from equipoise.display import Displayed, Shown
 from equipoise.evaluation.cache import Cache
 from equipoise.evaluation.closeness import Shift, validation_shift
-from equipoise.evaluation.goal import BestSoFar, Goal, Limits
+from equipoise.evaluation.goal import Goal, Limits
 from equipoise.evaluation.plan import Grid, KeptFits, expand, plan
 from equipoise.evaluation.runner import Run, evaluate
 from equipoise.evaluation.task import Task, as_split
@@ -321,10 +321,10 @@ def _search_steps(
     """Search one grid after the other; each may depend on the best settings before it."""
     trials: list[Trial] = []
     grid = next(steps)
-    best_so_far = BestSoFar(goal)
     while True:
         tried = [trial.settings for trial in trials]
         new = [_alone(one) for one in expand(grid) if one not in tried]
+        best_so_far = goal.best_so_far(trial.scores for trial in trials)
         name = f"Tuning, {best_so_far}" if trials else "Tuning"
         try:
             found, complete = (
@@ -335,7 +335,6 @@ def _search_steps(
                 raise
             return trials, False
         trials += found
-        best_so_far.add(trial.scores for trial in found)
         if not complete:
             return trials, False
         best = max(trials, key=lambda trial: goal.objective(trial.scores))
@@ -373,7 +372,6 @@ def search(
     _refuse_item_metrics(base, goal)
     fits = plan({type(base).__name__: base.for_search()}, grid, task.n_items)
     found: dict[int, Mapping[str, float]] = {}
-    best = BestSoFar(goal)
     complete = True
     with progress_task(progress, name, len(fits)) as tuning:
         requests = tuple({target.request.label: target.request for target in goal.targets}.values())
@@ -396,8 +394,7 @@ def search(
                 ]
                 if table:  # empty for settings that cannot be met
                     found |= zip(fit.positions, table, strict=True)
-                    best.add(table)
-                    tuning.note(str(best))
+                    tuning.note(goal.best_so_far(found.values()))
                 tuning.advance()
         except KeyboardInterrupt:
             if not found:
