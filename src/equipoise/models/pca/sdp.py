@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -69,16 +70,6 @@ class SDPSolution:
     rank: int
     is_projection: bool
     seconds: float
-
-
-class _Program(NamedTuple):
-    """Maximize tr(M P) over 0 ⪯ P ⪯ I, tr P ≤ r (or = r), and tr(C P) ≥ b if C is given."""
-
-    M: NDArray[np.float64]
-    r: int
-    trace_is_exact: bool = False
-    C: NDArray[np.float64] | None = None
-    b: float = 0.0
 
 
 class _Optimum(NamedTuple):
@@ -154,15 +145,16 @@ def solve_sdp(
     ItemWeightedPCA(**options)._validate_params()
     w = item_weights_of(np.sqrt(np.diag(C)), gamma, item_weights)
     M = (w[:, None] * C + C * w) / 2
-    plain = _Program(M, int(r))
-
-    def solve(program: _Program) -> _Optimum:
-        return _solve(cvxpy, program, solver, _TOLERANCES[solver] if tol is None else tol)
-
+    solve = partial(_solve, cvxpy, solver, _TOLERANCES[solver] if tol is None else tol)
     if error_budget is None:
-        best = solve(plain)
-    else:
-        best = _solve_within_budget(solve, plain, C, float(error_budget))
+        best = solve(M, r)
+    else:  # tr(C P) ≥ Σ_{i≤r} λ_i(C) − ε E_r
+        values, V = (a[..., ::-1] for a in np.linalg.eigh(C))
+        slack = error_budget * max(values[r:].sum(), 0.0)
+        if slack <= _TIED * values.sum():
+            best = _solve_on_face(solve, M, r, values, V)
+        else:
+            best = solve(M, r, C, values[:r].sum() - slack)
     eigenvalues = np.linalg.eigvalsh(best.P)
     return SDPSolution(
         projection=best.P,
@@ -183,20 +175,10 @@ def _gram(X: Any) -> NDArray[np.float64]:
     return np.asarray((rows.T @ rows).toarray())
 
 
-def _solve_within_budget(
-    solve: Callable[[_Program], _Optimum], plain: _Program, C: NDArray[np.float64], eps: float
-) -> _Optimum:
-    """Add tr(C P) ≥ b, with b = Σ_{i≤r} λ_i(C) − ε E_r, or go to the face where that is tight."""
-    values, V = (a[..., ::-1] for a in np.linalg.eigh(C))
-    slack = eps * max(values[plain.r :].sum(), 0.0)
-    if slack <= _TIED * values.sum():
-        return _solve_on_face(solve, plain, values, V)
-    return solve(plain._replace(C=C, b=values[: plain.r].sum() - slack))
-
-
 def _solve_on_face(
-    solve: Callable[[_Program], _Optimum],
-    plain: _Program,
+    solve: Callable[..., _Optimum],
+    M: NDArray[np.float64],
+    r: int,
     values: NDArray[np.float64],
     V: NDArray[np.float64],
 ) -> _Optimum:
@@ -204,36 +186,45 @@ def _solve_on_face(
 
     The program has no interior there, which interior-point methods need; in Q it has one.
     """
-    cut, margin = values[plain.r - 1], _TIED * values[0]
+    cut, margin = values[r - 1], _TIED * values[0]
     U, T = V[:, values > cut + margin], V[:, abs(values - cut) <= margin]
-    above, left = U @ U.T, plain.r - U.shape[1]
+    above, left = U @ U.T, r - U.shape[1]
     # If the cut is at 0 then T is the null space of C, where M vanishes too, and Q = 0 is optimal.
     # If all tied directions fit, Q = I.
     if cut <= margin or T.shape[1] == left:
         P = above + (0.0 if cut <= margin else T @ T.T)
-        return _Optimum(P, float(np.sum(plain.M * P)), "optimal")
-    tied = solve(_Program(T.T @ plain.M @ T, left, trace_is_exact=True))
-    fixed = float(np.sum(plain.M * above))
-    return _Optimum(above + T @ tied.P @ T.T, fixed + tied.upper_bound, tied.status)
+        return _Optimum(P, float(np.sum(M * P)), "optimal")
+    H = T.T @ M @ T
+    shift = 2 * float(np.linalg.norm(H, 2))  # with it every direction gains, and tr Q = left
+    tied = solve(H + shift * np.eye(len(H)), left)
+    bound = float(np.sum(M * above)) + tied.upper_bound - shift * left
+    return _Optimum(above + T @ tied.P @ T.T, bound, tied.status)
 
 
-def _solve(cvxpy: Any, program: _Program, solver: str, tol: float) -> _Optimum:
-    """Solve a program with CVXPY, after scaling M and C to norm 1."""
-    M, r, trace_is_exact, C, b = program
-    scale = float(np.linalg.norm(M, 2)) or 1.0
+def _solve(
+    cvxpy: Any,
+    solver: str,
+    tol: float,
+    M: NDArray[np.float64],
+    r: int,
+    C: NDArray[np.float64] | None = None,
+    b: float = 0.0,
+) -> _Optimum:
+    """Maximize tr(M P) over 0 ⪯ P ⪯ I, tr P ≤ r, and tr(C P) ≥ b if C is given, by CVXPY."""
+    scale = float(np.linalg.norm(M, 2)) or 1.0  # M and C are scaled to norm 1
     P = cvxpy.Variable(M.shape, symmetric=True)
-    trace = cvxpy.trace(P)
-    constraints = [P >> 0, np.eye(len(M)) - P >> 0, trace == r if trace_is_exact else trace <= r]
-    unit = 1.0
+    constraints = [P >> 0, np.eye(len(M)) - P >> 0, cvxpy.trace(P) <= r]
     if C is not None:
         unit = float(np.linalg.norm(C, 2))
         constraints.append(cvxpy.sum(cvxpy.multiply(C / unit, P)) >= b / unit)
     goal = cvxpy.Maximize(cvxpy.sum(cvxpy.multiply(M / scale, P)))
     status = _run(cvxpy, cvxpy.Problem(goal, constraints), solver, tol)
-    mu = 0.0
+    shifted, mu = M, 0.0
     if C is not None:
         mu = max(float(constraints[-1].dual_value), 0.0) * scale / unit
-    best = _Optimum((P.value + P.value.T) / 2, _dual_value(program, mu), status)
+        shifted = M + mu * C
+    bound = float(np.linalg.eigvalsh(shifted)[::-1][:r].clip(0).sum() - mu * b)
+    best = _Optimum((P.value + P.value.T) / 2, bound, status)
     gap = abs(best.upper_bound - float(np.sum(M * best.P))) / max(abs(best.upper_bound), scale)
     if status != "optimal" and gap > _ACCEPTED_GAP:
         raise SolverError(
@@ -258,9 +249,3 @@ def _run(cvxpy: Any, problem: Any, solver: str, tol: float) -> str:
             f"{solver} stopped as {problem.status!r}. Try a larger tol, or the other solver."
         )
     return str(problem.status)
-
-
-def _dual_value(program: _Program, mu: float) -> float:
-    M, r, trace_is_exact, C, b = program
-    values = np.linalg.eigvalsh(M if C is None else M + mu * C)[::-1][:r]
-    return float(np.sum(values if trace_is_exact else values.clip(0)) - mu * b)
