@@ -134,8 +134,7 @@ class FairPCA(GroupPCA):
         by_rows = RowFamily(rows, scale, center=self.center)
         family: Family = by_rows
         if self.solver_ == "dense":
-            identity = np.eye(data.n_items)
-            family = MatrixFamily(by_rows.compress(identity, by_rows.image(identity)))
+            family = MatrixFamily.of(by_rows)
         single = [self._single(family, by_rows, g, solver) for g in range(own.start, own.stop)]
         self.best_ = np.array([np.nan if one is None else one.values.sum() for one in single])
         start = [one.vectors * np.sqrt(one.values) for one in single if one is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from itertools import cycle
 from typing import NamedTuple
 
 import numpy as np
@@ -36,19 +37,13 @@ _DENSE_ITEMS = 400
 _ALONE_TOL = 1e-6
 
 
-class _Constraints(NamedTuple):
-    """Low-rank constraints, by kind and then by group."""
+class _Constraint(NamedTuple):
+    """⟨F diag(c) Fᵀ, P⟩ + limit ≥ 0 for one group."""
 
-    factors: list[Floats]
-    coefficients: list[Floats]
-    limits: list[float]
-    kinds: list[str]
-
-    def add(self, factors: Floats, coefficients: Floats, limit: float) -> None:
-        """Add ⟨F diag(c) Fᵀ, P⟩ + limit ≥ 0."""
-        self.factors.append(factors)
-        self.coefficients.append(coefficients)
-        self.limits.append(limit)
+    kind: str
+    factors: Floats
+    coefficients: Floats
+    limit: float
 
 
 @estimator
@@ -160,20 +155,18 @@ class HiddenGroupsPCA(GroupPCA):
         self._check_memory(data, gram, self.solver_)
         solver = self._eigen_solver(gram)
         own = RowFamily(rows, 1 / rows.sizes, center=True)
-        family = self._deflated(own, N)
+        family: Family = Deflated(own, N)
+        if self.solver_ == "dense":
+            family = MatrixFamily.of(family)
         variance: Family = Combined(family, np.eye(family.k)[:1])
         constraints = self._constraints(Combined(family, _gaps(family.k)), differences, solver)
-        names: tuple[str, ...] = ("variance",)
-        offsets = np.zeros(1)
-        if constraints.limits:
-            variance = Stacked(
-                variance, FactorFamily(constraints.factors, constraints.coefficients)
-            )
-            offsets = np.append(offsets, constraints.limits)
-            names += tuple(
-                f"{group}, {kind}" for kind in constraints.kinds for group in groups.names
-            )
-        goal = Goal(variance, offsets, names)
+        offsets, names = [0.0], ["variance"]
+        if constraints:
+            kinds, factors, coefficients, limits = zip(*constraints, strict=True)
+            variance = Stacked(variance, FactorFamily(factors, coefficients))
+            offsets += limits
+            names += [f"{g}, {kind}" for g, kind in zip(cycle(groups.names), kinds, strict=False)]
+        goal = Goal(variance, np.array(offsets), tuple(names))
         found = self._maximize(goal, solver)
         if not found.vectors.shape[1]:
             raise InvalidDataError(
@@ -186,32 +179,27 @@ class HiddenGroupsPCA(GroupPCA):
         gaps = np.tensordot(_gaps(own.k), own.compress(U, own.image(U)), 1)
         self.covariance_gap_ = float(max(np.linalg.norm(Q, 2) for Q in gaps))
 
-    def _deflated(self, own: RowFamily, N: Floats) -> Family:
-        """The centered second moments of everyone and of the groups, orthogonal to N."""
-        if self.solver_ == "dense":
-            identity = np.eye(own.size)
-            Pi = identity - N @ N.T
-            return MatrixFamily(Pi @ own.compress(identity, own.image(identity)) @ Pi)
-        return Deflated(own, N)
-
-    def _constraints(self, gaps: Family, differences: Floats, solver: EigenSolver) -> _Constraints:
-        """The budgets of means and covariances: ⟨F diag(c) Fᵀ, P⟩ + limit ≥ 0."""
-        found = _Constraints([], [], [], [])
+    def _constraints(
+        self, gaps: Family, differences: Floats, solver: EigenSolver
+    ) -> list[_Constraint]:
+        """The budgets of means and covariances, by kind and then by group."""
+        found: list[_Constraint] = []
         if self.mean_gap > 0:
-            found.kinds.append("mean")
-            for difference in differences.T:
-                found.add(difference[:, None], -np.ones(1), self.mean_gap**2)
+            found += [
+                _Constraint("mean", difference[:, None], -np.ones(1), self.mean_gap**2)
+                for difference in differences.T
+            ]
         self.covariance_bound_ = np.nan
         if self.covariance is None:
             return found
         left, dense = 0.0, self.solver_ == "dense"
         for sign, kind in ((1.0, "covariance +"), (-1.0, "covariance -")):
-            found.kinds.append(kind)
             for row in sign * np.eye(gaps.k):
                 count = gaps.size if dense else min(self.covariance_directions, gaps.size)
                 pairs = solver(gaps.operator(row), count, _ALONE_TOL)
                 positive = pairs.values > 0
-                found.add(pairs.vectors[:, positive], -pairs.values[positive], self.covariance)
+                vectors, values = pairs.vectors[:, positive], pairs.values[positive]
+                found.append(_Constraint(kind, vectors, -values, self.covariance))
                 if count < gaps.size:  # largest eigenvalue that is left out, or a bound on it
                     left = max(left, pairs.next_value + float(pairs.residuals.max(initial=0.0)))
         self.covariance_bound_ = float(self.covariance + max(left, 0.0))

@@ -65,6 +65,12 @@ class MatrixFamily:
         self.A = np.asarray(matrices, dtype=np.float64)
         self.k, self.size = self.A.shape[0], self.A.shape[1]
 
+    @classmethod
+    def of(cls, family: Family) -> MatrixFamily:
+        """Form the matrices of another family."""
+        identity = np.eye(family.size)
+        return cls(family.compress(identity, family.image(identity)))
+
     def operator(self, y: Floats) -> FamilyOperator:
         """Return A(y)."""
         M = np.tensordot(y, self.A, 1)
