@@ -177,18 +177,15 @@ def pri(top_items: ArrayLike, test: Any, popularity: ArrayLike) -> Result:
 
 
 def _ranks(block: UserBlock, k: int | None) -> tuple[FloatArray, Any]:
-    """Return the place of every held-out item in its user's list, and the held-out matrix."""
-    lists, held_out = block.lists[:, :k], block.held_out
-    n_users, n_items = held_out.shape
-    users, places = np.nonzero(lists >= 0)
-    keys = users * n_items + lists[users, places]
-    order = np.argsort(keys)
-    wanted = np.repeat(np.arange(n_users), np.diff(held_out.indptr)) * n_items + held_out.indices
-    at = np.searchsorted(keys[order], wanted)
-    found = np.append(keys[order], -1)[at] == wanted
-    ranks = np.full(len(wanted), float(lists.shape[1] + 1))
-    ranks[found] = places[order][at[found]] + 1.0
-    return ranks, held_out
+    """Return the place of every held-out item in its user's list, and the held-out matrix.
+
+    A held-out item that is not in the list has the place after the last.
+    """
+    entries = block.hit_entries[:, :k]
+    ranks = np.full(block.held_out.nnz, entries.shape[1] + 1.0)
+    users, places = np.nonzero(entries >= 0)
+    ranks[entries[users, places]] = places + 1.0
+    return ranks, block.held_out
 
 
 def _measure_pru(block: UserBlock, context: Context, k: int | None, _: str) -> FloatArray:

@@ -29,9 +29,6 @@ BoolArray = NDArray[np.bool_]
 ListArray = NDArray[np.integer[Any]]
 Need = Literal["lists", "held_out", "seen", "factors", "popularity", "groups", "tail"]
 
-# A map of users × items for a block of users takes this many bytes, however many users there are.
-_MAP_BYTES = 2**24
-
 
 class Partial(NamedTuple):
     """What one block of users contributes to a metric.
@@ -120,7 +117,32 @@ class UserBlock:
     @cached_property
     def hits(self) -> BoolArray:
         """Whether the item at each place of each list was held out for that user."""
-        return find_hits(self.lists, self.held_out)
+        return self.hit_entries >= 0
+
+    @cached_property
+    def hit_entries(self) -> IntArray:
+        """Which held-out entry the item at each place of each list is; −1 for none."""
+        if not len(self._keys):
+            return np.full(self.lists.shape, -1)
+        # padding points to the item before the row, and is left out
+        asked = np.arange(len(self.lists))[:, None] * self.held_out.shape[1] + self.lists
+        found = np.minimum(self._keys.searchsorted(asked), len(self._keys) - 1)
+        entries = np.where((self.lists >= 0) & (self._keys[found] == asked), found, -1)
+        times = np.bincount(entries[entries >= 0])
+        if times.max(initial=0) > 1:  # it would count as two hits
+            user, item = divmod(int(self._keys[times.argmax()]), self.held_out.shape[1])
+            raise InvalidDataError(
+                f"top_items lists item {item} more than once for the user in row {user}. Each item "
+                "may appear once in a list."
+            )
+        return entries
+
+    @cached_property
+    def _keys(self) -> IntArray:
+        """Users and items of the held-out entries as one number each, ascending."""
+        n_users, n_items = self.held_out.shape
+        rows = np.repeat(np.arange(n_users) * n_items, self.relevant)
+        return np.asarray(rows + self.held_out.indices, np.intp)
 
     @cached_property
     def relevant(self) -> IntArray:
@@ -135,7 +157,8 @@ class UserBlock:
     def with_lists(self, lists: ListArray) -> UserBlock:
         """Return the same users with other lists."""
         other = UserBlock(lists, self._seen, self._held_out)
-        other.__dict__ |= {k: v for k, v in self.__dict__.items() if k in ("relevant", "history")}
+        kept = ("relevant", "history", "_keys")
+        other.__dict__ |= {k: v for k, v in self.__dict__.items() if k in kept}
         return other
 
     def pairs(self, k: int | None) -> Pairs:
@@ -375,43 +398,3 @@ def user_mean(metric: str, per_user: FloatArray, convention: str) -> Result:
     """Return the mean over the users that the metric is defined for."""
     (total, n), values = Partial.of_users(per_user)
     return Result(metric, float(total / n) if n else np.nan, convention, n=n, per_user=values)
-
-
-def find_hits(lists: ListArray, held_out: sp.csr_array, map_bytes: int = _MAP_BYTES) -> BoolArray:
-    """Mark the places of each list that contain one of the user's held-out items.
-
-    A block of users shares one map of their held-out items, of `map_bytes`. Only what was set is
-    cleared for the next block: the cost grows with entries and places, not with users × items.
-    """
-    n_users, n_items = held_out.shape
-    hits = np.zeros(lists.shape, dtype=bool)
-    step = max(1, map_bytes // max(1, n_items))
-    wanted = np.zeros(min(step, n_users) * n_items, dtype=bool)
-    for start in range(0, n_users, step):
-        rows = slice(start, min(start + step, n_users))
-        pointers = held_out.indptr[start : rows.stop + 1]
-        offsets = np.arange(rows.stop - start, dtype=np.int64) * n_items
-        indices = held_out.indices[pointers[0] : pointers[-1]]
-        entries = np.repeat(offsets, np.diff(pointers)) + indices
-        wanted[entries] = True
-        # padding points to the item before the row, and is masked
-        asked = offsets[:, None] + lists[rows]
-        found = wanted[asked] & (lists[rows] >= 0)
-        wanted[asked[found]] = False
-        # each hit has cleared one entry, unless an item was listed twice
-        if np.count_nonzero(found) != len(entries) - np.count_nonzero(wanted[entries]):
-            _refuse_double_hit(lists, rows, found)
-        wanted[entries] = False
-        hits[rows] = found
-    return hits
-
-
-def _refuse_double_hit(lists: ListArray, rows: slice, found: BoolArray) -> None:
-    """Name the first list that contains a hit twice: it would count as two."""
-    for user, (row, hit) in enumerate(zip(lists[rows], found, strict=True), start=rows.start):
-        items, counts = np.unique(row[hit], return_counts=True)
-        if (counts > 1).any():
-            raise InvalidDataError(
-                f"top_items lists item {items[counts > 1][0]} more than once for the user in row "
-                f"{user}. Each item may appear once in a list."
-            )
