@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
@@ -219,7 +220,7 @@ class Run:
         Yield no scores for settings that cannot be met, instead of the error.
     cache : Cache or None
         Where scores are stored.
-    kept : KeptFits or None
+    kept : KeptFits
         Fits of earlier runs on the same data, which are used again, and where these are kept.
     progress : Progress
         Receives notes.
@@ -234,7 +235,7 @@ class Run:
     measure_costs: bool = True
     skip_infeasible: bool = False
     cache: Cache | None = None
-    kept: KeptFits | None = None
+    kept: KeptFits = field(default_factory=lambda: KeptFits(0))
     progress: Progress = field(default_factory=NoProgress)
 
     @cached_property
@@ -255,7 +256,7 @@ class Run:
         for batch in batches(pending):
             self.progress.note(f"{batch[0].name}: fitting")
             try:
-                fitted = list(self._fitted(batch))
+                fitted = self._fitted(batch)
             except InfeasibleError as error:
                 if not self.skip_infeasible:
                     raise
@@ -268,36 +269,27 @@ class Run:
                 self._store(fit, scored)
                 yield fit, scored
 
-    def _fitted(self, batch: Sequence[Fit]) -> Iterator[tuple[Any, Effort | None]]:
+    def _fitted(self, batch: Sequence[Fit]) -> list[tuple[Any, Effort | None]]:
         """Fit models; the time of fits that share their work is divided equally."""
-        first = batch[0].model
-        if not isinstance(first, Recommender):
-            yield from ((fit.model, None) for fit in batch)
-            return
-        unfitted = [fit.model for fit in batch if isinstance(fit.model, Recommender)]
-        found = [None if self.kept is None else self.kept.find(model) for model in unfitted]
-        missing = [model for model, one in zip(unfitted, found, strict=True) if one is None]
-        fresh = iter(self._fit(missing) if missing else ())
-        for one in found:
-            yield next(fresh) if one is None else (one, None)
-
-    def _fit(self, models: Sequence[Recommender]) -> list[tuple[Recommender, Effort | None]]:
-        first = models[0]
-        shared = [
-            {name: model.get_params(deep=False)[name] for name in first.shared_parameters}
-            for model in models
-        ]
+        models = [fit.model for fit in batch]
+        found = [self.kept.find(m) if isinstance(m, Recommender) else m for m in models]
+        missing = [model for model, one in zip(models, found, strict=True) if one is None]
         effort = None
-        if self.measure_costs:
-            with Measured() as measured:
-                fitted = first.fit_many(self.task.fitted, shared, progress=self.progress)
-            effort = measured.effort._replace(seconds=measured.effort.seconds / len(fitted))
-        else:
-            fitted = first.fit_many(self.task.fitted, shared, progress=self.progress)
-        if self.kept is not None:
-            for model in fitted:
-                self.kept.keep(model)
-        return [(model, effort) for model in fitted]
+        if missing:
+            with Measured() if self.measure_costs else nullcontext() as measured:
+                fresh = iter(self._fit(missing))
+            if measured is not None:
+                seconds = measured.effort.seconds / len(missing)
+                effort = measured.effort._replace(seconds=seconds)
+        return [(next(fresh), effort) if one is None else (one, None) for one in found]
+
+    def _fit(self, models: Sequence[Any]) -> list[Recommender]:
+        names = models[0].shared_parameters
+        shared = [{k: v for k, v in each.get_params().items() if k in names} for each in models]
+        fitted = models[0].fit_many(self.task.fitted, shared, progress=self.progress)
+        for model in fitted:
+            self.kept.keep(model)
+        return fitted
 
     def _score(self, fit: Fit, model: Any, effort: Effort | None) -> list[Scored]:
         if not isinstance(model, Recommender):

@@ -383,7 +383,7 @@ def search(
             measure_costs=False,
             skip_infeasible=True,
             cache=cache,
-            kept=kept,
+            kept=kept or KeptFits(0),
             progress=tuning,
         )
         try:
