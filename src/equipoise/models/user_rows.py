@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -394,11 +394,10 @@ def row_sums(user_items: sp.csr_array) -> NDArray[np.float64]:
 
 
 @estimator
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class TransformsValues:
     """Mixin of models with a parameter `value_transform`, and perhaps `user_scaling`."""
 
-    _: KW_ONLY
     value_transform: ValueTransform | None = None
 
     user_scaling = 0.0  # a parameter of those models that declare it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,7 +19,7 @@ _NAMES = ("objective", "covariance, from above", "covariance, from below")
 
 
 @estimator
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class CovarianceRegularizedPCA(GroupPCA):
     """PCA with a bound on the covariance of scores and popularity over the training interactions.
 
@@ -77,7 +77,6 @@ class CovarianceRegularizedPCA(GroupPCA):
     0.5
     """
 
-    _: KW_ONLY
     max_covariance: NonNegative = 0.0
 
     def _fit(self, data: Interactions) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Literal
 
@@ -37,7 +37,7 @@ _ALONE_TOL = 1e-5
 
 
 @estimator
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class FairPCA(GroupPCA):
     """PCA that balances the reconstruction of groups of users.
 
@@ -103,7 +103,6 @@ class FairPCA(GroupPCA):
     [0.333, 0.333]
     """
 
-    _: KW_ONLY
     groups: GroupSpec | None = 5
     balance: Balance = "loss"
     welfare: WelfareGoal = "min"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -174,13 +174,12 @@ class Goal(NamedTuple):
 
 
 @estimator
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class GroupPCA(FilteredProjection):
     """Base of the PCAs with groups: filters, transforms, the certificate, saving."""
 
     _certificate: ClassVar[type] = GroupCertificate
 
-    _: KW_ONLY
     fractional: Fractional = "auto"
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from itertools import cycle
 from typing import NamedTuple
 
@@ -47,7 +47,7 @@ class _Constraint(NamedTuple):
 
 
 @estimator
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class HiddenGroupsPCA(GroupPCA):
     """PCA in the complement of the differences between the means of groups of users.
 
@@ -119,7 +119,6 @@ class HiddenGroupsPCA(GroupPCA):
     True
     """
 
-    _: KW_ONLY
     groups: GroupSpec | None = 2
     mean_gap: NonNegative = 0.0
     covariance: NonNegative | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from equipoise.spectral.solve import Components
 
 
 @estimator
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class LongTailRegularizedPCA(FilteredProjection):
     """PCA that moves the vectors of items of the same class apart: popular items, or the long tail.
 
@@ -66,7 +66,6 @@ certificate_, solver_
     [0.5, 0.5, 0.0, 0.0]
     """
 
-    _: KW_ONLY
     strength: Finite = 0.1
     head: Share = 0.2
 

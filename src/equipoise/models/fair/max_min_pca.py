@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,7 +73,7 @@ class _Users(NamedTuple):
 
 
 @estimator
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class MaxMinItemWeightedPCA(GroupPCA):
     """Item-Weighted PCA that maximizes the smallest share retained by a group of items.
 
@@ -153,7 +153,6 @@ class MaxMinItemWeightedPCA(GroupPCA):
     [0.902, 0.902]
     """
 
-    _: KW_ONLY
     groups: GroupSpec | None = 10
     user_groups: GroupSpec | None = None
     welfare: WelfareGoal = "min"

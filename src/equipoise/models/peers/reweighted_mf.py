@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from numbers import Real
 from typing import Annotated
 
@@ -29,11 +29,10 @@ _LEAST_EXPLAINED = 1e-3
 
 
 @estimator
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class _ReweightedMF(WeightedFactorModel):
     """Base of both: weighted ALS in which the weight of an entry is that of its item."""
 
-    _: KW_ONLY
     exponent: NonNegative = 0.5
     unobserved_weight: NonNegative = 1.0
     regularization: Positive = 0.1
@@ -79,7 +78,7 @@ class _ReweightedMF(WeightedFactorModel):
 
 
 @estimator
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class IPSMF(_ReweightedMF):
     """Matrix factorization with inverse propensity weights: rare items count more.
 
@@ -154,7 +153,6 @@ class IPSMF(_ReweightedMF):
     array([1])
     """
 
-    _: KW_ONLY
     clip: Annotated[float, interval(Real, 0, 1, closed="right")] = 0.01
 
     def _weights(self, counts: NDArray[np.intp]) -> Floats:
@@ -163,7 +161,7 @@ class IPSMF(_ReweightedMF):
 
 
 @estimator
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class PopularityWeightedMF(_ReweightedMF):
     """Matrix factorization of all cells, in which an entry counts less the more popular its item.
 
@@ -225,7 +223,6 @@ class PopularityWeightedMF(_ReweightedMF):
     array([1])
     """
 
-    _: KW_ONLY
     unobserved_weight: NonNegative = 0.3
     imputed_value: Finite = 0.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -27,7 +27,7 @@ _PUBLISHED_ITERATIONS = 50
 
 
 @estimator
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class WeightedMF(WeightedFactorModel):
     """Matrix factorization in which observed cells count more: Hu, Koren & Volinsky (2008).
 
@@ -88,7 +88,6 @@ class WeightedMF(WeightedFactorModel):
     Datasets", ICDM 2008.
     """
 
-    _: KW_ONLY
     alpha: NonNegative = 1.0
     confidence: Confidence = "one_plus"
     user_scaling: Finite = 0.0
