@@ -212,12 +212,9 @@ class Run:
     ----------
     task, requests, zero_division, items, per_user
         As in `evaluate`.
-    single_precision : bool
-        Compute the lists of projections in float32.
-    measure_costs : bool
-        Measure the seconds and the memory of each fit, which takes some milliseconds.
-    skip_infeasible : bool
-        Yield no scores for settings that cannot be met, instead of the error.
+    searching : bool
+        Compute the lists of projections in float32 where the data allow it, measure no costs of
+        fits, and yield no scores for settings that cannot be met, instead of the error.
     cache : Cache or None
         Where scores are stored.
     kept : KeptFits
@@ -231,9 +228,7 @@ class Run:
     zero_division: float = np.nan
     items: NDArray[np.intp] | None = None
     per_user: bool = False
-    single_precision: bool = False
-    measure_costs: bool = True
-    skip_infeasible: bool = False
+    searching: bool = False
     cache: Cache | None = None
     kept: KeptFits = field(default_factory=lambda: KeptFits(0))
     progress: Progress = field(default_factory=NoProgress)
@@ -258,7 +253,7 @@ class Run:
             try:
                 fitted = self._fitted(batch)
             except InfeasibleError as error:
-                if not self.skip_infeasible:
+                if not self.searching:
                     raise
                 self.progress.note(f"{batch[0].name}: {error}")
                 yield from ((fit, []) for fit in batch)
@@ -276,7 +271,7 @@ class Run:
         missing = [model for model, one in zip(models, found, strict=True) if one is None]
         effort = None
         if missing:
-            with Measured() if self.measure_costs else nullcontext() as measured:
+            with nullcontext() if self.searching else Measured() as measured:
                 fresh = iter(self._fit(missing))
             if measured is not None:
                 seconds = measured.effort.seconds / len(missing)
@@ -325,7 +320,9 @@ class Run:
         filters = list({repr(one): one for one in free}.values())
         graded = [copy.copy(model).set_params(**one).low_rank() or low_rank for one in filters]
         lister = NestedLists.of(low_rank, sizes, [each.component_weights for each in graded])
-        lists = self._measure(lister.in_single_precision() if self.single_precision else lister)
+        if self.searching and self.task.fits_float32:
+            lister = lister.in_single_precision()
+        lists = self._measure(lister)
         items = [
             rows
             for each in graded
@@ -376,7 +373,7 @@ class Run:
             "items": None if self.items is None else self.items.tolist(),
             "zero_division": "nan" if np.isnan(self.zero_division) else self.zero_division,
             "per_user": self.per_user,
-            "single_precision": self.single_precision,
+            "searching": self.searching,
         }
 
     def _load(self, fit: Fit) -> list[Scored] | None:
