@@ -85,23 +85,30 @@ class Certificate:
 
 
 def suboptimality(pairs: Eigenpairs, rank: int) -> float:
-    """Largest amount by which Σθ can fall short of the optimum at this rank."""
-    unit = float(pairs.values[0])  # squares below could overflow in other units
-    theta, residuals = pairs.values / unit, pairs.residuals / unit
-    missing = rank - len(theta)
+    """Largest amount by which the positive among the first r values fall short of S_r(M).
+
+    S_r(M) is the sum of the positive among the r largest eigenvalues of M. With R = MU − UΘ, μ the
+    largest eigenvalue on the complement of U, and any t > μ with t ≥ 0,
+    S_r(M) ≤ r·t + Σ_i (θ_i − t)₊ + ‖R‖²_F / (t − μ): tI − M is then positive definite on the
+    complement, and its Schur complement there changes Θ − tI by at most RᵀR / (t − μ).
+    """
+    unit = max(float(np.abs(pairs.values).max(initial=0.0)), abs(pairs.next_value))
+    # there is no other eigenvalue, or none that is positive
+    if unit in (0.0, np.inf) or (pairs.next_value <= 0 and not pairs.residuals.any()):
+        return 0.0
+    # squares below could overflow in other units
+    theta, residuals, mu = pairs.values / unit, pairs.residuals / unit, pairs.next_value / unit
     # measured residuals are not more accurate than rounding
     squared = max(float(residuals @ residuals), np.finfo(np.float64).eps ** 2)
-    mu = pairs.next_value / unit
-    if not np.isfinite(mu):  # there is no other eigenvalue
-        return 0.0
-    # every t above μ gives a valid bound. The minimum is where the number of θ below t balances the
-    # residual term, or at a kink (some θ, or 0)
-    below = np.arange(1, rank + 1)
-    candidates = np.concatenate([mu + np.sqrt(squared / below), theta, [0.0]])
-    candidates = candidates[(candidates > mu) & (candidates >= 0)]
-    shortfall = np.maximum(candidates[:, None] - theta[None, :], 0.0).sum(axis=1)
-    bounds = shortfall + missing * candidates + squared / (candidates - mu)
-    return unit * float(bounds.min())
+    # The minimum is where the number of θ below t balances the residual term, or at a kink (some θ,
+    # or 0)
+    t = np.concatenate([mu + np.sqrt(squared / np.arange(1, rank + 1)), theta, [0.0]])
+    t = t[(t > mu) & (t >= 0)][:, None]
+    counted, others = np.zeros(rank), theta[rank:]
+    counted[: len(theta)] = np.maximum(theta[:rank], 0.0)
+    shortfall = np.maximum(t - counted, 0.0).sum(axis=1)
+    beyond = np.maximum(others - t, 0.0).sum(axis=1)
+    return unit * float((shortfall + beyond + squared / (t[:, 0] - mu)).min())
 
 
 def certify(

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from equipoise.exceptions import InfeasibleError
 from equipoise.parallel import one_blas_thread
 from equipoise.progress import Progress
+from equipoise.spectral.certificate import suboptimality
 from equipoise.spectral.groups.faces import Face, ascend, purify
 from equipoise.spectral.groups.families import Combined, Family, FamilyOperator
 from equipoise.spectral.groups.reduced import Reduced, positive_sum, solve_reduced, utilities
@@ -118,26 +119,8 @@ def _no_eigenpairs(size: int) -> Eigenpairs:
 
 
 def ky_fan_bound(pairs: Eigenpairs, rank: int) -> float:
-    """An upper bound on S_r(M) that holds for inexact eigenpairs, of any number.
-
-    With R = MU − UΘ, μ the largest eigenvalue on the complement of U, and any t > μ with t ≥ 0,
-    S_r(M) ≤ r·t + Σ_i (θ_i − t)₊ + ‖R‖²_F / (t − μ): tI − M is then positive definite on the
-    complement, and its Schur complement there changes Θ − tI by at most RᵀR / (t − μ).
-    """
-    theta, mu = pairs.values, pairs.next_value
-    exact = positive_sum(theta, rank)
-    if not np.isfinite(mu) or (mu <= 0 and not pairs.residuals.any()):
-        return exact
-    unit = max(float(np.abs(theta).max(initial=0.0)), abs(mu))
-    if unit == 0:
-        return 0.0
-    squared = max(float(pairs.residuals @ pairs.residuals), (np.finfo(np.float64).eps * unit) ** 2)
-    steps = np.sqrt(squared / np.arange(1, rank + 1))
-    middle = (theta[rank - 1] + mu) / 2 if len(theta) >= rank else mu
-    t = np.concatenate([mu + steps, theta, [0.0, middle]])
-    t = t[(t > mu) & (t >= 0)]
-    over = np.maximum(theta[None, :] - t[:, None], 0.0).sum(axis=1)
-    return float((rank * t + over + squared / (t - mu)).min())
+    """An upper bound on S_r(M) that holds for inexact eigenpairs, of any number."""
+    return positive_sum(pairs.values, rank) + suboptimality(pairs, rank)
 
 
 @dataclass(frozen=True)
