@@ -14,46 +14,13 @@ from equipoise.exceptions import InvalidDataError
 
 # Int64 cannot hold all of these
 _WIDE = {"UInt64", "Int128", "UInt128"}
-_FITS_INT64 = (pl.Int64, pl.Int32, pl.Int16, pl.Int8, pl.UInt32, pl.UInt16, pl.UInt8)
+_INTEGERS = (pl.Int64, pl.Int32, pl.Int16, pl.Int8, pl.UInt64, pl.UInt32, pl.UInt16, pl.UInt8)
+# 2^64 divided by the golden ratio: the first bits of its multiples are spread evenly
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 _NUMPY_TYPES = (pl.Boolean, pl.Date, pl.Duration, pl.Datetime)
 _NOT_SCALAR = (pl.List, pl.Array, pl.Struct, pl.Object)
-# The range of ids in a code table: at most 64 MB, and small for few rows
-_MAX_TABLE, _MIN_TABLE, _TABLE_PER_ROW = 1 << 24, 1 << 16, 64
 # Slots of a hash table: at least twice the ids, or long runs of full slots are searched
 _MIN_SLOTS, _SLOTS_PER_ID = 1 << 10, 2
-
-
-class _CodeTable:
-    """Codes of integers in an array indexed by the integer: several times faster than hashing."""
-
-    def __init__(self) -> None:
-        self._first = 0
-        self._codes = np.empty(0, np.int32)
-
-    def extend_to(self, ids: NDArray[np.int64]) -> bool:
-        """Make the table long enough for these ids; return False if it would be too long."""
-        if not len(ids):
-            return True
-        first, last, size = int(ids.min()), int(ids.max()), len(self._codes)
-        if size:
-            first, last = min(first, self._first), max(last, self._first + size - 1)
-        if last - first + 1 == size:
-            return True
-        if last - first >= min(_MAX_TABLE, _MIN_TABLE + _TABLE_PER_ROW * len(ids)):
-            return False
-        # twice the length: rising ids would extend the table with every batch
-        wider = np.full(min(2 * (last - first + 1), _MAX_TABLE), -1, np.int32)
-        wider[self._first - first : self._first - first + size] = self._codes
-        self._first, self._codes = first, wider
-        return True
-
-    def add(self, ids: NDArray[np.int64], first_code: int) -> None:
-        """Give new ids the next codes."""
-        self._codes[ids - self._first] = np.arange(first_code, first_code + len(ids))
-
-    def find(self, ids: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the codes, -1 for new ids."""
-        return self._codes.take(ids - self._first)
 
 
 class _HashTable:
@@ -76,11 +43,17 @@ class _HashTable:
         if known.dtype != self._kind:
             self._clear(known.dtype)
         self._add(known.slice(len(self._hashes)))
-        codes = self._codes(self._hash_ids(column).to_numpy())
-        if not len(known):
+        codes = self._codes(self._hashes_of(column))
+        if not len(known) or known.dtype in _INTEGERS:
             return codes
         same = known[pl.Series(np.maximum(codes, 0))] == column
         return codes if (same.to_numpy() | (codes < 0)).all() else None
+
+    def _hashes_of(self, ids: pl.Series) -> NDArray[np.uint64]:
+        """Return 64-bit hashes; those of integers are products with an odd number: all differ."""
+        if ids.dtype in _INTEGERS:
+            return ids.to_numpy().astype(np.uint64) * _ODD
+        return self._hash_ids(ids).to_numpy()
 
     def _codes(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
         if not len(self._hashes):
@@ -101,7 +74,7 @@ class _HashTable:
         if not len(ids):
             return
         first = len(self._hashes)
-        self._hashes = np.concatenate([self._hashes, self._hash_ids(ids).to_numpy()])
+        self._hashes = np.concatenate([self._hashes, self._hashes_of(ids)])
         if _SLOTS_PER_ID * len(self._hashes) > len(self._slots):
             # twice the length: rising ids would extend the table with every batch
             size = 1 << (2 * _SLOTS_PER_ID * len(self._hashes)).bit_length()
@@ -115,7 +88,8 @@ class _HashTable:
             codes, slots = codes[left], self._next_slots(slots[left])
 
     def _first_slots(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        return (hashes & np.uint64(len(self._slots) - 1)).view(np.int64)
+        bits = len(self._slots).bit_length() - 1
+        return (hashes >> np.uint64(64 - bits)).view(np.int64)
 
     def _next_slots(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
         return (slots + 1) & (len(self._slots) - 1)
@@ -129,7 +103,7 @@ class ColumnVocabulary:
     role : str
         ``"user"`` or ``"item"``: how an error names them.
     hash_ids : callable
-        Returns 64-bit hashes of a column.
+        Returns 64-bit hashes of a column that is not of integers.
     """
 
     def __init__(
@@ -137,7 +111,6 @@ class ColumnVocabulary:
     ) -> None:
         self._role = role
         self._known: pl.Series | None = None
-        self._table: _CodeTable | None = _CodeTable()
         self._hashes: _HashTable | None = _HashTable(hash_ids)
 
     @classmethod
@@ -157,18 +130,12 @@ class ColumnVocabulary:
         if len(new):
             rows = column[pl.Series(new)] if len(new) < len(column) else column
             fresh = rows.unique(maintain_order=True)
-            if self._table is not None:
-                self._table.add(_integers(fresh), len(known))
             self._known = known.append(fresh).rechunk()
             codes[new] = self._find(rows, self._known)
         return codes
 
     def _find(self, column: pl.Series, known: pl.Series) -> NDArray[np.int32]:
-        """Return the codes, -1 for new ids: by the code table or by hashes while possible."""
-        if self._table is not None:
-            if column.dtype in _FITS_INT64 and self._table.extend_to(_integers(column)):
-                return self._table.find(_integers(column))
-            self._table = None
+        """Return the codes, -1 for new ids: by hashes while no two ids have the same."""
         if self._hashes is not None:
             found = self._hashes.find(column, known)
             if found is not None:
@@ -240,10 +207,6 @@ class TextVocabulary(ColumnVocabulary):
                 self._known = self._known.cast(pl.String)
         self._all_integers = False
         return column.cast(pl.String)
-
-
-def _integers(column: pl.Series) -> NDArray[np.int64]:
-    return column.to_numpy().astype(np.int64, copy=False)
 
 
 class ObjectVocabulary:
