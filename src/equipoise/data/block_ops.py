@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import reduce
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.data.rows import BlockSize, RowBlock
+from equipoise.data.rows import BlockSize, Prepare, RowBlock
 from equipoise.data.validation import CodedPairs, assemble
 from equipoise.spectral.gram import GramProduct, multiply_rows
 from equipoise.spectral.norms import column_sums, squared_column_norms
@@ -245,9 +246,9 @@ def block_product(block: RowBlock, wanted: GramProduct) -> NDArray[Any]:
     return multiply_rows(block.matrix, wanted)
 
 
-def prepared_block(block: RowBlock, prepare: Any) -> RowBlock:
-    """Apply a function to the matrix; None leaves it."""
-    return block if prepare is None else block._replace(matrix=prepare(block.matrix))
+def prepared_block(block: RowBlock, prepares: Iterable[Prepare]) -> RowBlock:
+    """Apply functions to the matrix, one after the other."""
+    return reduce(lambda made, prepare: made._replace(matrix=prepare(made.matrix)), prepares, block)
 
 
 def _with_values(block: RowBlock, values: NDArray[Any]) -> RowBlock:

@@ -309,15 +309,10 @@ class Interactions(Displayed):
         them) are merged or refused like rows in `from_pairs`. `X` is copied, never changed.
         """
         check_choice("duplicates", duplicates, get_args(Duplicates))
-        n, m = validation.sparse_shape(X)
-        users = as_id_array(np.arange(n) if user_ids is None else user_ids, "user")
-        items = as_id_array(np.arange(m) if item_ids is None else item_ids, "item")
-        return cls(
-            validation.canonical_copy(X, users, items, duplicates),
-            users,
-            items,
-            None if item_names is None else validation.as_names(item_names),
-        )._not_empty()
+        block, items, names = validation.checked_parts(
+            X, user_ids, item_ids, item_names, duplicates=duplicates
+        )
+        return cls.from_rows(MemoryRows(block), items, names)._not_empty()
 
     @classmethod
     def from_dask(

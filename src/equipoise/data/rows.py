@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,18 +39,6 @@ class RowBlock(NamedTuple):
         # Dask estimates transfer costs from this; the default does not count sparse arrays
         X = self.matrix
         return tuple.__sizeof__(self) + int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
-
-
-@dataclass(frozen=True)
-class Composed:
-    """Two functions of a matrix, one after the other; can be sent to other processes."""
-
-    first: Prepare
-    second: Prepare
-
-    def __call__(self, X: sp.csr_array) -> sp.csr_array:
-        """Apply both."""
-        return self.second(self.first(X))
 
 
 class BlockSize(NamedTuple):

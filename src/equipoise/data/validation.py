@@ -21,19 +21,27 @@ from equipoise.exceptions import InvalidDataError, explained
 
 
 def checked_parts(
-    matrix: Any, user_ids: Any, item_ids: Any, item_names: Any, timestamps: Any
+    matrix: Any,
+    user_ids: Any,
+    item_ids: Any,
+    item_names: Any,
+    timestamps: Any = None,
+    duplicates: Duplicates = "sum",
 ) -> tuple[RowBlock, NDArray[Any], NDArray[Any] | None]:
-    """Return all rows as one block, the item ids and the item names, or refuse them."""
-    users = as_id_array(user_ids, "user")
-    items = as_id_array(item_ids, "item")
-    sparse_shape(matrix)
+    """Return all rows as one block, the item ids and the item names, or refuse them.
+
+    Ids are positions where they are None.
+    """
+    n, m = sparse_shape(matrix)
+    users = as_id_array(np.arange(n) if user_ids is None else user_ids, "user")
+    items = as_id_array(np.arange(m) if item_ids is None else item_ids, "item")
     if not _is_canonical(matrix):
         if timestamps is not None:
             raise InvalidDataError(
                 "timestamps are aligned with matrix.data, so the matrix must already be a sorted "
                 "CSR array without duplicates or stored zeros. Use Interactions.from_pairs."
             )
-        matrix = canonical_copy(matrix, users, items)
+        matrix = _canonical_copy(matrix, users, items, duplicates)
     _check_shape(matrix, users, items)
     for ids, role in ((users, "user"), (items, "item")):
         _refuse_repeated(ids, role)
@@ -53,8 +61,8 @@ def checked_parts(
     return block, frozen(items), None if names is None else frozen(names)
 
 
-def canonical_copy(
-    X: Any, users: NDArray[Any], items: NDArray[Any], duplicates: Duplicates = "sum"
+def _canonical_copy(
+    X: Any, users: NDArray[Any], items: NDArray[Any], duplicates: Duplicates
 ) -> sparse.csr_array:
     """Return a sorted float CSR array without duplicates or stored zeros; `X` is not changed."""
     if X.dtype.kind not in "biuf":

@@ -14,7 +14,6 @@ from equipoise.data.backends.retry import RetryPolicy, with_retries
 from equipoise.data.block_ops import prepared_block, size_of, whole
 from equipoise.data.rows import (
     BlockSize,
-    Composed,
     Each,
     Prepare,
     RowBlock,
@@ -69,7 +68,7 @@ class DaskRows(Rows):
     ) -> None:
         self.client = client
         self.retry = retry or RetryPolicy()
-        self._prepare: Prepare | None = None
+        self._prepares: tuple[Prepare, ...] = ()
         self._blocks = _Blocks(client, futures)
 
     @classmethod
@@ -99,12 +98,12 @@ class DaskRows(Rows):
 
     def handles(self) -> list[Any]:
         """Return a placeholder per block: its future."""
-        if self._prepare is None:
+        if not self._prepares:
             return list(self.futures)
         from dask.delayed import delayed
 
         prepare = delayed(prepared_block, pure=False)
-        return [prepare(future, self._prepare) for future in self.futures]
+        return [prepare(future, self._prepares) for future in self.futures]
 
     def map(
         self, function: Callable[..., Any], *shared: Any, each: Each | None = None
@@ -132,7 +131,7 @@ class DaskRows(Rows):
         """Return the same blocks with a function applied to each matrix as it is used."""
         view = DaskRows(self.client, (), self.retry)
         view._blocks = self._blocks
-        view._prepare = prepare if self._prepare is None else Composed(self._prepare, prepare)
+        view._prepares = (*self._prepares, prepare)
         return view
 
     def check_memory(self, n_items: int, width: int, columns: int) -> None:
@@ -170,7 +169,7 @@ class DaskRows(Rows):
         blocks = self._blocks.balanced()
         own = each or [()] * len(blocks)
         token = uuid4().hex
-        common = delayed((function, self._prepare, shared), pure=False, traverse=False)
+        common = delayed((function, self._prepares, shared), pure=False, traverse=False)
         call = delayed(_call, pure=False)
         name = getattr(function, "__name__", "call")
         return [
@@ -204,8 +203,8 @@ def compute(client: Any, tasks: list[Any]) -> list[Any]:
 
 
 def _call(block: RowBlock, common: tuple[Any, ...], *arguments: Any) -> Any:
-    function, prepare, shared = common
-    return function(prepared_block(block, prepare), *shared, *arguments)
+    function, prepares, shared = common
+    return function(prepared_block(block, prepares), *shared, *arguments)
 
 
 def reduced(function: Callable[..., Any], tasks: list[Any], fan_in: int) -> Any:

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.data.block_ops import prepared_block, size_of
-from equipoise.data.rows import BlockSize, Composed, Prepare, RowBlock, Rows, driver_bytes
+from equipoise.data.rows import BlockSize, Prepare, RowBlock, Rows, driver_bytes
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, explained
 from equipoise.memory import require
 
@@ -41,8 +41,8 @@ class DiskRows(Rows):
         Bytes that this process may take. A fit whose vectors alone take more is refused.
     scratch : Scratch, optional
         Removed with its files when no rows use it any more.
-    prepare : callable, optional
-        Applied to each matrix as it is read.
+    prepares : tuple of callable
+        Applied to each matrix as it is read, one after the other.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class DiskRows(Rows):
         sizes: list[BlockSize],
         memory: int | None = None,
         scratch: Scratch | None = None,
-        prepare: Prepare | None = None,
+        prepares: tuple[Prepare, ...] = (),
     ) -> None:
         self.folder = folder
         self.memory = memory
         self.scratch = scratch
-        self.prepare = prepare
+        self.prepares = prepares
         self._sizes = sizes
 
     def __len__(self) -> int:
@@ -68,13 +68,13 @@ class DiskRows(Rows):
 
     def handles(self) -> list[Any]:
         """Return a placeholder per block: its file."""
-        return [_BlockFile(_block_path(self.folder, i), self.prepare) for i in range(len(self))]
+        return [_BlockFile(_block_path(self.folder, i), self.prepares) for i in range(len(self))]
 
     def loaded(self, value: Any) -> Any:
         """Read a block from its file; return anything else unchanged."""
         if not isinstance(value, _BlockFile):
             return value
-        return prepared_block(read_block(value.path), value.prepare)
+        return prepared_block(read_block(value.path), value.prepares)
 
     def stored(self, blocks: Iterable[RowBlock]) -> DiskRows:
         """Write new blocks to a new folder next to the old one."""
@@ -84,9 +84,8 @@ class DiskRows(Rows):
 
     def prepared(self, prepare: Prepare) -> DiskRows:
         """Return the same files with a function applied to each matrix as it is read."""
-        if self.prepare is not None:
-            prepare = Composed(self.prepare, prepare)
-        return DiskRows(self.folder, self._sizes, self.memory, self.scratch, prepare)
+        prepares = (*self.prepares, prepare)
+        return DiskRows(self.folder, self._sizes, self.memory, self.scratch, prepares)
 
     def memory_limit(self) -> int | None:
         """Return the memory that this process may take."""
@@ -112,7 +111,7 @@ class _BlockFile(NamedTuple):
     """A block that is read when it is needed."""
 
     path: Path
-    prepare: Prepare | None
+    prepares: tuple[Prepare, ...]
 
 
 def write_blocks(folder: Path, blocks: Iterable[RowBlock]) -> list[BlockSize]:

@@ -40,4 +40,4 @@ class MemoryRows(Rows):
 
     def prepared(self, prepare: Prepare) -> MemoryRows:
         """Return the block with a function applied to its matrix."""
-        return MemoryRows(prepared_block(self._block, prepare))
+        return MemoryRows(prepared_block(self._block, (prepare,)))
