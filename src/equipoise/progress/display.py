@@ -155,8 +155,12 @@ class ProgressBar:
         if outermost:
             self._bars = _bars(self._console)
         self._rows.append(self._bars.add_task(self._clean(name), total=total, note=""))
-        if outermost:
-            self._open()
+        if outermost and self._delay <= 0:
+            self._bars.start()
+        elif outermost:
+            self._alarm = threading.Timer(self._delay, self._bars.start)
+            self._alarm.daemon = True
+            self._alarm.start()
 
     def advance(self, amount: float = 1) -> None:
         """Fill the innermost bar further."""
@@ -179,28 +183,6 @@ class ProgressBar:
             self._alarm.join()
         if self._bars.live.is_started:  # rich ends bars that were never shown with an empty line
             self._bars.stop()
-
-    def _open(self) -> None:
-        self._alarm = None
-        if self._delay <= 0:
-            self._bars.start()
-            return
-        self._alarm = threading.Timer(self._delay, self._bars.start)
-        self._alarm.daemon = True
-        self._alarm.start()
-
-
-def seconds_left(elapsed: float, done: float, total: float | None) -> float | None:
-    """Estimate the remaining time, assuming the average speed so far.
-
-    Examples
-    --------
-    >>> seconds_left(90, 3, 4), seconds_left(90, 0, 4), seconds_left(90, 3, None)
-    (30.0, None, None)
-    """
-    if not total or done <= 0:
-        return None
-    return max(0.0, elapsed * (total - done) / done)
 
 
 def duration(seconds: float) -> str:
@@ -226,9 +208,9 @@ def _line(tasks: list[_Task], now: float) -> str:
     facts = [f"{duration(elapsed)} elapsed"]
     if outer.total:
         facts.append(_share(outer))
-    left = seconds_left(elapsed, outer.done, outer.total)
-    if left is not None:
-        facts.append(f"about {duration(left)} left")
+    if outer.total and outer.done > 0:  # at the average speed so far
+        left = elapsed * (outer.total - outer.done) / outer.done
+        facts.append(f"about {duration(max(0.0, left))} left")
     steps = [outer.note, *(_step(inner) for inner in tasks[1:])]
     return "; ".join([f"{outer.name}: {', '.join(facts)}", *filter(None, steps)])
 
@@ -244,23 +226,16 @@ def _share(task: _Task) -> str:
 
 def _bars(console: Console | None) -> Bars:
     from rich.console import Console
-    from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
-    from rich.text import Text
-
-    class Left(ProgressColumn):
-        """Rich's own estimate forgets steps of more than half a minute."""
-
-        def render(self, task: Task) -> Text:
-            left = seconds_left(task.elapsed or 0.0, task.completed, task.total)
-            return Text("" if left is None else f"about {duration(left)} left")
 
     return Bars(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         TimeElapsedColumn(),
-        Left(),
+        TimeRemainingColumn(),
         TextColumn("{task.fields[note]}", markup=False),
         console=console or Console(stderr=True, emoji=False),
         transient=True,
+        speed_estimate_period=float("inf"),  # by default, steps of half a minute are forgotten
     )
