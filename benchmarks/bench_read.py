@@ -156,7 +156,8 @@ def measure_stages(path: Path) -> dict[str, float]:
     """CPU seconds of the stages of our way, one after the other."""
     from equipoise import Interactions
     from equipoise.data.readers import Options, open_files
-    from equipoise.data.readers.encoder import Encoder, coded_pairs, joined
+    from equipoise.data.readers.encoder import Encoder, joined
+    from equipoise.data.validation import coded_pairs
 
     started = [time.process_time()]
     opened = open_files(path, Options())

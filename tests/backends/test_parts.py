@@ -14,8 +14,7 @@ from equipoise.data.backends.dask import moves, spread
 from equipoise.data.backends.dask_shuffle import merge_names, merge_pieces, names_in
 from equipoise.data.backends.disk import read_block, write_block
 from equipoise.data.backends.retry import RetryPolicy, with_retries
-from equipoise.data.backends.shuffle import divide
-from equipoise.data.block_ops import block_product
+from equipoise.data.block_ops import block_product, divide
 from equipoise.data.readers.encoder import Batch
 from equipoise.data.rows import RowBlock, driver_bytes, pairwise_sum, worker_bytes
 from equipoise.exceptions import ClusterError, InvalidDataError

@@ -13,7 +13,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.data.rows import BlockSize, Prepare, RowBlock
-from equipoise.data.validation import CodedPairs, assemble
+from equipoise.data.validation import (
+    CodedColumns,
+    CodedPairs,
+    Duplicates,
+    assemble,
+    coded_pairs,
+)
 from equipoise.spectral.gram import GramProduct, multiply_rows
 from equipoise.spectral.norms import column_sums, squared_column_norms
 
@@ -265,3 +271,56 @@ def _marked(matrix: sp.csr_array) -> sp.csr_array:
 
 def _at(block: RowBlock, entries: NDArray[Any]) -> NDArray[Any] | None:
     return None if block.timestamps is None else block.timestamps[entries]
+
+
+# ---------------------------------------- shuffle: rows to blocks of users
+# The user of code c belongs to block c mod K. Codes count users in order of first appearance, the
+# order of a read into memory.
+
+
+def divide(columns: CodedColumns, n_blocks: int) -> list[CodedColumns]:
+    """Return the rows of each block, in their order.
+
+    Examples
+    --------
+    >>> parts = divide({"user": np.array([0, 1, 2]), "item": np.array([7, 8, 9])}, 2)
+    >>> [part["item"].tolist() for part in parts]
+    [[7, 9], [8]]
+    """
+    block_of_row = columns["user"] % n_blocks
+    order = np.argsort(block_of_row, kind="stable")
+    bounds = np.searchsorted(block_of_row[order], np.arange(n_blocks + 1))
+    return [
+        {role: column[order[first:last]] for role, column in columns.items()}
+        for first, last in pairwise(bounds)
+    ]
+
+
+def assemble_block(
+    columns: CodedColumns,
+    block: tuple[int, int],
+    user_ids: NDArray[Any],
+    item_ids: NDArray[Any],
+    duplicates: Duplicates,
+    source: str,
+) -> RowBlock:
+    """Return a block of users.
+
+    Parameters
+    ----------
+    columns : mapping
+        All rows of the block, with the codes of all data.
+    block : pair of int
+        Its number, and the number of blocks.
+    user_ids : ndarray
+        Ids of the users of this block.
+    item_ids : ndarray
+        Ids of all items.
+    duplicates, source
+        As in `assemble`.
+    """
+    number, n_blocks = block
+    within = {**columns, "user": columns["user"] // n_blocks}
+    built = assemble(coded_pairs(within, user_ids, item_ids, source), duplicates)
+    ranks = number + n_blocks * np.arange(len(user_ids), dtype=np.int64)
+    return RowBlock(built.matrix, user_ids, ranks, built.timestamps)

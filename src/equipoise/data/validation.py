@@ -323,6 +323,26 @@ class CodedPairs(NamedTuple):
     source: str = ""
 
 
+# Role → column; users and items are codes
+CodedColumns = dict[str, NDArray[Any]]
+
+
+def coded_pairs(
+    columns: CodedColumns, user_ids: NDArray[Any], item_ids: NDArray[Any], source: str
+) -> CodedPairs:
+    """Return coded columns with their ids; without values, every row counts 1."""
+    values = columns.get("value")
+    return CodedPairs(
+        users=columns["user"],
+        items=columns["item"],
+        values=np.ones(len(columns["user"])) if values is None else values,
+        timestamps=columns.get("timestamp"),
+        user_ids=user_ids,
+        item_ids=item_ids,
+        source=source,
+    )
+
+
 class Assembled(NamedTuple):
     """A canonical CSR matrix and the times of its entries."""
 

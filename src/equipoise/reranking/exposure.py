@@ -16,15 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from equipoise.checks import check_choice, check_whole_number
 from equipoise.exceptions import InfeasibleError, InvalidParameterError
 from equipoise.metrics import ItemGroups
 from equipoise.metrics.fairness import attention
+from equipoise.parallel import compile_loop, in_threads, thread_count
 from equipoise.reranking.base import (
     Candidates,
     Floats,
@@ -34,7 +37,6 @@ from equipoise.reranking.base import (
     check_strength,
     ordered,
 )
-from equipoise.reranking.exposure_kernel import best_lists
 
 Batches = Callable[[], Iterable[Candidates]]
 
@@ -42,11 +44,12 @@ Batches = Callable[[], Iterable[Candidates]]
 _SMOOTH_PASSES = 40
 # First step of the exact method, in units of the relevance, which is at most 1.
 _FIRST_STEP = 0.1
-# Attempts to round the solution to lists that meet the floors, and passes for each. Cutting planes
-# need more passes than that with many groups.
-_ATTEMPTS, _EXTRA_PASSES, _FEW_GROUPS = 10, 15, 10
+# Attempts to round the solution to lists that meet the floors, and passes for each.
+_ATTEMPTS, _EXTRA_PASSES = 10, 15
 # A floor that is missed by less than this share of the exposure is met: it is rounding.
 _ROUNDING = 1e-12
+# Fewer users are not worth a thread: some 50 µs to start one, about 1 µs per user.
+_FEWEST_USERS = 2048
 
 
 @dataclass(frozen=True)
@@ -243,8 +246,8 @@ class _Problem:
         first = self.at(zero)
         if not np.all(first.exposure >= self.floors):
             self._smooth(zero, _SMOOTH_PASSES, self.floors)
-            self._exact(tol, max_passes, self.floors)
-        rounded = self._rounded(tol)
+            self._exact(tol, max_passes)
+        rounded = self._rounded()
         best, meeting = self.best(self.floors), self._meeting()
         serving = max(meeting, key=lambda cut: cut.relevance, default=best)
         return ExposureSolution(
@@ -305,8 +308,9 @@ class _Problem:
         weights = np.maximum(0.0, -found.ineqlin.marginals)
         return float(found.fun), found.x[:-1], weights / max(weights.sum(), 1e-300)
 
-    def _exact(self, tol: float, max_passes: int, floors: Floats) -> None:
+    def _exact(self, tol: float, max_passes: int) -> None:
         """Minimize the bound by cutting planes within a box, which grows and shrinks."""
+        floors = self.floors
         radius, best = _FIRST_STEP, self.best(floors)
         while self.passes < max_passes:
             lowest, prices, _ = self._master(floors, best.prices, radius)
@@ -326,7 +330,7 @@ class _Problem:
             elif gained < 0.1 * expected:
                 radius *= 0.5
 
-    def _rounded(self, tol: float) -> dict[str, Any]:
+    def _rounded(self) -> dict[str, Any]:
         """Give each user the list of one price vector; raise the floors until they are met."""
         options: list[tuple[float, float, Floats, Floats, Floats]] = []
         raised = self.floors
@@ -344,8 +348,6 @@ class _Problem:
             if self._meeting():  # there are lists already; a mixture of the passes may be better
                 continue
             self._smooth(self.best(raised).prices, _EXTRA_PASSES, raised)
-            if len(self.groups.names) <= _FEW_GROUPS:
-                self._exact(tol, self.passes + _EXTRA_PASSES, raised)
         options += [
             (0.0, cut.relevance, cut.exposure, cut.prices[None, :], np.ones(1))
             for cut in self._meeting()
@@ -422,6 +424,105 @@ def exposure_lists(
             lists = (batch.items[rows], batch.scores[rows])
             *_, order[rows] = best_lists(*lists, prices, places, with_order=True)
         yield order
+
+
+# ---------------------------------------- the best list of every user at given prices
+
+
+def _best_lists(
+    items: Any,
+    scores: Any,
+    prices: Any,
+    highest: float,
+    discount: Any,
+    start: int,
+    stop: int,
+    exposure: Any,
+    order: Any,
+) -> tuple[float, float]:
+    """Fill `order`, add to `exposure`, and return the sum of relevance and of all exposure.
+
+    The relevance is the score scaled to [0, 1] between the first and the last candidate. Candidates
+    come in descending order, so the search stops where no later one can enter the list.
+    """
+    longest, length = items.shape[1], len(discount)
+    values, places = np.empty(length), np.empty(length, np.int64)
+    relevance, total = 0.0, 0.0
+    for user in range(start, stop):
+        known = longest
+        while known > 0 and items[user, known - 1] < 0:
+            known -= 1
+        if known == 0:
+            continue
+        low = scores[user, known - 1]
+        width = scores[user, 0] - low
+        size = 0
+        for j in range(known):
+            own = (scores[user, j] - low) / width if width > 0 else 1.0
+            if size == length and own + highest <= values[length - 1]:
+                break
+            value = own + prices[items[user, j]]
+            if size < length:
+                p = size
+                size += 1
+            elif value > values[length - 1]:
+                p = length - 1
+            else:
+                continue
+            while p > 0 and values[p - 1] < value:
+                values[p], places[p] = values[p - 1], places[p - 1]
+                p -= 1
+            values[p], places[p] = value, j
+        for p in range(size):
+            item = items[user, places[p]]
+            exposure[item] += discount[p]
+            relevance += discount[p] * (values[p] - prices[item])
+            total += discount[p]
+            if order.shape[0]:
+                order[user, p] = places[p]
+    return relevance, total
+
+
+@cache
+def _kernel() -> Any:
+    return compile_loop(_best_lists)
+
+
+def best_lists(
+    items: NDArray[Any],
+    scores: NDArray[Any],
+    prices: NDArray[np.float64],
+    discount: NDArray[np.float64],
+    *,
+    with_order: bool = False,
+) -> tuple[float, float, NDArray[np.float64], NDArray[np.int32]]:
+    """Return relevance, total exposure, exposure per item, and the order of the candidates.
+
+    Parameters
+    ----------
+    items, scores : ndarray of shape (n, m)
+        Candidates, best first; −1 where a list is shorter.
+    prices : ndarray of shape (n_items,)
+        What is added to the relevance of an item.
+    discount : ndarray of shape (k,)
+        Exposure of each place, descending.
+    with_order : bool
+        Return the lists, too; otherwise they have no rows.
+    """
+    n = len(items)
+    order = np.full((n if with_order else 0, len(discount)), -1, np.int32)
+    parts = max(1, min(thread_count(), n // _FEWEST_USERS))
+    bounds = np.linspace(0, n, parts + 1).astype(np.int64)
+    exposure = np.zeros((parts, len(prices)))
+    highest = float(prices.max(initial=0.0))
+    run = _kernel()
+
+    def work(part: int) -> tuple[float, float]:
+        rows = int(bounds[part]), int(bounds[part + 1])
+        return run(items, scores, prices, highest, discount, *rows, exposure[part], order)
+
+    sums = np.array(in_threads(work, parts)).sum(axis=0)
+    return float(sums[0]), float(sums[1]), exposure.sum(axis=0), order
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from equipoise.checks import check_unused
 from equipoise.data.backends import sources
 from equipoise.data.backends.dask import DaskRows, connect, reduced, spread
 from equipoise.data.backends.retry import RetryPolicy, with_retries
-from equipoise.data.backends.shuffle import assemble_block, divide
+from equipoise.data.block_ops import assemble_block, divide
 from equipoise.data.readers import Options
-from equipoise.data.readers.encoder import Batch, CodedColumns, Encoder, joined
+from equipoise.data.readers.encoder import Batch, Encoder, joined
 from equipoise.data.readers.ids import ColumnVocabulary, id_array
 from equipoise.data.readers.sql import without_credentials
 from equipoise.data.rows import RowBlock
-from equipoise.data.validation import Duplicates
+from equipoise.data.validation import CodedColumns, Duplicates
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, require_extra
 from equipoise.progress import Progress, task
 

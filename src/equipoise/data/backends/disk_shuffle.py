@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from equipoise.data.backends import sources
 from equipoise.data.backends.disk import DiskRows, Scratch, append_arrays, read_arrays, write_blocks
-from equipoise.data.backends.shuffle import assemble_block, divide
+from equipoise.data.block_ops import assemble_block, divide
 from equipoise.data.readers import Opened, Options, counted, open_files
-from equipoise.data.readers.encoder import POLARS_ERRORS, CodedColumns, Encoder, joined
+from equipoise.data.readers.encoder import POLARS_ERRORS, Encoder, joined
 from equipoise.data.readers.ids import ColumnVocabulary
 from equipoise.data.readers.sql import without_credentials
 from equipoise.data.rows import BlockSize
-from equipoise.data.validation import Duplicates
+from equipoise.data.validation import CodedColumns, Duplicates
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, OutputError, first_line
 from equipoise.memory import parse_bytes, require
 from equipoise.progress import Progress, task

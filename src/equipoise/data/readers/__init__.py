@@ -18,7 +18,6 @@ from equipoise.data.readers.encoder import (
     POLARS_ERRORS,
     Batch,
     Encoder,
-    coded_pairs,
     joined,
     localized,
 )
@@ -29,7 +28,7 @@ from equipoise.data.readers.ids import (
     Vocabulary,
 )
 from equipoise.data.readers.text import prefetch
-from equipoise.data.validation import Duplicates
+from equipoise.data.validation import Duplicates, coded_pairs
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, explained
 from equipoise.parallel import require_polars_threads
 from equipoise.progress import Progress, task

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from equipoise.data.readers.ids import Vocabulary
-from equipoise.data.validation import CodedPairs, invalid_at, value_rule
+from equipoise.data.validation import CodedColumns, invalid_at, value_rule
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, first_line
 from equipoise.parallel import in_threads
 
@@ -18,8 +18,6 @@ from equipoise.parallel import in_threads
 POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 _ISO_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ]|$)"
-# Role → column; users and items are codes
-CodedColumns = dict[str, NDArray[Any]]
 # Encoding this many rows takes some milliseconds, starting a thread a tenth of one
 _ROWS_PER_THREAD = 1 << 16
 
@@ -114,22 +112,6 @@ def joined(parts: list[CodedColumns]) -> CodedColumns:
         lambda place: np.concatenate([part.pop(roles[place]) for part in parts]), len(roles)
     )
     return dict(zip(roles, columns, strict=True))
-
-
-def coded_pairs(
-    columns: CodedColumns, user_ids: NDArray[Any], item_ids: NDArray[Any], source: str
-) -> CodedPairs:
-    """Return coded columns with their ids; without values, every row counts 1."""
-    values = columns.get("value")
-    return CodedPairs(
-        users=columns["user"],
-        items=columns["item"],
-        values=np.ones(len(columns["user"])) if values is None else values,
-        timestamps=columns.get("timestamp"),
-        user_ids=user_ids,
-        item_ids=item_ids,
-        source=source,
-    )
 
 
 def _refuse_missing_id(batch: Batch, role: str) -> None:
