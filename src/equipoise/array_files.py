@@ -112,9 +112,9 @@ class ArrayArchive:
             while file.read(_CHUNK):
                 pass
 
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Return an array's shape without reading the array."""
-        return self._header(name).shape
+    def is_pickled(self, name: str) -> bool:
+        """Whether an array holds pickled objects, which are never loaded."""
+        return self._header(name).dtype.hasobject
 
     def mapped(self, name: str) -> NDArray[Any]:
         """Return a read-only array in the file's pages, which processes share; small ones are read.

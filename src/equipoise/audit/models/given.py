@@ -41,11 +41,11 @@ from equipoise.audit.models.tables import check_score_size
 from equipoise.audit.plan import Preparation
 from equipoise.data.identifiers import Lookup, factorize, name_a_few
 from equipoise.data.interactions import Interactions
-from equipoise.data.readers.lists import ListTable, is_list_table, read_frame, read_lists
+from equipoise.data.readers.lists import ListTable, is_list_table, read_lists
 from equipoise.data.readers.tables import frame_of, is_frame
 from equipoise.data.rows import Prepare, RowBlock
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
-from equipoise.models import Recommender, VanillaPCA
+from equipoise.models import Recommender, VanillaPCA, load
 from equipoise.models.item_vectors import LowRank, unchanged
 from equipoise.models.user_rows import ValueTransform, has_different_values, transform_rows
 
@@ -205,21 +205,15 @@ def _label(model: Any, place: int) -> str:
 
 
 def _read_model(key: str, label: str, given: Any, data: Interactions) -> AuditedModel:
-    path = Path(given) if isinstance(given, str | PathLike) else None
-    if path is not None and path.suffix.lower() == ".eqp":
-        from equipoise.models import load
-
-        given = load(path)
+    where = label
+    if isinstance(given, str | PathLike):
+        where, path = str(given), Path(given)
+        given = load(path) if path.suffix.lower() == ".eqp" else tables.read_file(path)
     if isinstance(given, Recommender):
         order = _columns_in(given, data, label)
         place = np.arange(data.n_items) if order is None else order.model
         notes = tables.Matched(place).note("item", "they are never recommended")
         return replace(audited(key, label, "", {}, given, order=order), notes=notes)
-    where = label if path is None else str(path)
-    if path is not None and path.suffix.lower() in (".csv", ".tsv", ".parquet", ".pq"):
-        if not path.is_file():
-            raise InvalidDataError(f"{path} is not a file. Check the path.")
-        given = read_frame(path)
     if is_frame(given):
         frame = frame_of(given)
         if is_list_table(frame.columns):

@@ -8,7 +8,6 @@ named or that fits.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
@@ -77,14 +76,6 @@ class Table(NamedTuple):
     users: NDArray[Any] | None = None
 
 
-class _Tensors(NamedTuple):
-    """Arrays by name, read when they are needed."""
-
-    shapes: dict[str, tuple[int, ...]]
-    read: Callable[[str], NDArray[Any]]
-    padding: Mapping[str, int] = {}
-
-
 def read_vectors(
     source: Any, where: str, role: str, n_rows: int, tensor: str | None = None, ids: Any = None
 ) -> Table:
@@ -116,27 +107,25 @@ def read_vectors(
 
 def _read_table(source: Any, where: str, n_rows: int, tensor: str | None) -> Table:
     if isinstance(source, str | PathLike):
-        return _from_file(Path(source), n_rows, tensor)
+        source = read_file(Path(source))
     if is_frame(source):
         return _from_frame(frame_of(source), where)
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(source, torch.nn.Module):
-        return _chosen(_of_module(source), where, n_rows, tensor)
-    if torch is not None and isinstance(source, torch.Tensor):
-        return Table(_as_numpy(source))
+    padding: dict[str, int] = {}
+    if hasattr(source, "named_modules"):  # of PyTorch
+        padding = {
+            f"{name}.weight".removeprefix("."): each.padding_idx
+            for name, each in source.named_modules()
+            if getattr(each, "padding_idx", None) is not None
+        }
+        source = source.state_dict()
+    elif any(hasattr(source, name) for name in FACTOR_NAMES):
+        names = (*FACTOR_NAMES, USER_FACTORS)
+        source = {name: getattr(source, name) for name in names if hasattr(source, name)}
     if isinstance(source, Mapping):
-        return _chosen(_of_mapping(source), where, n_rows, tensor)
-    for name in FACTOR_NAMES:
-        if hasattr(source, name):
-            users = getattr(source, USER_FACTORS, None)
-            return Table(
-                _as_numpy(getattr(source, name)),
-                is_factors=True,
-                users=None if users is None else _as_numpy(users),
-            )
+        return _chosen(dict(_flat(source)), padding, where, n_rows, tensor)
     if sp.issparse(source):
         check_score_size(source.shape[0])
-        return Table(source.toarray())
+        source = source.toarray()
     return Table(_as_numpy(source))
 
 
@@ -148,54 +137,48 @@ def _as_numpy(value: Any) -> NDArray[Any]:
     return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
 
 
-def _of_mapping(arrays: Mapping[Any, Any]) -> _Tensors:
-    found = dict(_flat(arrays))
-    return _Tensors(
-        {name: tuple(each.shape) for name, each in found.items()},
-        lambda name: _as_numpy(found[name]),
-    )
-
-
 def _flat(arrays: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the arrays of a nested mapping with the names on the way to them."""
     for name, value in arrays.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
-        elif hasattr(value, "shape"):
+        elif getattr(value, "shape", None) is not None:
             yield f"{prefix}{name}", value
 
 
-def _of_module(module: Any) -> _Tensors:
-    padding = {
-        f"{name}.weight".removeprefix("."): each.padding_idx
-        for name, each in module.named_modules()
-        if getattr(each, "padding_idx", None) is not None
-    }
-    return _of_mapping(module.state_dict())._replace(padding=padding)
-
-
-def _chosen(tensors: _Tensors, where: str, n_rows: int, tensor: str | None) -> Table:
-    """Return the named tensor; else one with a known name; else the only one that fits."""
-    shapes = tensors.shapes
-    if tensor is not None:
-        found = [name for name in shapes if name == tensor]
-        found = found or [name for name in shapes if name.endswith(f".{tensor}")]
+def _chosen(
+    arrays: Mapping[str, Any],
+    padding: Mapping[str, int],
+    where: str,
+    n_rows: int,
+    tensor: str | None,
+) -> Table:
+    """Return the named array; else one with a known name; else the only one that fits."""
+    if tensor is None:
+        found = [name for name in FACTOR_NAMES if name in arrays][:1]
     else:
-        found = [name for name in FACTOR_NAMES if name in shapes][:1]
+        found = [name for name in arrays if name == tensor]
+        found = found or [name for name in arrays if name.endswith(f".{tensor}")]
     named = bool(found)
     if not found and tensor is None:
-        found = [name for name, shape in shapes.items() if _fits(shape, n_rows)]
+        found = [name for name, each in arrays.items() if _fits(each.shape, n_rows)]
     if len(found) != 1:
-        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
+        shapes = [f"{name} {tuple(each.shape)}" for name, each in arrays.items()]
         wanted = "a matrix" if tensor is None else f"called {tensor!r}"
         problem = f"none is {wanted}" if not found else f"{', '.join(found)} all are {wanted}"
         raise InvalidDataError(
-            f"{where} contains {listed}: {problem} with one row or column for each of "
-            f"{n_rows:,} ids. Name the right one (--tensor), or save it as item_factors."
+            f"{where} contains {', '.join(shapes) or 'nothing'}: {problem} with one row or column "
+            f"for each of {n_rows:,} ids. Name the right one (--tensor), or save it as "
+            "item_factors."
         )
     (name,) = found
-    users = tensors.read(USER_FACTORS) if tensor is None and USER_FACTORS in shapes else None
-    return Table(tensors.read(name), None, named, tensors.padding.get(name), users)
+    users = arrays.get(USER_FACTORS) if tensor is None else None
+    return Table(
+        _as_numpy(arrays[name]),
+        is_factors=named,
+        padding=padding.get(name),
+        users=None if users is None else _as_numpy(users),
+    )
 
 
 def _fits(shape: tuple[int, ...], n_rows: int) -> bool:
@@ -204,7 +187,8 @@ def _fits(shape: tuple[int, ...], n_rows: int) -> bool:
     return n_rows in shape or n_rows < shape[0] <= n_rows + _SPARE_ROWS
 
 
-def _from_file(path: Path, n_rows: int, tensor: str | None) -> Table:
+def read_file(path: Path) -> Any:
+    """Return what a file contains: an array, a sparse matrix, a table, or arrays by name."""
     ending = path.suffix.lower()
     if ending not in _READERS:
         raise InvalidDataError(
@@ -216,37 +200,30 @@ def _from_file(path: Path, n_rows: int, tensor: str | None) -> Table:
         raise InvalidDataError(f"{path} {kind}: there are no factors to read. Check the path.")
     problem = f"{path} cannot be read as a matrix. Save it with numpy.save, without pickles"
     with explained(problem, Exception):  # whatever a library raises on a file that is not its own
-        return _READERS[ending](path, n_rows, tensor)
+        return _READERS[ending](path)
 
 
-def _npy(path: Path, n_rows: int, tensor: str | None) -> Table:  # noqa: ARG001
-    return Table(read_array(path))
-
-
-def _npz(path: Path, n_rows: int, tensor: str | None) -> Table:
+def _npz(path: Path) -> Any:
+    """Return arrays by name, or one sparse matrix; pickled arrays are left out."""
     with ArrayArchive(path) as archive:
-        if set(archive.names) >= _SPARSE:
-            return Table(_sparse(path, archive))
-        shapes = {name: archive.shape(name) for name in archive.names}
-        return _chosen(_Tensors(shapes, archive.array), str(path), n_rows, tensor)
+        arrays = {n: archive.array(n) for n in archive.names if not archive.is_pickled(n)}
+    return _sparse(path, arrays) if set(arrays) >= _SPARSE else arrays
 
 
-def _sparse(path: Path, archive: ArrayArchive) -> NDArray[Any]:
-    """Read a sparse matrix that SciPy saved, or similarities of implicit (CSR, no format named)."""
-    shape = tuple(archive.array("shape").ravel().tolist())
+def _sparse(path: Path, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """Return a sparse matrix that SciPy saved, or similarities of implicit (CSR, not named)."""
+    shape = tuple(arrays["shape"].ravel().tolist())
     if len(set(shape)) != 1:
         raise InvalidDataError(
             f"{path} contains a sparse matrix of shape {shape}; a sparse one must be item × item, "
             "in the order of interactions.item_ids."
         )
-    check_score_size(shape[0])
     kinds = {"csr": sp.csr_array, "csc": sp.csc_array, "bsr": sp.bsr_array}
-    named = archive.array("format").item() if "format" in archive.names else "csr"
+    named = arrays["format"].item() if "format" in arrays else "csr"
     kind = kinds[named.decode() if isinstance(named, bytes) else str(named)]
-    values, columns, starts = (archive.array(name) for name in ("data", "indices", "indptr"))
-    stored = kind((values, columns, starts), shape=shape)
+    stored = kind(tuple(arrays[name] for name in ("data", "indices", "indptr")), shape=shape)
     refuse_broken_structure(stored, str(path))
-    return np.asarray(stored.toarray())
+    return stored
 
 
 def check_score_size(n_items: int) -> None:
@@ -258,46 +235,29 @@ def check_score_size(n_items: int) -> None:
     )
 
 
-def _table(path: Path, n_rows: int, tensor: str | None) -> Table:  # noqa: ARG001
-    return _from_frame(read_frame(path), str(path))
-
-
-def _safetensors(path: Path, n_rows: int, tensor: str | None) -> Table:
+def _safetensors(path: Path) -> Any:
     library = require_extra("safetensors", "safetensors", f"reading {path}")
     with library.safe_open(path, framework="np") as file:
-        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-        tensors = _Tensors(shapes, lambda name: _as_numpy(file.get_tensor(name)))
-        return _chosen(tensors, str(path), n_rows, tensor)
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
-def _torch(path: Path, n_rows: int, tensor: str | None) -> Table:
+def _torch(path: Path) -> Any:
     torch = require_extra("torch", "torch", f"reading {path}")
-    loaded = torch.load(path, map_location="cpu", weights_only=True)
-    tensors = _of_mapping(loaded if isinstance(loaded, Mapping) else {"tensor": loaded})
-    return _chosen(tensors, str(path), n_rows, tensor)
+    return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def _onnx(path: Path, n_rows: int, tensor: str | None) -> Table:
+def _onnx(path: Path) -> Any:
     onnx = require_extra("onnx", "onnx", f"reading {path}")
-    numpy_helper = require_extra("onnx.numpy_helper", "onnx", f"reading {path}")
-    found = {each.name: each for each in onnx.load(path).graph.initializer}
-    shapes = {name: tuple(each.dims) for name, each in found.items()}
-    tensors = _Tensors(shapes, lambda name: _as_numpy(numpy_helper.to_array(found[name])))
-    return _chosen(tensors, str(path), n_rows, tensor)
+    stored = onnx.load(path).graph.initializer
+    return {each.name: onnx.numpy_helper.to_array(each) for each in stored}
 
 
-_READERS: dict[str, Callable[[Path, int, str | None], Table]] = {
-    ".npy": _npy,
+_READERS: dict[str, Callable[[Path], Any]] = {
+    ".npy": read_array,
     ".npz": _npz,
-    ".parquet": _table,
-    ".pq": _table,
-    ".csv": _table,
-    ".tsv": _table,
+    **dict.fromkeys((".parquet", ".pq", ".csv", ".tsv"), read_frame),
     ".safetensors": _safetensors,
-    ".pt": _torch,
-    ".pth": _torch,
-    ".ckpt": _torch,
-    ".bin": _torch,
+    **dict.fromkeys((".pt", ".pth", ".ckpt", ".bin"), _torch),
     ".onnx": _onnx,
 }
 
@@ -352,39 +312,34 @@ def read_ids(source: Any, role: str) -> Vocabulary:
     if isinstance(source, str | PathLike):
         path = Path(source)
         where = str(path)
-        if path.suffix.lower() in (".csv", ".tsv", ".parquet", ".pq"):
+        if _READERS.get(path.suffix.lower()) is read_frame:
             source = read_frame(path)
         else:
             with explained(f"{path} cannot be read as a list of ids", OSError, ValueError):
                 text = path.read_text(encoding="utf-8-sig")
                 is_json = path.suffix.lower() == ".json"
                 source = json.loads(text) if is_json else text.splitlines()
+    rows: Any = None
     if is_frame(source):
         table = frame_of(source)
-        rows = [name for name in table.columns if normalized(name) in _ROW_COLUMNS]
-        ids = [name for name in table.columns if name not in rows]
-        if len(ids) != 1 or len(rows) > 1:
+        numbers = [name for name in table.columns if normalized(name) in _ROW_COLUMNS]
+        ids = [name for name in table.columns if name not in numbers]
+        if len(ids) != 1 or len(numbers) > 1:
             raise InvalidDataError(
                 f"{where} has columns {table.columns}. Give one of ids and, if they are not in "
                 "the order of the rows, one called 'row'."
             )
-        found = as_id_array(table[ids[0]].to_numpy(), role)
-        return _checked(found, table[rows[0]].to_numpy() if rows else None, where, role)
-    if isinstance(source, Mapping):
-        return _checked(as_id_array(list(source), role), list(source.values()), where, role)
-    return _checked(as_id_array(source, role), None, where, role)
-
-
-def _checked(ids: NDArray[Any], rows: Any, where: str, role: str) -> Vocabulary:
-    twice = duplicate_at(ids, role)
-    if twice is not None:
-        raise InvalidDataError(f"{where} contains {show(ids[twice])} more than once.")
+        source = table[ids[0]].to_numpy()
+        rows = table[numbers[0]].to_numpy() if numbers else None
+    elif isinstance(source, Mapping):
+        source, rows = list(source), list(source.values())
+    found = as_id_array(source, role)
     if rows is None:
-        return Vocabulary(ids)
+        return Vocabulary(found)
     places = np.asarray(rows)
     if places.dtype.kind not in "iu" or (len(places) and places.min() < 0):
         raise InvalidDataError(f"{where}: rows must be whole numbers from 0 on.")
-    return Vocabulary(ids, places.astype(np.intp))
+    return Vocabulary(found, places.astype(np.intp))
 
 
 def rows_of(table: Table, vocabulary: Vocabulary, where: str) -> NDArray[Any]:
@@ -439,12 +394,13 @@ def find_rows(ids: NDArray[Any], wanted: NDArray[Any], role: str, where: str) ->
     twice = duplicate_at(ids, role)
     if twice is not None:
         raise InvalidDataError(
-            f"{where} has more than one row for {show(ids[twice])}. Keep one row per {role}."
+            f"{where} has more than one row for {show(ids[twice])}, or its ids contain it more "
+            f"than once. Keep one row per {role}."
         )
-    if (ids.dtype.kind == "O") == (wanted.dtype.kind == "O"):
-        place = Lookup(ids, role).find(wanted)
-    else:
-        place = Lookup(as_text(ids), role).find(as_text(wanted))
+    own, asked = ids, wanted
+    if (ids.dtype.kind == "O") != (wanted.dtype.kind == "O"):
+        own, asked = (as_id_array(list(map(str, each.tolist())), role) for each in (ids, wanted))
+    place = Lookup(own, role).find(asked)
     known = int((place >= 0).sum())
     if not known:
         raise InvalidDataError(
@@ -452,8 +408,3 @@ def find_rows(ids: NDArray[Any], wanted: NDArray[Any], role: str, where: str) ->
             f"{name_a_few(ids, 3)}, those of the data like {name_a_few(wanted, 3)}."
         )
     return Matched(place, len(ids) - known)
-
-
-def as_text(ids: NDArray[Any]) -> NDArray[Any]:
-    """Return ids as an array of text."""
-    return as_id_array([str(each) for each in ids.tolist()], "item")
