@@ -254,7 +254,7 @@ def bad_files(folder):
         archive.writestr("readme.txt", "hello")
     (folder / "folder.npy").mkdir()
     return {
-        "short.npy": f"59 × 4 matrix, and neither side is the number of items, {M}",
+        "short.npy": f"59 × 4 matrix without ids, for {M} items",
         "cube.npy": r"must contain a matrix .* got shape \(60, 2, 2\)",
         "text.npy": "must contain real numbers, got dtype <U1",
         "complex.npy": "must contain real numbers, got dtype complex128",
@@ -265,7 +265,7 @@ def bad_files(folder):
         "noise.npz": r"as a matrix.*File is not a zip file",
         "two.npz": r"a, b all are a matrix .* as item_factors",
         "none.npz": "none is a matrix",
-        "users.npz": "200 × 4 matrix, and neither side",
+        "users.npz": "200 × 4 matrix without ids",
         "thin.npz": r"sparse matrix of shape \(60, 2\); a sparse one must be item × item",
         "cut.npz": "cannot be read as a matrix",
         "cut.npy": "cannot be read as a matrix",

@@ -7,7 +7,6 @@ those of a model (`AnyRecommender`), of user and item vectors (`UserVectors`), o
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -105,13 +104,18 @@ class Explained(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class AuditedModel(ABC):
+class AuditedModel:
     """One variant to be measured; sizes are given in ascending order.
+
+    A model without components and without an item × item matrix is measured by its lists only: its
+    in-sample numbers are nan, and it has neither similar items nor explanations.
 
     Attributes
     ----------
     key, label, kind, settings
         As in `equipoise.audit.findings.Variant`.
+    n_items : int
+        Of the data.
     given : bool
         A model passed by the user: measured at its own number of components, too.
     notes : tuple of str
@@ -122,26 +126,33 @@ class AuditedModel(ABC):
     label: str
     kind: str
     settings: Mapping[str, Any]
+    n_items: int
     given: bool = field(default=False, kw_only=True)
     notes: tuple[str, ...] = field(default=(), kw_only=True)
 
+    #: lists per user of `lists`
+    n_variants: ClassVar[int] = 1
+
     @property
-    @abstractmethod
     def depth(self) -> int:
         """Number of components; the number of items if there are none."""
+        return self.n_items
 
     def sizes(self, common: Sequence[int]) -> tuple[int, ...]:  # noqa: ARG002
         """Return the sizes to measure, given those of our own models; one without components."""
         return (self.depth,)
 
-    @abstractmethod
     def measure_items(
-        self, data: Interactions, sizes: Sequence[int], sample: NDArray[np.intp], k: int
+        self,
+        data: Interactions,
+        sizes: Sequence[int],
+        sample: NDArray[np.intp],
+        k: int,  # noqa: ARG002
     ) -> ItemNumbers:
         """Return the in-sample numbers of the items; AUC and precision of a sample."""
-
-    #: lists per user of `lists`
-    n_variants: ClassVar[int] = 1
+        items = np.full((len(sizes), data.n_items), np.nan)
+        sampled = np.full((len(sizes), len(sample)), np.nan)
+        return ItemNumbers(items, items, items[0], sampled, sampled)
 
     def lister(self, sizes: Sequence[int]) -> Lister:  # noqa: ARG002
         """Return the recommender of lists at every size: the model itself if it has one."""
@@ -155,13 +166,13 @@ class AuditedModel(ABC):
         """Return what the lister needs of these users, one row each; None: only their data."""
         return None
 
-    @abstractmethod
-    def similar(self, columns: NDArray[np.int64], size: int, count: int) -> NDArray[np.int32]:
+    def similar(self, columns: NDArray[np.int64], size: int, count: int) -> NDArray[np.int32]:  # noqa: ARG002
         """Return the nearest of the given items to each of them, by position; −1 for none."""
+        return np.full((len(columns), count), -1, dtype=np.int32)
 
-    @abstractmethod
-    def explain(self, row: sp.csr_array, column: int, size: int) -> Explained:
+    def explain(self, row: sp.csr_array, column: int, size: int) -> Explained:  # noqa: ARG002
         """Return the score of an item for the user of a one-row matrix, with its parts."""
+        return Explained(float("nan"), np.zeros(row.nnz))
 
     def owners(self, size: int) -> list[OwnedComponent]:  # noqa: ARG002
         """Return the components that one item owns."""
@@ -291,11 +302,6 @@ class ScoreMatrix(AuditedModel):
     scores: NDArray[Any]
     prepare: Prepare
 
-    @property
-    def depth(self) -> int:
-        """Number of items."""
-        return len(self.scores)
-
     def measure_items(
         self,
         data: Interactions,
@@ -356,45 +362,7 @@ def squared_errors(block: RowBlock, B: NDArray[Any], prepare: Prepare) -> tuple[
 
 
 @dataclass(frozen=True, eq=False)
-class ListsOnly(AuditedModel):
-    """A model without components and item × item matrix: its in-sample numbers are nan.
-
-    Attributes
-    ----------
-    n_items : int
-        Of the data.
-    """
-
-    n_items: int
-
-    @property
-    def depth(self) -> int:
-        """Number of items."""
-        return self.n_items
-
-    def measure_items(
-        self,
-        data: Interactions,
-        sizes: Sequence[int],
-        sample: NDArray[np.intp],
-        k: int,  # noqa: ARG002
-    ) -> ItemNumbers:
-        """Return nan."""
-        items = np.full((len(sizes), data.n_items), np.nan)
-        sampled = np.full((len(sizes), len(sample)), np.nan)
-        return ItemNumbers(items, items, items[0], sampled, sampled)
-
-    def similar(self, columns: NDArray[np.int64], size: int, count: int) -> NDArray[np.int32]:  # noqa: ARG002
-        """Return −1: lists define no similar items."""
-        return np.full((len(columns), count), -1, dtype=np.int32)
-
-    def explain(self, row: sp.csr_array, column: int, size: int) -> Explained:  # noqa: ARG002
-        """Return nan: lists do not explain themselves."""
-        return Explained(float("nan"), np.zeros(row.nnz))
-
-
-@dataclass(frozen=True, eq=False)
-class Lists(ListsOnly):
+class Lists(AuditedModel):
     """Lists from another system.
 
     Attributes
@@ -454,7 +422,7 @@ class UserVectors(Lists):
 
 
 @dataclass(frozen=True, eq=False)
-class AnyRecommender(ListsOnly):
+class AnyRecommender(AuditedModel):
     """A fitted model through its public methods: lists, similar items and explanations.
 
     Attributes
@@ -522,12 +490,12 @@ class ColumnOrder(NamedTuple):
         moved.sort_indices()
         return moved
 
-    def take(self, values: NDArray[Any], axis: int) -> NDArray[Any]:
+    def take(self, values: NDArray[Any], *axes: int) -> NDArray[Any]:
         """Return values of the model's items in the order of the data; 0 where it has none."""
-        taken = np.take(values, self.model, axis=axis)
-        shape = [1] * values.ndim
-        shape[axis] = -1
-        return np.ascontiguousarray(np.where((self.model >= 0).reshape(shape), taken, 0))
+        for axis in axes:
+            known = np.expand_dims(self.model >= 0, [a for a in range(values.ndim) if a != axis])
+            values = np.where(known, np.take(values, self.model, axis=axis), 0)
+        return np.ascontiguousarray(values)
 
 
 def prepare_reordered(rows: sp.csr_array, prepare: Prepare, order: ColumnOrder) -> sp.csr_array:

@@ -233,43 +233,35 @@ def _of_embeddings(
     table = tables.read_vectors(parts.items, where, "item", n_items, parts.tensor, parts.item_ids)
     values, ids = _finite(table.values, where), table.ids
     if ids is None:
-        if Path(where).suffix.lower() in _CHECKPOINTS:
-            raise InvalidDataError(
-                f"{where} has no ids for its {len(values):,} rows. Pass the vocabulary of the "
-                "model: --item-ids FILE, or Embeddings(..., item_ids=...)."
-            )
         has_users = data.popularity() > 0
         ids = _ids_in_order(values.shape, data.item_ids, has_users)
-        if ids is None:
+        if ids is None or Path(where).suffix.lower() in _CHECKPOINTS:
+            fewer = f" ({has_users.sum():,} of them in the training part)"
             raise InvalidDataError(
-                f"{where} contains a {values.shape[0]:,} × {values.shape[1]:,} matrix, and neither "
-                f"side is the number of items, {n_items:,}{_or_fewer(has_users)}. Give one row per "
-                "item, in the order of interactions.item_ids (first appearance in the file), with "
-                "the same filters; or give the ids of the rows: --item-ids FILE, or "
-                "Embeddings(..., item_ids=...)."
+                f"{where} contains a {values.shape[0]:,} × {values.shape[1]:,} matrix without ids, "
+                f"for {n_items:,} items{'' if has_users.all() else fewer}. Give the ids of the "
+                "rows: --item-ids FILE, or Embeddings(..., item_ids=...). Without ids, an array "
+                "needs one row per item, in the order of interactions.item_ids (first appearance "
+                "in the file), with the same filters."
             )
-        found = tables.find_rows(ids, data.item_ids, "item", where)
-        notes: tuple[str, ...] = (_NO_IDS, *found.note("item", "they are never recommended"))
+    found = tables.find_rows(ids, data.item_ids, "item", where)
+    notes = found.note("item", "they are never recommended")
+    if table.ids is None:
         if values.shape == (len(ids), len(ids)) and not table.is_factors:
             check_score_size(n_items)
             B = _spread(_spread(values, found.place).T, found.place).T
-            return ScoreMatrix(key, label, "scores", {}, B, unchanged, notes=notes[1:])
-        values = values if len(values) == len(ids) else values.T
-    else:
-        found = tables.find_rows(ids, data.item_ids, "item", where)
-        notes = found.note("item", "they have no vector and are never recommended")
-    Y, absent = _spread(values, found.place), found.place < 0
+            return ScoreMatrix(key, label, "scores", {}, n_items, B, unchanged, notes=notes)
+        values, notes = values if len(values) == len(ids) else values.T, (_NO_IDS, *notes)
+    Y = _spread(values, found.place)
     low_rank = _low_rank(Y, where)
     users = _user_vectors(parts, table.users, data, Y.shape[1], where)
     if users is None:
         notes = notes if table.users is None else (*notes, _FOLDED)
-        return Projection(key, label, "factors", {}, low_rank, Y, notes=notes)
+        return Projection(key, label, "factors", {}, n_items, low_rank, Y, notes=notes)
     vectors, missing = users
-    lookup = Lookup(data.user_ids, "user")
-    own = UserVectors(key, label, "embeddings", {}, n_items, vectors, lookup, Y, absent)
-    return OwnScores(
-        key, label, "embeddings", {}, low_rank, Y, scoring=own, notes=(*notes, *missing)
-    )
+    shown = (key, label, "embeddings", dict[str, Any](), n_items)
+    own = UserVectors(*shown, vectors, Lookup(data.user_ids, "user"), Y, found.place < 0)
+    return OwnScores(*shown, low_rank, Y, scoring=own, notes=(*notes, *missing))
 
 
 def _ids_in_order(
@@ -281,10 +273,6 @@ def _ids_in_order(
     training part has no rows for items and users that only the other parts contain.
     """
     return next((c for c in (ids, ids[present]) if len(c) in shape), None)
-
-
-def _or_fewer(present: NDArray[np.bool_]) -> str:
-    return "" if present.all() else f" ({present.sum():,} of them in the training part)"
 
 
 def _spread(values: Floats, place: NDArray[np.intp]) -> Floats:
@@ -406,25 +394,27 @@ def audited(
     order : ColumnOrder, optional
         Where the model has the items in another order than the data.
     """
-    low_rank = model.low_rank()
+    n_items = model.n_features_in_ if order is None else len(order.model)
+
+    def moved(values: NDArray[Any], *axes: int) -> NDArray[Any]:
+        return values if order is None else order.take(values, *axes)
+
+    def moved_rows(prepare: Prepare) -> Prepare:
+        return (
+            prepare if order is None else partial(prepare_reordered, prepare=prepare, order=order)
+        )
+
+    low_rank, item_item = model.low_rank(), model.item_item()
     if low_rank is not None:
         components, weights, prepare = low_rank
-        if order is not None:
-            components = order.take(components, axis=1)
-            prepare = partial(prepare_reordered, prepare=prepare, order=order)
-        moved = LowRank(components, weights, prepare)
-        return Projection(key, label, kind or "factors", settings, moved)
-    item_item = model.item_item()
-    n_items = model.n_features_in_ if order is None else len(order.model)
+        aligned = LowRank(moved(components, 1), weights, moved_rows(prepare))
+        return Projection(key, label, kind or "factors", settings, n_items, aligned)
     if item_item is not None:
         check_score_size(n_items)
         given: Any = item_item.coefficients
-        B = _finite(given.toarray() if sp.issparse(given) else np.asarray(given), label)
-        prepare = item_item.prepare
-        if order is not None:
-            B = order.take(order.take(B, axis=0), axis=1)
-            prepare = partial(prepare_reordered, prepare=prepare, order=order)
-        return ScoreMatrix(key, label, kind or "scores", settings, B, prepare)
+        B = moved(_finite(given.toarray() if sp.issparse(given) else given, label), 0, 1)
+        prepare = moved_rows(item_item.prepare)
+        return ScoreMatrix(key, label, kind or "scores", settings, n_items, B, prepare)
     anonymous = copy.copy(model)
     anonymous.item_ids_ = None  # takes and returns column numbers
     anonymous.__dict__.pop("_item_lookup", None)
@@ -432,9 +422,8 @@ def audited(
     factors = model.factors()
     if factors is None:
         return own
-    Y = _finite(np.asarray(factors.items), label)
-    Y = Y if order is None else order.take(Y, axis=0)
-    shown = (key, label, kind or "embeddings", settings)
+    Y = moved(_finite(np.asarray(factors.items), label), 0)
+    shown = (key, label, kind or "embeddings", settings, n_items)
     return OwnScores(*shown, _low_rank(Y, label), Y, scoring=own)
 
 
@@ -447,19 +436,17 @@ def _columns_in(model: Recommender, data: Interactions, label: str) -> ColumnOrd
                 f"{data.n_items:,}. Audit it on the data that it was fitted on."
             )
         return None
-    order = Lookup(model.item_ids_, "item").find(data.item_ids)
-    extra = np.setdiff1d(np.arange(len(model.item_ids_)), order)
-    if len(extra):
+    columns = Lookup(data.item_ids, "item").find(model.item_ids_)
+    if (columns < 0).any():
         raise InvalidDataError(
-            f"{label} was fitted on {len(model.item_ids_):,} items, of which {len(extra):,} are "
-            f"not among the {data.n_items:,} of the data: {name_a_few(model.item_ids_[extra])}. "
-            "Audit it on the data that it was fitted on, with the same filters."
+            f"{label} was fitted on {len(columns):,} items, of which {(columns < 0).sum():,} are "
+            f"not among the {data.n_items:,} of the data: "
+            f"{name_a_few(model.item_ids_[columns < 0])}. Audit it on the data that it was fitted "
+            "on, with the same filters."
         )
-    if np.array_equal(order, np.arange(data.n_items)):
-        return None
-    columns = np.empty(len(model.item_ids_), dtype=np.intp)
-    columns[order[order >= 0]] = np.flatnonzero(order >= 0)
-    return ColumnOrder(order, columns)
+    order = np.full(data.n_items, -1)
+    order[columns] = np.arange(len(columns))
+    return None if np.array_equal(order, np.arange(len(order))) else ColumnOrder(order, columns)
 
 
 def _finite(values: NDArray[Any], where: str) -> Floats:
