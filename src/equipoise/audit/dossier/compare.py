@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -11,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import polars as pl
 from scipy.special import ndtri, stdtr
 
 from equipoise.audit.findings import Findings
 from equipoise.audit.report.to_json import as_json, to_json
 from equipoise.display import Shown, page
 from equipoise.exceptions import InvalidDataError
-from equipoise.metrics.intervals import Interval
+from equipoise.metrics.intervals import Interval, bootstrap_mean
+from equipoise.metrics.results import ALL
 
 Report = Mapping[str, Any]
 
@@ -28,6 +30,8 @@ _LEVEL = 0.05
 _WIDTH = float(2 * ndtri(0.975))
 # Intervals over fewer items or users are too narrow.
 _SMALLEST = 10
+#: numbers of single items that are compared
+ITEM_METRICS = ("item_error", "self_reconstruction")
 # An item is lost if more than half of it is not reconstructed, memorized if more than half of its
 # score comes from itself. Smaller moves across the half are not reported.
 _HALF, _LEAST_MOVE = 0.5, 0.2
@@ -130,33 +134,37 @@ class Changes:
 
     def sections(self) -> list[Shown]:
         """Return the tables of the report."""
-        columns = ["number", "before", "after", "difference", "p"]
-        found = [Shown(f"{self.before} → {self.after}", [], [], (self.summary(), *self.settings))]
-        if self.stated:
-            rows = [
-                (each.name, str(each.before), str(each.after), str(each.difference), each.p_value)
-                for each in sorted(self.stated, key=lambda change: change.p_value)
-            ]
-            found.append(Shown("Numbers that changed beyond noise", columns, rows))
-        for what, items in self.items.items():
-            if items:
-                header = ["item", "name", "users", "before", "after"]
-                found.append(
-                    Shown(f"Items {what}", header, [tuple(asdict(i).values()) for i in items])
-                )
-        kept = [(name, _text(value)) for name, value in self.components.items() if value]
-        if kept:
-            found.append(Shown("Components", ["", ""], kept))
-        if self.overlap is not None:
-            shown = f"{self.overlap} of a user's list is in both lists, on average."
-            found.append(Shown("Lists", [], [], (shown,)))
-        same = [
-            (each.name, str(each.before), str(each.after), str(each.difference))
-            for each in self.numbers
-            if not each.stated
+
+        def row(each: Change) -> tuple[str, ...]:
+            return (each.name, str(each.before), str(each.after), str(each.difference))
+
+        columns = ["number", "before", "after", "difference"]
+        changed = sorted(self.stated, key=lambda change: change.p_value)
+        same = [row(each) for each in self.numbers if not each.stated]
+        header = ["item", "name", "users", "before", "after"]
+        lists = f"{self.overlap} of a user's list is in both lists, on average."
+        news = [
+            Shown(f"{self.before} → {self.after}", [], [], (self.summary(), *self.settings)),
+            Shown(
+                "Numbers that changed beyond noise",
+                [*columns, "p"],
+                [(*row(each), each.p_value) for each in changed],
+            ),
+            *(
+                Shown(f"Items {what}", header, [tuple(asdict(one).values()) for one in items])
+                for what, items in self.items.items()
+            ),
+            Shown(
+                "Components",
+                ["", ""],
+                [(name, _text(value)) for name, value in self.components.items() if value],
+            ),
+            Shown("Lists", [], [], () if self.overlap is None else (lists,)),
         ]
-        found.append(Shown("Numbers without a change beyond noise", columns[:-1], same))
-        return found
+        return [
+            *(section for section in news if section.rows or section.notes),
+            Shown("Numbers without a change beyond noise", columns, same),
+        ]
 
     def to_json(self) -> str:
         """Return everything as JSON; equal changes give equal text."""
@@ -196,18 +204,22 @@ def numbers(report: Report, key: str | None = None) -> dict[str, Interval]:
     users: ``recall``, ``item_auc/niche``, ``exposure/indie``.
     """
     key = key or report["subject"]
-    model = next(each for each in report["models"] if each["key"] == key)
+    model = _model(report, key)
     at = model["sizes"].index(model["size"])
-    found = {}
+    found: dict[tuple[str, str], Sequence[float | None]] = {}
     for metric, by_group in model["means"].items():
         for group, values in by_group.items():
-            interval = model["intervals"].get(metric, {}).get(group) or (None, None)
-            found[_name(metric, group)] = _interval(values[at], *interval)
+            bounds = model["intervals"].get(metric, {}).get(group) or (None, None)
+            found[metric, group] = (values[at], *bounds)
     for section in report["groups"]:
         for metric, by_group in section["numbers"].get(key, {}).items():
             for group, values in by_group.items():
-                found.setdefault(_name(metric, group), _interval(*values))
-    return {name: number for name, number in found.items() if not math.isnan(number.mean)}
+                found.setdefault((metric, group), values)
+    return {
+        metric if group == ALL else f"{metric}/{group}": Interval(*np.array(values, dtype=float))
+        for (metric, group), values in found.items()
+        if values[0] is not None
+    }
 
 
 def as_report(source: Findings | Report | str | PathLike[str]) -> Report:
@@ -256,16 +268,13 @@ def changes(
         for name, number in found.items()
         if name in others and name not in _COUNTS and name.partition("/")[2] not in small
     }
-    sides = (before, after)
-    common = sorted(set.intersection(*(set(item_table(*side)) for side in sides)))
+    tables = [item_table(*side) for side in (before, after)]
+    both = tables[0].join(tables[1], on="item", suffix="_after").sort("item")
+    reports = None if same_data else (old, new)
     moved = {
-        **_crossed(sides, common, "item_error", ("newly lost", "no longer lost"), same_data),
+        **_crossed(both, "item_error", ("newly lost", "no longer lost"), reports),
         **_crossed(
-            sides,
-            common,
-            "self_reconstruction",
-            ("newly memorized", "no longer memorized"),
-            same_data,
+            both, "self_reconstruction", ("newly memorized", "no longer memorized"), reports
         ),
     }
     return Changes(
@@ -275,7 +284,7 @@ def changes(
         items=moved,
         components={**_owned(before, after, moved), **(components or {})},
         overlap=_sampled_overlap(before, after) if overlap is None else overlap,
-        n_items=len(common),
+        n_items=len(both),
         settings=() if same_data else _other_settings(old, new),
     )
 
@@ -326,48 +335,34 @@ def _degrees(old: Report, new: Report) -> int:
 
 
 def _crossed(
-    sides: Sequence[tuple[Report, str]],
-    common: Sequence[str],
-    metric: str,
-    names: tuple[str, str],
-    same_data: bool,
+    both: pl.DataFrame, metric: str, names: tuple[str, str], reports: Sequence[Report] | None
 ) -> dict[str, tuple[ItemChange, ...]]:
-    """Return the items that moved across a half by more than the noise of such items."""
-    tables = [item_table(*side) for side in sides]
-    old, new = (_column(table, common, metric) for table in tables)
+    """Return the items that moved across a half by more than the noise of such items.
+
+    Without reports, both models were measured on the same data, and there is no such noise.
+    """
+    old, new = (both[name].to_numpy() for name in (metric, f"{metric}_after"))
     move = new - old
-    limit = np.full(len(common), _LEAST_MOVE)
-    if not same_data and np.isfinite(move).any():
-        users = np.array([min(table[item]["users"] for table in tables) for item in common], float)
+    limit = np.full(len(both), _LEAST_MOVE)
+    if reports is not None and np.isfinite(move).any():
+        users = np.minimum(both["users"].to_numpy(), both["users_after"].to_numpy())
         # noise falls with the square root of the users; its scale is that of most items
         scaled = move * np.sqrt(users)
         scale = np.nanmedian(np.abs(scaled - np.nanmedian(scaled))) / ndtri(0.75)
-        error = scale / np.sqrt(np.maximum(users, 1))
-        by_item = [_noise(report, "items") for report, _ in sides]
-        own = [[noise.get(item, {}).get(metric, 0.0) for item in common] for noise in by_item]
-        error = np.maximum(error, np.hypot(*np.array(own, dtype=float)))
+        by_item = [_noise(report, "items") for report in reports]
+        own = [[noise.get(item, {}).get(metric, 0.0) for item in both["item"]] for noise in by_item]
+        error = np.maximum(scale / np.sqrt(np.maximum(users, 1)), np.hypot(*np.array(own)))
         # an item can jump when two components change places: as far as items did between halves
-        largest = [
-            _noise(report, "largest move of an item").get(metric, 0.0) for report, _ in sides
-        ]
-        limit = np.maximum(limit, max(largest))
-        limit = np.maximum(limit, _TAILS * ndtri(1 - _LEVEL / 4 / max(1, len(common))) * error)
+        jumps = [_noise(report, "largest move of an item").get(metric, 0.0) for report in reports]
+        beyond = _TAILS * ndtri(1 - _LEVEL / 4 / max(1, len(both))) * error
+        limit = np.maximum(np.maximum(limit, max(jumps)), beyond)
     up = (old < _HALF) & (new >= _HALF) & (move > limit)
     down = (old >= _HALF) & (new < _HALF) & (-move > limit)
-    found = {}
-    for name, places in zip(names, (up, down), strict=True):
-        found[name] = tuple(
-            ItemChange(
-                item,
-                str(tables[1][item]["name"]),
-                int(tables[1][item]["users"]),
-                float(old[place]),
-                float(new[place]),
-            )
-            for place, item in enumerate(common)
-            if places[place]
-        )
-    return found
+    shown = both.select("item", "name_after", "users_after", metric, f"{metric}_after")
+    return {
+        name: tuple(itertools.starmap(ItemChange, shown.filter(pl.Series(moved)).rows()))
+        for name, moved in zip(names, (up, down), strict=True)
+    }
 
 
 def _owned(
@@ -400,11 +395,7 @@ def _sampled_overlap(before: tuple[Report, str], after: tuple[Report, str]) -> I
         for user in lists[0]
         if user in lists[1]
     ]
-    if len(shares) < _SMALLEST:
-        return None
-    margin = _WIDTH / 2 * float(np.std(shares, ddof=1)) / math.sqrt(len(shares))
-    mean = float(np.mean(shares))
-    return Interval(mean, mean - margin, mean + margin)
+    return bootstrap_mean(shares, resamples=1000) if len(shares) >= _SMALLEST else None
 
 
 def _other_settings(old: Report, new: Report) -> tuple[str, ...]:
@@ -439,26 +430,16 @@ def _small_groups(report: Report) -> set[str]:
     return small | {g["name"] for s in report["groups"] for g in s["groups"] if not g["reported"]}
 
 
-def item_table(report: Report, key: str) -> dict[str, dict[str, Any]]:
+def item_table(report: Report, key: str) -> pl.DataFrame:
     """Return the numbers of one model by item."""
-    return {
-        str(each["id"]): {**each["models"][key], "name": each["name"], "users": each["users"]}
+    rows = [
+        (str(each["id"]), str(each["name"]), each["users"], *map(own.get, ITEM_METRICS))
         for each in report["items"]
-        if key in each["models"]
-    }
-
-
-def _column(table: Mapping[str, Any], items: Sequence[str], metric: str) -> NDArray[np.float64]:
-    return np.array([table[item][metric] for item in items], dtype=float)  # None becomes nan
-
-
-def _name(metric: str, group: str) -> str:
-    return metric if group == "all" else f"{metric}/{group}"
-
-
-def _interval(value: float | None, low: float | None, high: float | None) -> Interval:
-    mean, low, high = (math.nan if each is None else float(each) for each in (value, low, high))
-    return Interval(mean, low, high)
+        if (own := each["models"].get(key)) is not None
+    ]
+    numbers = dict.fromkeys(ITEM_METRICS, pl.Float64)
+    schema = {"item": pl.String, "name": pl.String, "users": pl.Int64, **numbers}
+    return pl.DataFrame(rows, schema, orient="row")
 
 
 def _text(value: Any) -> str:

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import polars as pl
 
-from equipoise.audit.dossier.compare import as_report, item_table, numbers
+from equipoise.audit.dossier.compare import ITEM_METRICS, as_report, item_table, numbers
 from equipoise.audit.findings import Findings
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError
-
-_ITEM_METRICS = ("item_error", "self_reconstruction")
 
 
 def noise(
@@ -38,9 +37,7 @@ def noise(
     if not isinstance(data, Interactions):
         raise InvalidParameterError("halves are drawn from one table, not from parts of a split.")
     generator = np.random.default_rng(seed)
-    squares: dict[str, list[float]] = {}
-    by_item: dict[str, dict[str, list[float]]] = {}
-    largest = dict.fromkeys(_ITEM_METRICS, 0.0)
+    of_numbers, of_items = [], []
     for _ in range(n):
         users = generator.permutation(data.n_users)
         half = data.n_users // 2
@@ -49,27 +46,28 @@ def noise(
             for part in (users[:half], users[half:])
         ]
         first, second = (numbers(side) for side in sides)
-        for name in set(first) & set(second):
-            move = second[name].mean - first[name].mean
-            squares.setdefault(name, []).append((move / 2) ** 2)
+        common = sorted(set(first) & set(second))
+        moves = [second[name].mean - first[name].mean for name in common]
+        of_numbers.append(pl.DataFrame({"name": common, "move": moves}))
         tables = [item_table(side, side["subject"]) for side in sides]
-        for item in set(tables[0]) & set(tables[1]):
-            for metric in _ITEM_METRICS:
-                values = [table[item][metric] for table in tables]
-                if None not in values:
-                    own = by_item.setdefault(item, {}).setdefault(metric, [])
-                    own.append(((values[1] - values[0]) / 2) ** 2)
-                    largest[metric] = max(largest[metric], abs(values[1] - values[0]))
+        both = tables[0].join(tables[1], on="item", suffix="_after")
+        of_items.append(
+            both.select("item", *(pl.col(name) - pl.col(f"{name}_after") for name in ITEM_METRICS))
+        )
+    items = pl.concat(of_items)
     return {
         "halvings": n,
-        "largest move of an item": largest,
-        "numbers": {name: _root(found) for name, found in sorted(squares.items())},
+        "largest move of an item": {name: items[name].abs().max() or 0.0 for name in ITEM_METRICS},
+        "numbers": dict(_errors(pl.concat(of_numbers)).rows()),
         "items": {
-            item: {metric: _root(found) for metric, found in metrics.items()}
-            for item, metrics in sorted(by_item.items())
+            item: {name: value for name, value in values.items() if value is not None}
+            for item, values in _errors(items).rows_by_key("item", named=True, unique=True).items()
         },
     }
 
 
-def _root(squares: list[float]) -> float:
-    return float(np.sqrt(np.mean(squares)))
+def _errors(moves: pl.DataFrame) -> pl.DataFrame:
+    """Return the root of the mean square of half of each move, by the first column."""
+    by, *values = moves.columns
+    grouped = moves.group_by(by, maintain_order=True)
+    return grouped.agg((pl.col(values) / 2).pow(2).mean().sqrt()).sort(by)
