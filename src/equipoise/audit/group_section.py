@@ -327,11 +327,8 @@ def _item_numbers(
     outcome: Outcome, groups: ItemGroups, sizes: tuple[GroupSize, ...], study: Study, seed: int
 ) -> dict[str, dict[str, Interval]]:
     found = _item_means(outcome, groups, sizes, study, seed)
-    if outcome.lists is not None and outcome.task is not None:
-        block = _block(outcome)
-        found |= _list_ratios(block, groups, sizes, seed)
-        found |= dict(_whole_list(block, groups, seed))
-    return found
+    block = _block(outcome)
+    return found if block is None else found | _list_numbers(block, groups, sizes, seed)
 
 
 def _item_means(
@@ -374,72 +371,60 @@ def means_of_pairs(sums: Floats, count: int) -> Floats:
     return ratio(pairs[:, :, 0], pairs[:, :, 1])
 
 
-def _block(outcome: Outcome) -> UserBlock:
+def _block(outcome: Outcome) -> UserBlock | None:
     lists, task = outcome.lists, outcome.task
-    assert lists is not None and task is not None  # noqa: S101, PT018 (callers check)
-    seen, held_out = (part.collect().matrix for part in (task.seen, task.held_out))
-    return UserBlock(np.asarray(lists), seen, held_out)
+    if lists is None or task is None:
+        return None
+    return UserBlock(lists, *(part.collect().matrix for part in (task.seen, task.held_out)))
 
 
-def _list_ratios(
+def _list_numbers(
     block: UserBlock, groups: ItemGroups, sizes: tuple[GroupSize, ...], seed: int
 ) -> dict[str, dict[str, Interval]]:
-    """Recall and exposure of each group; users are drawn in the bootstrap."""
+    """Recall and exposure of each group, two numbers for all; users are drawn in the bootstrap."""
     every = ItemGroups((*groups.names, ""), _with_all(groups.membership), groups.rule)
-    hits, held_out = hits_by_user(block, every, None)
-    attention = exposure_by_user(block, every, None, "log")
     catalog = catalog_shares(every)
     reported = np.array([*(each.reported for each in sizes), False])
+    asked = (block.relevant > 0) * 1.0
+    k, context = block.lists.shape[1], Context(len(groups), groups=groups)
+    fairness = Request(find_metric("awrf"), k, "geometric").of_block(block, context).per_user
+    given = exposure_by_user(block, groups, None, "geometric")
+    excess = given - target_exposure(block, groups, None, "geometric")
+    parts = [
+        *hits_by_user(block, every, None),
+        exposure_by_user(block, every, None, "log"),
+        excess * asked[:, None],
+        np.column_stack([np.nan_to_num(fairness), ~np.isnan(fairness), asked]),
+    ]
+    ends = np.cumsum([part.shape[1] for part in parts])[:-1]
 
     def ratios(sums: Floats) -> Floats:
-        found, wanted, given = np.split(sums, 3, axis=1)
+        found, wanted, given, excess, whole = np.split(sums, ends, axis=1)
         exposure = ratio(given, given[:, -1:])
         relative = ratio(exposure, catalog)
         best = np.max(np.nan_to_num(relative), axis=1, where=reported, initial=0.0)[:, None]
         relevance = ratio(exposure, ratio(wanted, wanted[:, -1:]))
         impact = ratio(relative, best)
         impact[:, -1] = np.nan
-        return np.hstack([ratio(found, wanted), exposure, relative, relevance, impact])
+        awrf = ratio(whole[:, :1], whole[:, 1:2])
+        loss = np.sum(ratio(excess, whole[:, 2:]) ** 2, axis=1, keepdims=True)
+        return np.hstack([ratio(found, wanted), exposure, relative, relevance, impact, awrf, loss])
 
-    table = sp.csr_array(np.hstack([hits, held_out, attention]))
+    *by_group, awrf, loss = _bootstrap(sp.csr_array(np.hstack(parts)), ratios, seed=seed)
     names = ("recall", "exposure", "exposure_relative", "exposure_to_relevance", "impact_ratio")
-    return _named(_bootstrap(table, ratios, seed=seed), names, sizes)
-
-
-def _whole_list(
-    block: UserBlock, groups: ItemGroups, seed: int
-) -> Iterator[tuple[str, dict[str, Interval]]]:
-    """Yield the measures that have one number for all groups."""
-    k, context = block.lists.shape[1], Context(len(groups), groups=groups)
-    fairness = Request(find_metric("awrf"), k, "geometric").of_block(block, context).per_user
-    table = weighted_pairs(
-        sp.csr_array(np.ones((len(fairness), 1))), [(fairness, np.ones(len(fairness)))]
-    )
-    yield (
-        "awrf",
-        {ALL: _bootstrap(table, lambda sums: means_of_pairs(sums, 1)[:, 0], seed=seed)[0]},
-    )
-    asked = block.relevant > 0
-    given = exposure_by_user(block, groups, None, "geometric") - target_exposure(
-        block, groups, None, "geometric"
-    )
-    table = np.column_stack([given, np.ones(len(given))])[asked]
-
-    def loss(sums: Floats) -> Floats:
-        return np.asarray(np.sum(ratio(sums[:, :-1], sums[:, -1:]) ** 2, axis=1, keepdims=True))
-
-    if asked.any():
-        yield "expected_exposure_loss", {ALL: _bootstrap(table, loss, seed=seed)[0]}
+    whole = {"awrf": {ALL: awrf}, "expected_exposure_loss": {ALL: loss}}
+    return _named(by_group, names, sizes) | whole
 
 
 def _user_numbers(
     outcome: Outcome, groups: Groups, sizes: tuple[GroupSize, ...], seed: int
 ) -> dict[str, dict[str, Interval]]:
     """NDCG and recall of each group of users; users are drawn in the bootstrap."""
-    if outcome.lists is None or outcome.task is None or not outcome.task.held_out.nnz:
+    block, task = _block(outcome), outcome.task
+    if block is None or task is None or not task.held_out.nnz:
         return {}
-    block, T = _block(outcome), _with_all(groups.align(outcome.task.seen).membership)
-    k, context, names = block.lists.shape[1], Context(outcome.task.n_items), ("ndcg", "recall")
+    members = _with_all(groups.align(task.seen).membership)
+    k, context, names = block.lists.shape[1], Context(task.n_items), ("ndcg", "recall")
     requests = [Request(find_metric(name), k, "standard") for name in names]
     columns = [request.of_block(block, context).per_user for request in requests]
     ones = np.ones(len(block.lists))
@@ -450,5 +435,7 @@ def _user_numbers(
         difference[:, -1] = np.nan
         return np.hstack([found.reshape(len(sums), -1), difference])
 
-    found = _bootstrap(weighted_pairs(T, [(each, ones) for each in columns]), means, seed=seed)
+    found = _bootstrap(
+        weighted_pairs(members, [(each, ones) for each in columns]), means, seed=seed
+    )
     return _named(found, (*names, "ndcg_difference"), sizes)
