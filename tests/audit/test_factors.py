@@ -131,7 +131,7 @@ def test_implicit_neighbours_are_read_as_an_item_item_matrix(plays, tmp_path):
     neighbours.fit(sp.csr_matrix(plays.matrix), show_progress=False)
     neighbours.save(str(tmp_path / "cosine.npz"))
     (subject,) = read_models([tmp_path / "cosine.npz"], plays)
-    np.testing.assert_array_equal(subject.scores, neighbours.similarity.toarray())
+    np.testing.assert_array_equal(subject.model.coefficients, neighbours.similarity.toarray())
 
 
 @pytest.mark.medium
@@ -306,8 +306,8 @@ def test_arrays_fitted_on_the_file_of_a_training_part_have_its_items(plays, tmp_
     place = split.train.item_index(train.item_ids)
     np.testing.assert_array_equal(factors.vectors[place], items)
     assert (np.delete(factors.vectors, place, axis=0) == 0).all()
-    np.testing.assert_array_equal(matrix.scores[np.ix_(place, place)], B)
-    assert np.count_nonzero(matrix.scores) == B.size
+    np.testing.assert_array_equal(matrix.model.coefficients[np.ix_(place, place)], B)
+    assert np.count_nonzero(matrix.model.coefficients) == B.size
     who = split.train.user_index(train.user_ids)
     np.testing.assert_array_equal(own.scoring.by_user[who], users)
     fewer = SimpleNamespace(item_factors=items, user_factors=users[1:])

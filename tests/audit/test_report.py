@@ -169,11 +169,6 @@ def test_a_page_with_half_a_surrogate_pair_can_be_written():
     assert render(fakes.findings(words="\ud800")).encode("utf-8")
 
 
-def test_missing_names_are_empty():
-    _, block = unpacked(Outline(render(fakes.findings(names=[None, float("nan"), 7]))))
-    assert block("names")[:4] == ["", "", "7", "Name 3"]
-
-
 def test_numbers_of_items_come_back_from_the_data():
     findings = fakes.findings()
     summary, block = unpacked(Outline(render(findings)))
@@ -189,8 +184,7 @@ def test_numbers_of_items_come_back_from_the_data():
         neighbors = np.asarray(block(f"{place}.neighbors")).reshape(len(exact[0]), -1)
         np.testing.assert_array_equal(neighbors, variant.neighbors[:, :10])
         needed = np.asarray(block(f"{place}.to_half"))
-        np.testing.assert_array_equal(needed[:-2], variant.components_to_half_by_item[:-2])
-        assert needed[-2:].tolist() == [65535, 65534]
+        np.testing.assert_array_equal(needed, variant.components_to_half_by_item)
     np.testing.assert_allclose(block("popularity"), findings.items.popularity, rtol=1e-6)
 
 
@@ -281,13 +275,13 @@ def test_the_finest_payload_that_fits_is_taken():
 
 
 def test_every_module_comes_after_those_that_it_imports():
-    for place, name in enumerate(assets.MODULES):
+    for place, name in enumerate(assets.modules()):
         imported = set(re.findall(r'from "\./([a-z]+\.js)"', assets.source(name)))
-        assert imported <= set(assets.MODULES[:place]), name
+        assert imported <= set(assets.modules()[:place]), name
 
 
 def test_imported_names_are_exported_by_their_module():
-    for name in assets.MODULES:
+    for name in assets.modules():
         for names, module in re.findall(
             r'import \{([^}]*)\} from "\./([a-z]+\.js)"', assets.source(name)
         ):

@@ -103,8 +103,7 @@ def command(advice: Advice) -> str:
         return ""
     model = [] if advice.model == "item-weighted" else ["--model", advice.model]
     words = [word for name, value in advice.settings.items() for word in _parameter(name, value)]
-    data, reading = _data_argument(advice.source), _options(advice.data_options)
-    return " ".join(["equipoise fit", data, *reading, *model, *words, "--out model.eqp"])
+    return _call("fit", advice, *model, *words, "--out model.eqp")
 
 
 def rerank_command(found: Findings) -> str:
@@ -115,10 +114,8 @@ def rerank_command(found: Findings) -> str:
     offer, advice = found.mitigation, found.advice
     if isinstance(offer, str) or not advice.keep:
         return ""
-    start = "recommend model.eqp" if advice.model else "rerank lists.csv"
-    data, words = _data_argument(advice.source), _options(advice.data_options)
-    last = f"-k {offer.k} --out reranked.csv"
-    return " ".join([f"equipoise {start} {data}", *words, "--rerank", offer.spec, last])
+    verb = "recommend model.eqp" if advice.model else "rerank lists.csv"
+    return _call(verb, advice, f"--rerank {offer.spec} -k {offer.k} --out reranked.csv")
 
 
 def check_command(advice: Advice) -> str:
@@ -133,9 +130,7 @@ def check_command(advice: Advice) -> str:
     if not advice.model or not advice.check:
         return ""
     grid = [f"--grid {name}={plain(value)}" for name, value in advice.settings.items()]
-    words = _options({**advice.data_options, "models": advice.model})
-    data, more = _data_argument(advice.source), _options(advice.check)
-    return " ".join(["equipoise evaluate", data, *words, *grid, *more])
+    return _call("evaluate", advice, "--models", advice.model, *grid, *_options(advice.check))
 
 
 def _parameter(name: str, value: Any) -> list[str]:
@@ -156,16 +151,18 @@ def _options(values: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def _data_argument(source: str) -> str:
-    """Return the data as a shell argument; DATA if the source is a description, not an address.
+def _call(verb: str, advice: Advice, *words: str) -> str:
+    """Return a command that reads the data as the audit did; DATA if they have no address.
 
     Examples
     --------
-    >>> _data_argument("my plays.csv"), _data_argument("example data")
-    ("'my plays.csv'", 'DATA')
+    >>> [_call("fit", Advice("pca", {}, source, {})) for source in ("my plays.csv", "example data")]
+    ["equipoise fit 'my plays.csv'", 'equipoise fit DATA']
     """
+    source = advice.source
     described = source == UNNAMED or (" " in source and not set(source) & set("./\\:*"))
-    return "DATA" if described else shlex.quote(source)
+    data = "DATA" if described else shlex.quote(source)
+    return " ".join(["equipoise", verb, data, *_options(advice.data_options), *words])
 
 
 # Candidates per user, and the most users to choose on. Re-ranking needs no retraining and no
@@ -240,22 +237,19 @@ def best_mitigation(
         for spec, found in tried.items()
         if found is not None and np.nanmean(found[0]) >= (1 - budget) * np.nanmean(plain[0])
     }
-    none = (
+    spec = max(within, key=within.__getitem__, default="")
+    after = measuring.reranked(spec) if spec else None
+    if after is not None:
+        before = measuring.scores(measuring.lists[:, :k])
+        moves = [new - old for new, old in zip(after, before, strict=True)]
+        ndcg, tail = mean_intervals(moves, seed)
+        means = [float(np.nanmean(each)) for each in before]
+        if tail.low > 0:
+            return Mitigation(spec, len(specs), tail, means[1], ndcg, means[0], k)
+    return (
         f"{NOT_OFFERED}: none of {len(specs)} that were tried shows more long-tail items beyond "
         f"chance for at most {budget:.0%} of NDCG@{k}."
     )
-    if not within:
-        return none
-    spec = max(within, key=within.__getitem__)
-    after = measuring.reranked(spec)
-    if after is None:
-        return none
-    before = measuring.scores(measuring.lists[:, :k])
-    ndcg, tail = mean_intervals([new - old for new, old in zip(after, before, strict=True)], seed)
-    if tail.low <= 0:
-        return none
-    means = [float(np.nanmean(each)) for each in before]
-    return Mitigation(spec, len(specs), tail, means[1], ndcg, means[0], k)
 
 
 class _Part:

@@ -55,14 +55,11 @@ class Structure(NamedTuple):
         The same in shuffled data.
     exceeds : bool
         Whether the data exceed the shuffled ones, item by item.
-    n : int
-        Number of items.
     """
 
     found: Interval
     shuffled: float
     exceeds: bool
-    n: int
 
 
 def structure(study: Study, seed: int) -> dict[str, Structure]:
@@ -90,15 +87,14 @@ def structure(study: Study, seed: int) -> dict[str, Structure]:
 def _compared(real: Floats, null: Floats) -> Structure:
     known = ~np.isnan(real - null)
     real, null, n = real[known], null[known], int(known.sum())
+    mean, chance = (float(each.mean()) if n else np.nan for each in (real, null))
     if n < FEWEST_ITEMS:
-        mean = float(real.mean()) if n else np.nan
-        found = Interval(mean, np.nan, np.nan, 0.95, n)
-        return Structure(found, float(null.mean()) if n else np.nan, False, n)
-    mean, excess = float(real.mean()), real - null
+        return Structure(Interval(mean, np.nan, np.nan, n_users=n), chance, exceeds=False)
+    excess = real - null
     error, spread = (float(each.std(ddof=1) / np.sqrt(n)) for each in (excess, 1.96 * real))
     beyond = max(_STANDARD_ERRORS * error, _SMALLEST_EXCESS)
-    found = Interval(mean, mean - spread, mean + spread, 0.95, n)
-    return Structure(found, float(null.mean()), bool(excess.mean() > beyond), n)
+    found = Interval(mean, mean - spread, mean + spread, n_users=n)
+    return Structure(found, chance, exceeds=bool(excess.mean() > beyond))
 
 
 def _auc(X: sp.csr_array, items: np.ndarray) -> Floats:
@@ -202,7 +198,7 @@ def weigh(
     overall = chance[ALL]
     exists = overall.exceeds or _beats_popularity(contest)
     reason = "" if exists else _no_structure(overall)
-    found = [Evidence("structure", overall.found, overall.shuffled, exists, reason)]
+    found = [_evidence("structure", overall.found, reason, overall.shuffled)]
 
     def difference(name: str, metric: str, first: str, second: str, group: str) -> None:
         one, other = (subject.intervals.get(metric, {}).get(g) for g in (first, second))
@@ -217,16 +213,15 @@ def weigh(
             why = _no_structure(chance[group])
         elif not value.low > _SMALLEST_DIFFERENCE:
             why = f"the difference is {between(value)}"
-        found.append(Evidence(name, value, np.nan, not why, why))
+        found.append(_evidence(name, value, why))
 
     difference("niche", "item_error", NICHE, POPULAR, NICHE)
     difference("memorized", "self_reconstruction", POPULAR, NICHE, ALL)
     found += _of_preparation(subject, pca, reason)
     gain = contest[1].gain if len(contest) > 1 else None
     if gain is not None:
-        stated = _above_zero(gain)
-        why = "" if stated else f"the difference is {between(gain)}"
-        found.append(Evidence("accuracy", gain, np.nan, stated, why))
+        why = "" if _above_zero(gain) else f"the difference is {between(gain)}"
+        found.append(_evidence("accuracy", gain, why))
     return tuple(found)
 
 
@@ -245,17 +240,18 @@ def _beats_popularity(contest: Sequence[Entry]) -> bool:
 
 def _of_preparation(subject: Variant, pca: Variant, reason: str) -> list[Evidence]:
     """Whether components that single items own are due to the values."""
-    owned = len(subject.owned)
-    value = Interval(owned / subject.size, owned / subject.size, owned / subject.size, 0.95, 0)
+    owned, other = (len(each.owned) / each.size for each in (subject, pca))
     why = reason or ("" if owned else "no component belongs to a single item")
-    found = [Evidence("owned", value, np.nan, not why, why)]
-    if subject.kind != "as-given":
-        return found
-    other = len(pca.owned) / pca.size
-    change = owned / subject.size - other
-    saved = Interval(change, change, change, 0.95, 0)
-    why = why or ("" if saved.mean > _SMALLEST_DIFFERENCE else "the preparation changes little")
-    return [*found, Evidence("preparation", saved, np.nan, not why, why)]
+    found = [_evidence("owned", Interval(owned, owned, owned), why)]
+    if subject.kind == "as-given":
+        saved = owned - other
+        why = why or ("" if saved > _SMALLEST_DIFFERENCE else "the preparation changes little")
+        found.append(_evidence("preparation", Interval(saved, saved, saved), why))
+    return found
+
+
+def _evidence(name: str, value: Interval, why_not: str, shuffled: float = np.nan) -> Evidence:
+    return Evidence(name, value, shuffled, not why_not, why_not)
 
 
 def _minus(one: Interval, other: Interval) -> Interval:
@@ -268,8 +264,8 @@ def _minus(one: Interval, other: Interval) -> Interval:
 
 
 def _no_structure(chance: Structure) -> str:
-    if chance.n < FEWEST_ITEMS:
-        return f"only {chance.n} items can be predicted from others, too few to say"
+    if chance.found.n_users < FEWEST_ITEMS:
+        return f"only {chance.found.n_users} items can be predicted from others, too few to say"
     return (
         "other items predict who has an item no better than in shuffled data "
         f"(AUC {three(chance.found.mean)} against {three(chance.shuffled)})"

@@ -16,13 +16,14 @@ from equipoise.audit.group_section import GroupSection
 from equipoise.audit.plan import AS_GIVEN, Preparation
 from equipoise.metrics.results import ALL
 
-# Metrics that may get worse: name, group, words.
+# Metrics that may get worse: name, group, how, words.
 _LOSSES = (
-    ("recall", ALL, "recall"),
-    ("coverage", ALL, "the share of the catalog that anyone is shown"),
-    ("aplt", ALL, "the share of long-tail items in the lists"),
-    ("item_auc", NICHE, "item AUC of niche items"),
-    ("item_auc", POPULAR, "item AUC of popular items"),
+    ("recall", ALL, "lowers", "recall"),
+    ("coverage", ALL, "lowers", "the share of the catalog that anyone is shown"),
+    ("aplt", ALL, "lowers", "the share of long-tail items in the lists"),
+    ("item_auc", NICHE, "lowers", "item AUC of niche items"),
+    ("item_auc", POPULAR, "lowers", "item AUC of popular items"),
+    ("item_error", NICHE, "raises", "the item error of niche items"),
 )
 
 # Smaller losses round to nothing in three places.
@@ -234,17 +235,12 @@ def _edge(found: Findings) -> str:
 
 def _losses(found: Findings) -> str:
     """Return what the advised model makes worse, as a sentence; empty if nothing."""
-    worse = []
-    for metric, group, words in _LOSSES:
+    worse: dict[str, list[str]] = {}
+    for metric, group, how, words in _LOSSES:
         before, after = (v.mean(metric, group) for v in (found.subject, found.advised))
-        if after < before - _SMALLEST_LOSS:
-            worse.append(f"{words} {three(before)} → {three(after)}")
-    lowered = f"lowers {', '.join(worse)}" if worse else ""
-    before, after = (v.mean("item_error", NICHE) for v in (found.subject, found.advised))
-    raised = ""
-    if after > before + _SMALLEST_LOSS:
-        raised = f"raises the item error of niche items {three(before)} → {three(after)}"
-    changes = [each for each in (lowered, raised) if each]
+        if (after - before if how == "raises" else before - after) > _SMALLEST_LOSS:
+            worse.setdefault(how, []).append(f"{words} {three(before)} → {three(after)}")
+    changes = [f"{how} {', '.join(each)}" for how, each in worse.items()]
     return f" It {' and '.join(changes)}." if changes else ""
 
 

@@ -151,9 +151,7 @@ class Difference(NamedTuple):
         return f"{self.path}: {self.reported!r} in the report, {self.recomputed!r} recomputed"
 
 
-def differences(
-    report: Any, again: Any, *, tolerance: float = 0.0, path: str = ""
-) -> Iterator[Difference]:
+def differences(report: Any, again: Any, *, tolerance: float = 0.0) -> Iterator[Difference]:
     """Yield every value that differs, in the order of the report.
 
     Parameters
@@ -162,26 +160,30 @@ def differences(
         The report, and its recomputation.
     tolerance : float
         Relative difference of numbers that is accepted.
-    path : str
-        Where the values are.
 
     Examples
     --------
     >>> list(map(str, differences({"a": [1, 2]}, {"a": [1, 3]})))
     ['a/1: 2 in the report, 3 recomputed']
     """
-    if isinstance(report, dict) and isinstance(again, dict):
-        for name in dict.fromkeys((*report, *again)):
-            if name not in _UNCHECKED:
-                inner = report.get(name), again.get(name)
-                yield from differences(
-                    *inner, tolerance=tolerance, path=f"{path}/{name}".strip("/")
-                )
-    elif isinstance(report, list) and isinstance(again, list) and len(report) == len(again):
-        for place, inner in enumerate(zip(report, again, strict=True)):
-            yield from differences(*inner, tolerance=tolerance, path=f"{path}/{place}")
-    elif not _equal(report, again, tolerance):
-        yield Difference(path, report, again)
+    values, recomputed = dict(_values(report)), dict(_values(again))
+    for path in dict.fromkeys((*values, *recomputed)):
+        one, other = values.get(path), recomputed.get(path)
+        if not _equal(one, other, tolerance):
+            yield Difference(path, one, other)
+
+
+def _values(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value with the names and places that lead to it."""
+    if isinstance(content, dict):
+        inner = [(name, each) for name, each in content.items() if name not in _UNCHECKED]
+    elif isinstance(content, list):
+        inner = [(str(place), each) for place, each in enumerate(content)]
+    else:
+        inner = []
+        yield path, content
+    for name, each in inner:
+        yield from _values(each, f"{path}/{name}".strip("/"))
 
 
 def _equal(one: Any, other: Any, tolerance: float) -> bool:
@@ -192,6 +194,4 @@ def _equal(one: Any, other: Any, tolerance: float) -> bool:
 
 def count_values(report: Any) -> int:
     """Return how many values `differences` compares."""
-    if isinstance(report, dict):
-        return sum(count_values(v) for name, v in report.items() if name not in _UNCHECKED)
-    return sum(map(count_values, report)) if isinstance(report, list) else 1
+    return len(dict(_values(report)))

@@ -35,8 +35,9 @@ from equipoise.metrics.collaboration import (
     collaboration_by_block,
     collaboration_of_view,
 )
+from equipoise.metrics.groups import ratio
 from equipoise.models import Recommender
-from equipoise.models.item_vectors import LowRank, is_present
+from equipoise.models.item_vectors import ItemItem, LowRank, is_present
 from equipoise.models.ranking import rank_items
 from equipoise.spectral.norms import squared_column_norms
 
@@ -293,14 +294,11 @@ class ScoreMatrix(AuditedModel):
 
     Attributes
     ----------
-    scores : ndarray of shape (n_items, n_items)
-        B: what an entry 1 at item i adds to the score of item j.
-    prepare : callable
-        From rows of data to the rows that are multiplied with B.
+    model : ItemItem
+        B, as float64, and the preparation of rows.
     """
 
-    scores: NDArray[Any]
-    prepare: Prepare
+    model: ItemItem
 
     def measure_items(
         self,
@@ -310,24 +308,18 @@ class ScoreMatrix(AuditedModel):
         k: int,
     ) -> ItemNumbers:
         """Return B_jj, ‖X_·j − (XB)_·j‖² / ‖X_·j‖², AUC and precision; no components to count."""
-        left, total = data.total(squared_errors, self.scores, self.prepare)
-        error = np.divide(left, total, out=np.full(self.depth, np.nan), where=total > 0)
-        model = Similarity(np.asarray(self.scores, dtype=np.float64), self.prepare)
-        together = collaboration_by_block(data, model, sample, k)
-        return ItemNumbers(
-            np.asarray(self.scores.diagonal(), dtype=np.float64)[None],
-            error[None],
-            np.full(self.depth, np.nan),
-            together.auc,
-            together.precision,
-        )
+        error = ratio(*data.total(squared_errors, *self.model))
+        together = collaboration_by_block(data, Similarity(*self.model), sample, k)
+        own = self.model.coefficients.diagonal()[None]
+        unknown = np.full(self.n_items, np.nan)
+        return ItemNumbers(own, error[None], unknown, together.auc, together.precision)
 
     def lists(self, seen: sp.csr_array, k: int, own: Any = None) -> Iterator[Lists32]:  # noqa: ARG002
         """Yield the k best unseen items of every user."""
         n_users, n_items = seen.shape
 
         def score(rows: slice) -> NDArray[Any]:
-            return np.asarray(self.prepare(seen[rows]) @ self.scores)
+            return np.asarray(self.model.prepare(seen[rows]) @ self.model.coefficients)
 
         yield rank_items(score, n_users, n_items, k, seen=seen).ids.astype(np.int32)
 
@@ -335,15 +327,15 @@ class ScoreMatrix(AuditedModel):
         """Return the items whose score an entry at the item raises most."""
 
         def weights(rows: slice) -> NDArray[Any]:
-            values = self.scores[np.ix_(columns[rows], columns)]
+            values = self.model.coefficients[np.ix_(columns[rows], columns)]
             return np.where(values == 0, -np.inf, values)
 
         return nearest(weights, len(columns), count)
 
     def explain(self, row: sp.csr_array, column: int, size: int) -> Explained:  # noqa: ARG002
         """Return a score as the sum of what each entry adds."""
-        inputs = self.prepare(row)
-        parts = np.asarray(inputs.data * self.scores[inputs.indices, column], dtype=np.float64)
+        inputs = self.model.prepare(row)
+        parts = inputs.data * self.model.coefficients[inputs.indices, column]
         return Explained(float(parts.sum()), parts)
 
 

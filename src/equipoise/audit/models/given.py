@@ -46,7 +46,7 @@ from equipoise.data.readers.tables import frame_of, is_frame
 from equipoise.data.rows import Prepare, RowBlock
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
 from equipoise.models import Recommender, VanillaPCA, load
-from equipoise.models.item_vectors import LowRank, unchanged
+from equipoise.models.item_vectors import ItemItem, LowRank, unchanged
 from equipoise.models.user_rows import ValueTransform, has_different_values, transform_rows
 
 # Float32 solvers are orthonormal to about 1e-6 (see `metrics.orthonormal_basis`). What was saved in
@@ -136,31 +136,30 @@ def with_preparation(model: AuditedModel, data: Interactions) -> AuditedModel:
     an item × item matrix by the share of squares that its scores explain. Of equals, values as
     given are taken.
     """
-    is_factors = isinstance(model, Projection) and model.model.prepare is unchanged
-    is_matrix = isinstance(model, ScoreMatrix) and model.prepare is unchanged
-    if not (is_factors or is_matrix) or not has_different_values(data):
+    if not isinstance(model, Projection | ScoreMatrix) or model.model.prepare is not unchanged:
+        return model
+    if not has_different_values(data):
         return model
     scores = {name: _fit_quality(model, data, name) for name in _TRANSFORMS}
     best = max(scores, key=lambda name: scores[name])
     if scores[best] <= scores[None] + _SMALLEST_GAIN:
         return model
-    prepare = partial(transform_rows, value_transform=best)
     note = (
         f"Its fit agrees best with {Preparation(best)} ({scores[best]:.2f}; values as given "
         f"{scores[None]:.2f}; 1 is a perfect fit), so these are taken as its values."
     )
-    notes = (*model.notes, note)
-    if isinstance(model, Projection):
-        return replace(model, model=model.model._replace(prepare=prepare), notes=notes)
-    return replace(model, prepare=prepare, notes=notes)  # type: ignore[call-arg]  # a ScoreMatrix
+    prepared: Any = model.model._replace(prepare=partial(transform_rows, value_transform=best))
+    return replace(model, model=prepared, notes=(*model.notes, note))
 
 
-def _fit_quality(model: AuditedModel, data: Interactions, name: ValueTransform | None) -> float:
+def _fit_quality(
+    model: Projection | ScoreMatrix, data: Interactions, name: ValueTransform | None
+) -> float:
     prepare = partial(transform_rows, value_transform=name)
     if isinstance(model, ScoreMatrix):
-        left, total = data.total(squared_errors, model.scores, prepare)
+        left, total = data.total(squared_errors, model.model.coefficients, prepare)
         return float(1 - left.sum() / total.sum())
-    components = model.model.components  # type: ignore[attr-defined]  # a Projection
+    components = model.model.components
     retained = float(data.total(_retained, components, prepare))
     pca = VanillaPCA(len(components), value_transform=name).for_search()
     with warnings.catch_warnings():
@@ -250,7 +249,8 @@ def _of_embeddings(
         if values.shape == (len(ids), len(ids)) and not table.is_factors:
             check_score_size(n_items)
             B = _spread(_spread(values, found.place).T, found.place).T
-            return ScoreMatrix(key, label, "scores", {}, n_items, B, unchanged, notes=notes)
+            scores = ItemItem(B, unchanged)
+            return ScoreMatrix(key, label, "scores", {}, n_items, scores, notes=notes)
         values, notes = values if len(values) == len(ids) else values.T, (_NO_IDS, *notes)
     Y = _spread(values, found.place)
     low_rank = _low_rank(Y, where)
@@ -275,9 +275,9 @@ def _ids_in_order(
     return next((c for c in (ids, ids[present]) if len(c) in shape), None)
 
 
-def _spread(values: Floats, place: NDArray[np.intp]) -> Floats:
-    """Return one row per place; zeros where there is none."""
-    return np.where((place < 0)[:, None], 0.0, values[place])
+def _spread(values: NDArray[Any], place: NDArray[np.intp], missing: float = 0.0) -> NDArray[Any]:
+    """Return one row per place; where there is none, the missing value."""
+    return np.where((place < 0)[:, None], np.asarray(missing, values.dtype), values[place])
 
 
 def _user_vectors(
@@ -311,9 +311,8 @@ def _user_vectors(
             "(--user-ids FILE) if its rows are not the users of the data."
         )
     found = tables.find_rows(known, data.user_ids, "user", where)
-    # users without a vector have the last row
-    longer = np.vstack([values, np.full((1, width), np.nan)])
-    return longer[np.append(found.place, -1)], found.note("user", "they get no list")
+    vectors = _spread(values, np.append(found.place, -1), np.nan)
+    return vectors, found.note("user", "they get no list")
 
 
 def _of_lists(key: str, label: str, found: ListTable, data: Interactions, where: str) -> Lists:
@@ -323,10 +322,10 @@ def _of_lists(key: str, label: str, found: ListTable, data: Interactions, where:
     column = np.full(len(items.ids), -1, dtype=np.int32)
     here = matched_items.place >= 0
     column[matched_items.place[here]] = np.flatnonzero(here)
-    listed = np.full((len(users.ids) + 1, int(found.places.max()) + 1), -1, dtype=np.int32)
+    listed = np.full((len(users.ids), int(found.places.max()) + 1), -1, dtype=np.int32)
     listed[users.codes, found.places] = column[items.codes]
-    # one row per user of the data and an empty last one; users without a list have the last
-    shown = listed[np.append(matched_users.place, -1)]
+    # one row per user of the data, and an empty last one for users without a list
+    shown = _spread(listed, np.append(matched_users.place, -1), -1)
     never = data.n_items - len(np.unique(shown[shown >= 0]))
     notes = [
         f"Lists of {int((matched_users.place >= 0).sum()):,} users, with up to "
@@ -413,8 +412,8 @@ def audited(
         check_score_size(n_items)
         given: Any = item_item.coefficients
         B = moved(_finite(given.toarray() if sp.issparse(given) else given, label), 0, 1)
-        prepare = moved_rows(item_item.prepare)
-        return ScoreMatrix(key, label, kind or "scores", settings, n_items, B, prepare)
+        scores = ItemItem(B, moved_rows(item_item.prepare))
+        return ScoreMatrix(key, label, kind or "scores", settings, n_items, scores)
     anonymous = copy.copy(model)
     anonymous.item_ids_ = None  # takes and returns column numbers
     anonymous.__dict__.pop("_item_lookup", None)

@@ -63,8 +63,6 @@ class Table(NamedTuple):
         Of the rows.
     is_factors : bool
         Factors by name or by ids, even if it is square.
-    padding : int or None
-        The row that is not an item, if it is known.
     users : ndarray or None
         User vectors that come with those of the items (implicit).
     """
@@ -72,7 +70,6 @@ class Table(NamedTuple):
     values: NDArray[Any]
     ids: NDArray[Any] | None = None
     is_factors: bool = False
-    padding: int | None = None
     users: NDArray[Any] | None = None
 
 
@@ -172,13 +169,12 @@ def _chosen(
             "item_factors."
         )
     (name,) = found
+    values = _as_numpy(arrays[name])
+    if name in padding:
+        values = values.copy()
+        values[padding[name]] = 0  # rows of zeros are left out
     users = arrays.get(USER_FACTORS) if tensor is None else None
-    return Table(
-        _as_numpy(arrays[name]),
-        is_factors=named,
-        padding=padding.get(name),
-        users=None if users is None else _as_numpy(users),
-    )
+    return Table(values, None, named, None if users is None else _as_numpy(users))
 
 
 def _fits(shape: tuple[int, ...], n_rows: int) -> bool:
@@ -352,8 +348,6 @@ def rows_of(table: Table, vocabulary: Vocabulary, where: str) -> NDArray[Any]:
                 f"{vocabulary.rows.max():,}, counted from 0. They do not belong together."
             )
         return np.asarray(values[vocabulary.rows])
-    if table.padding is not None and len(values) > n_ids:
-        values = np.delete(values, table.padding, axis=0)
     if len(values) > n_ids and values.ndim == 2:  # PyTorch keeps the padding row at 0
         values = values[np.any(values != 0, axis=1)]
     if len(values) != n_ids:

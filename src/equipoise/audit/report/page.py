@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import graphlib
 import hashlib
 import re
 from html import escape
@@ -28,29 +29,9 @@ _NO_MODEL = """\
   <p class="whose">No model of yours was given (<code>--model</code>), so this is about PCA, the
   standard low-rank model.</p>"""
 
-# The modules of the page, each after those that it imports.
-MODULES = (
-    "text.js",
-    "data.js",
-    "state.js",
-    "charts.js",
-    "shapes.js",
-    "mechanisms.js",
-    "contest.js",
-    "floors.js",
-    "outcomes.js",
-    "card.js",
-    "tables.js",
-    "items.js",
-    "groups.js",
-    "users.js",
-    "controls.js",
-    "main.js",
-)
-
 _STYLES = ("style.css", "parts.css", "media.css")
 
-_IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
+_IMPORT = re.compile(r'^import [^;]*"\./([^"]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async |const |function |let |class ))", re.MULTILINE)
 
 
@@ -120,9 +101,20 @@ def source(name: str) -> str:
 
 
 @functools.cache
+def modules() -> tuple[str, ...]:
+    """Return the modules of the page, each after those that it imports."""
+    imported: dict[str, list[str]] = {}
+    names = ["main.js"]
+    for name in names:  # grows by what is imported
+        imported[name] = _IMPORT.findall(source(name))
+        names += [other for other in imported[name] if other not in names]
+    return tuple(graphlib.TopologicalSorter(imported).static_order())
+
+
+@functools.cache
 def script() -> str:
     """Return the modules as one script, without imports and exports: the page fetches nothing."""
-    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", source(name))) for name in MODULES)
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", source(name))) for name in modules())
 
 
 @functools.cache

@@ -8,15 +8,12 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise.audit.findings import Entry, Findings, Floats, UserView, Variant
+from equipoise.audit.findings import Entry, Findings, Floats, Variant
 from equipoise.audit.formatting import setting
 from equipoise.audit.group_section import GroupSection
 from equipoise.audit.report.encoding import Blocks, quantize
-from equipoise.audit.report.to_json import as_json
-
-_NEVER, _UNKNOWN = 65535, 65534  # codes of components to half error: infinite, not measured
+from equipoise.audit.report.to_json import as_json, model_facts
 
 # Points of the curve of components by popularity: densest among the most popular items.
 _CURVE = np.linspace(0.0, 1.0, 41) ** 2
@@ -31,36 +28,32 @@ class Fidelity(NamedTuple):
         Steps that errors and self-reconstructions are rounded to.
     neighbors : int
         Neighbors of an item that are listed.
-    every_setting : bool
-        Neighbors at every exponent, or only at the audited one.
     letters : int
         Names and ids are cut after this many.
     """
 
     levels: int
     neighbors: int
-    every_setting: bool
     letters: int
 
     def description(self) -> str:
         """Return a note for the report."""
-        listed = "at every γ" if self.every_setting else "at the audited γ only"
         return (
             "To keep this file small, errors and self-reconstructions of single items are rounded "
-            f"to {self.levels:,} steps, an item's card lists up to {self.neighbors} neighbors, "
-            f"{listed}, and names are cut after {self.letters} letters. Means and answer are "
-            "computed from the unrounded numbers."
+            f"to {self.levels:,} steps, an item's card lists up to {self.neighbors} neighbors, and "
+            f"names are cut after {self.letters} letters. Means and answer are computed from the "
+            "unrounded numbers."
         )
 
 
 # Tried in turn until the page fits: 20,000 items under nine models need the third; the last two
 # are for numbers that are noise and do not compress.
 LADDER = (
-    Fidelity(levels=10_000, neighbors=10, every_setting=True, letters=2000),
-    Fidelity(levels=250, neighbors=10, every_setting=True, letters=400),
-    Fidelity(levels=250, neighbors=6, every_setting=False, letters=120),
-    Fidelity(levels=100, neighbors=5, every_setting=False, letters=80),
-    Fidelity(levels=30, neighbors=2, every_setting=False, letters=40),
+    Fidelity(levels=10_000, neighbors=10, letters=2000),
+    Fidelity(levels=250, neighbors=10, letters=400),
+    Fidelity(levels=250, neighbors=6, letters=120),
+    Fidelity(levels=100, neighbors=5, letters=80),
+    Fidelity(levels=30, neighbors=2, letters=40),
 )
 
 
@@ -91,7 +84,7 @@ def payload(findings: Findings, most: int) -> Payload:
 
 
 def _packed(findings: Findings, fidelity: Fidelity) -> Payload:
-    blocks = Blocks()
+    blocks, settings = Blocks(), findings.settings
     _add_items(blocks, findings, fidelity)
     variants = [
         _variant(blocks, str(place), variant, findings, fidelity)
@@ -99,13 +92,16 @@ def _packed(findings: Findings, fidelity: Fidelity) -> Payload:
     ]
     summary = {
         "data": asdict(findings.data),
-        "settings": _settings(findings),
-        "advice": findings.settings.audited,
+        "settings": {
+            **asdict(settings),
+            "size": settings.size,
+            "exponent_parameter": next(iter(settings.weighting)),
+        },
         "subject": findings.subject_key,
         "advised": findings.advised_key,
         "contest": [_entry(entry, findings) for entry in findings.contest],
         "variants": variants,
-        "users": [_user(user) for user in findings.users],
+        "users": [asdict(user) for user in findings.users],
         "groups": [
             _group_section(blocks, str(place), section, findings)
             for place, section in enumerate(findings.groups)
@@ -127,30 +123,9 @@ def safe_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def as_text(value: Any) -> str:
-    """Return a name or id as text; empty if it is missing.
-
-    Examples
-    --------
-    >>> as_text(None), as_text(float("nan")), as_text(12)
-    ('', '', '12')
-    """
-    missing = value is None or (isinstance(value, float) and math.isnan(value))
-    return "" if missing else str(value)
-
-
-def _cut(text: str, most: int) -> str:
+def _cut(value: Any, most: int) -> str:
+    text = str(value)
     return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _settings(findings: Findings) -> dict[str, Any]:
-    """Return the settings, and which parameters the two sliders of the page change."""
-    settings = findings.settings
-    return {
-        **asdict(settings),
-        "size": settings.size,
-        "exponent_parameter": next(iter(settings.weighting)),
-    }
 
 
 def _add_items(blocks: Blocks, findings: Findings, fidelity: Fidelity) -> None:
@@ -158,8 +133,8 @@ def _add_items(blocks: Blocks, findings: Findings, fidelity: Fidelity) -> None:
     blocks.add("popularity", items.popularity.astype(np.float32))
     blocks.add("users", items.n_users.astype(np.uint32))
     blocks.add("group", items.group.astype(np.uint8))
-    blocks.add_json("ids", [_cut(as_text(i), fidelity.letters) for i in items.ids.tolist()])
-    blocks.add_json("names", [_cut(as_text(n), fidelity.letters) for n in items.names.tolist()])
+    blocks.add_json("ids", [_cut(i, fidelity.letters) for i in items.ids.tolist()])
+    blocks.add_json("names", [_cut(n, fidelity.letters) for n in items.names.tolist()])
 
 
 def _variant(
@@ -174,37 +149,17 @@ def _variant(
     }
     for metric, quantized in by_item.items():
         blocks.add(f"{place}.{metric}", quantized.codes)
-    blocks.add(f"{place}.to_half", _to_half_codes(variant.components_to_half_by_item))
-    neighbors = _neighbors(variant, findings, fidelity)
+    blocks.add(f"{place}.to_half", variant.components_to_half_by_item.astype(np.float32))
+    few = len(findings.items.ids) <= np.iinfo(np.int16).max
+    neighbors = variant.neighbors[:, : fidelity.neighbors].astype(np.int16 if few else np.int32)
     blocks.add(f"{place}.neighbors", neighbors)
     return {
-        "key": variant.key,
-        "label": variant.label,
-        "kind": variant.kind,
-        "settings": variant.settings,
-        "sizes": variant.sizes,
-        "means": variant.means,
-        "to_half": variant.components_to_half,
-        "size": variant.size,
-        "owned": [[o.component, o.item, round(float(o.weight), 3)] for o in variant.owned],
+        **model_facts(variant),
+        "owned": [asdict(owned) for owned in variant.owned],
         "scales": {metric: quantized[1:] for metric, quantized in by_item.items()},
         "neighbors": neighbors.shape[1],
         "shares": [_shares(findings, variant, at) for at in range(len(variant.sizes))],
     }
-
-
-def _to_half_codes(needed: Floats) -> NDArray[np.uint16]:
-    codes = np.clip(np.nan_to_num(needed, nan=0.0, posinf=0.0), 0, _UNKNOWN - 1)
-    codes[np.isinf(needed)] = _NEVER
-    codes[np.isnan(needed)] = _UNKNOWN
-    return np.rint(codes).astype(np.uint16)
-
-
-def _neighbors(variant: Variant, findings: Findings, fidelity: Fidelity) -> NDArray[Any]:
-    """Return the listed neighbors, in the smallest type for all positions."""
-    wanted = fidelity.every_setting or variant in findings.compared
-    listed = variant.neighbors[:, : fidelity.neighbors if wanted else 0]
-    return listed.astype(np.int16 if len(findings.items.ids) <= 32_767 else np.int32)
 
 
 def _shares(findings: Findings, variant: Variant, at: int) -> Floats:
@@ -232,34 +187,18 @@ def _shares(findings: Findings, variant: Variant, at: int) -> Floats:
 
 
 def _entry(entry: Entry, findings: Findings) -> dict[str, Any]:
-    """Return a model of the fair comparison; the audited one is the first."""
+    """Return a model of the fair comparison; only what is known to be better is advised."""
     advice, subject = findings.advice, entry is findings.contest[0]
-    chosen = (entry.model, entry.settings) == (advice.model, advice.settings)
-    interval = {
-        name: None if found is None else [found.mean, found.low, found.high]
-        for name, found in (("test", entry.test), ("gain", entry.gain))
-    }
-    return {
-        "title": entry.title,
-        "preparation": entry.preparation,
-        "setting": setting(entry.settings),
-        "subject": subject,
-        "advised": subject if advice.keep else chosen and advice.gain is not None,
-        "role": _role(findings, subject=subject, chosen=chosen),
-        **interval,
-    }
-
-
-def _role(findings: Findings, *, subject: bool, chosen: bool) -> str:
-    """Return what a model is in the fair comparison; only what is known to be better is advised."""
-    advice = findings.advice
+    best = not advice.keep and (entry.model, entry.settings) == (advice.model, advice.settings)
+    advised = advice.keep if subject else best and advice.gain is not None
     if subject:
         given = findings.subject_key.startswith("given:")
-        kept = "yours, keep" if given else "audited, advised"
-        return kept if advice.keep else kept.split(",")[0]
-    if not chosen or advice.keep:
-        return ""
-    return "best on validation" if advice.gain is None else "advised"
+        role, kept = ("yours", ", keep") if given else ("audited", ", advised")
+        role += kept * advised
+    else:
+        role = "advised" if advised else "best on validation" * best
+    own = {"setting": setting(entry.settings), "subject": subject, "advised": advised, "role": role}
+    return asdict(entry) | own
 
 
 def _group_section(
@@ -272,15 +211,3 @@ def _group_section(
         blocks.add(f"groups.{place}.starts", listed.indptr.astype(np.uint32))
         blocks.add(f"groups.{place}.of", listed.indices.astype(np.uint16))
     return {**section.to_dict(), "members": own}
-
-
-def _user(user: UserView) -> dict[str, Any]:
-    return {
-        "user": user.user,
-        "history": user.history,
-        "heldOut": user.held_out,
-        "recommended": {
-            key: [[one.item, one.because] for one in listed]
-            for key, listed in user.recommended.items()
-        },
-    }

@@ -39,7 +39,11 @@ def to_json(findings: Findings) -> str:
         "settings": asdict(findings.settings),
         "groups": [section.to_dict() for section in findings.groups],
         "manifest": findings.manifest,
-        "models": [_model(variant, findings.items) for variant in findings.variants],
+        "models": [
+            model_facts(variant)
+            | {"owned_components": [_owned(one, findings.items) for one in variant.owned]}
+            for variant in findings.variants
+        ],
     }
     lists = {
         "items": [_item(place, findings, changes) for place in range(len(findings.items.ids))],
@@ -69,7 +73,8 @@ def as_json(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def _model(variant: Variant, items: Items) -> dict[str, Any]:
+def model_facts(variant: Variant) -> dict[str, Any]:
+    """Return what a model is and its means, for JSON and for the page."""
     return {
         "key": variant.key,
         "label": variant.label,
@@ -86,7 +91,6 @@ def _model(variant: Variant, items: Items) -> dict[str, Any]:
         "components_to_half": variant.components_to_half,
         "items_not_halved": variant.not_halved,
         "components_computed": variant.depth,
-        "owned_components": [_owned(owned, items) for owned in variant.owned],
     }
 
 

@@ -17,14 +17,14 @@ export function drawContest() {
 
 function contestFigure() {
   const { contest, settings } = state.report;
-  const drawn = contest.filter((entry) => entry.test).sort((a, b) => b.test[0] - a.test[0]);
+  const drawn = contest.filter((entry) => entry.test).sort((a, b) => b.test.mean - a.test.mean);
   const hue = ({ subject, advised }) => (advised ? "--model-2" : subject ? "--model-0" : "--model-6");
-  const text = (entry) => `<b>${forPlot(entry.title)}</b>: ${number(entry.test[0], 3)} `
-    + `(${number(entry.test[1], 3)} to ${number(entry.test[2], 3)})<br>${forPlot(entry.setting, 90)}`;
-  const traces = drawn.map((entry, at) => ({ meta: entry.title, mode: "markers", x: [entry.test[0]],
+  const text = (entry) => `<b>${forPlot(entry.title)}</b>: ${number(entry.test.mean, 3)} `
+    + `(${number(entry.test.low, 3)} to ${number(entry.test.high, 3)})<br>${forPlot(entry.setting, 90)}`;
+  const traces = drawn.map((entry, at) => ({ meta: entry.title, mode: "markers", x: [entry.test.mean],
     y: [at],
-    error_x: { type: "data", symmetric: false, array: [entry.test[2] - entry.test[0]],
-      arrayminus: [entry.test[0] - entry.test[1]], width: 0, thickness: 2, color: color(hue(entry)) },
+    error_x: { type: "data", symmetric: false, array: [entry.test.high - entry.test.mean],
+      arrayminus: [entry.test.mean - entry.test.low], width: 0, thickness: 2, color: color(hue(entry)) },
     marker: { color: color(hue(entry)), size: 11,
       symbol: entry.advised ? "square" : entry.subject ? "circle" : "diamond" },
     text: [text(entry)], hovertemplate: "%{text}<extra></extra>" }));
@@ -38,19 +38,19 @@ function contestFigure() {
       x: { title: `NDCG@${settings.k}`, rangemode: "tozero" },
       y: { tickvals: drawn.map((_, at) => at), ticktext: words, showgrid: false,
         range: [drawn.length - 0.4, -0.6] },
-      shapes: own ? [{ type: "rect", yref: "paper", y0: 0, y1: 1, x0: own.test[1], x1: own.test[2],
+      shapes: own ? [{ type: "rect", yref: "paper", y0: 0, y1: 1, x0: own.test.low, x1: own.test.high,
         line: { width: 0 }, fillcolor: faint("--model-0", 0.08), layer: "below" }] : [],
       margin: { l: Math.min(24 + 6.6 * longest, narrow ? 150 : 300) } }],
     gist: contestGist(drawn, own),
     head: ["model", `NDCG@${settings.k}`, "minus the audited model", "values", "setting"],
     rows: contest.map((entry) => [clipped(entry.title, 60), interval3(entry.test),
-      entry.gain ? `${signed(entry.gain[0], 3)} (${signed(entry.gain[1], 3)} to ${signed(entry.gain[2], 3)})` : "–",
+      entry.gain ? `${signed(entry.gain.mean, 3)} (${signed(entry.gain.low, 3)} to ${signed(entry.gain.high, 3)})` : "–",
       entry.preparation, clipped(entry.setting, 120)]),
   };
 }
 
 function interval3(found) {
-  return found ? `${number(found[0], 3)} (${number(found[1], 3)} to ${number(found[2], 3)})` : "saw the held-out items";
+  return found ? `${number(found.mean, 3)} (${number(found.low, 3)} to ${number(found.high, 3)})` : "saw the held-out items";
 }
 
 function contestGist(drawn, own) {

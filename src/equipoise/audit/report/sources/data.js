@@ -1,8 +1,5 @@
 // The findings: the summary, and the blocks of the items, unzipped and read when needed.
 
-const NEVER = 65535; // codes of components to half error, as payload.py writes them
-const UNKNOWN = 65534;
-
 const TYPES = {
   f4: Float32Array, u1: Uint8Array, u2: Uint16Array, u4: Uint32Array,
   i2: Int16Array, i4: Int32Array,
@@ -39,13 +36,6 @@ function restored(codes, [low, high, levels, power], width) {
   return values;
 }
 
-function toHalfOf(codes) {
-  return Float64Array.from(codes, (code) => {
-    if (code === NEVER) return Infinity;
-    return code === UNKNOWN ? NaN : code;
-  });
-}
-
 /** One variant; the numbers of its items are read when they are first needed. */
 function variantOf(fields, place, buffer, index, width) {
   const read = new Map();
@@ -58,7 +48,7 @@ function variantOf(fields, place, buffer, index, width) {
     () => restored(raw(measure), fields.scales[measure], width));
   return {
     ...fields,
-    toHalfByItem: () => once("to_half", () => toHalfOf(raw("to_half"))),
+    toHalfByItem: () => once("to_half", () => raw("to_half")), // Infinity: never, NaN: not measured
     aucByItem: () => whole("item_auc"),
     /** Self-reconstruction or error of every item at the size in this place. */
     byItem: (measure, at) => whole(measure).subarray(at * width, (at + 1) * width),

@@ -150,10 +150,10 @@ function halfErrorFigure() {
       margin: { l: 56 },
     }],
     gist: `Components until half of a ${niche} item is reconstructed, on average: `
-      + `${listed((m) => m.variant.to_half[niche], (value, m) => bound(m, niche) + number(value))}.`,
+      + `${listed((m) => m.variant.components_to_half[niche], (value, m) => bound(m, niche) + number(value))}.`,
     head: ["group", ...models.map((m) => m.label)],
     rows: [...groups, "all"].map((g) => [g,
-      ...models.map((m) => bound(m, g) + number(m.variant.to_half[g] ?? NaN))]),
+      ...models.map((m) => bound(m, g) + number(m.variant.components_to_half[g] ?? NaN))]),
   };
 }
 
@@ -202,7 +202,7 @@ function drawOwned(openItem) {
   const { items } = state.report;
   const list = ({ variant, label, color: hue }) => {
     const rank = variant.size;
-    const rows = variant.owned.map(([component, item, weight]) => el("li", {},
+    const rows = variant.owned.map(({ component, item, weight }) => el("li", {},
       el("button", { type: "button", class: "link", onclick: () => openItem(item) },
         named(items.names[item], 60)),
       el("span", { class: "meter", "aria-hidden": "true" },

@@ -41,9 +41,9 @@ export function begin(report) {
 
 /** Move both sliders to the recommended setting, or to the nearest that was measured. */
 export function takeAdvice() {
-  const { advice, settings } = state.report;
-  change({ gamma: nearest(state.gammas, advice[settings.exponent_parameter]),
-    rank: nearest(state.ranks, advice[settings.size_parameter]) });
+  const { settings } = state.report;
+  change({ gamma: nearest(state.gammas, settings.audited[settings.exponent_parameter]),
+    rank: nearest(state.ranks, settings.size) });
 }
 
 /** The exponent of the item weights; undefined for other models. */

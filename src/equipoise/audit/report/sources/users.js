@@ -33,7 +33,7 @@ function draw() {
     .map(model).filter((slot) => !state.hidden.has(slot.slot));
   document.getElementById("user-view").replaceChildren(
     el("div", { class: "past" },
-      past("History", user.history, "nothing"), past("Held out", user.heldOut, "nothing")),
+      past("History", user.history, "nothing"), past("Held out", user.held_out, "nothing")),
     el("div", { class: "columns" }, ...lists.map((slot) => listOf(slot, user))));
 }
 
@@ -57,13 +57,13 @@ function past(title, items, none) {
 
 function listOf(slot, user) {
   const { items, data } = state.report;
-  const hidden = new Set(user.heldOut);
+  const hidden = new Set(user.held_out);
   const listed = user.recommended[slot.variant.key];
-  const hits = listed.filter(([item]) => hidden.has(item)).length;
+  const hits = listed.filter(({ item }) => hidden.has(item)).length;
   return el("div", { style: `--hue: var(${slot.color})` },
     el("h4", {}, el("span", { class: "swatch" }), slot.label),
-    el("p", {}, `${hits} of ${user.heldOut.length} held-out items found`),
-    el("ol", { class: "recommended" }, ...listed.map(([item, because]) =>
+    el("p", {}, `${hits} of ${user.held_out.length} held-out items found`),
+    el("ol", { class: "recommended" }, ...listed.map(({ item, because }) =>
       el("li", { class: hidden.has(item) ? "hit" : null },
         link(item), hidden.has(item)
           ? el("span", { class: "tick", role: "img", "aria-label": "held out, found" }, "✓") : null,
