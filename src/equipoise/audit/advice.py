@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -225,11 +225,11 @@ def best_mitigation(
     profiles = task.seen.collect().matrix
     order = np.random.default_rng(seed).permutation(len(users))
     first = order < min(_CHOOSING, len(users) // 2)
-    parts = [
-        _Part(lists[users[part]], profiles[users[part]], held_out[users[part]], task, k)
+    context = ItemContext(task.popularity, popularity_groups(task.popularity, "head80"))
+    choosing, measuring = (
+        _Part(lists[users[part]], profiles[users[part]], held_out[users[part]], context, k)
         for part in (first, ~first)
-    ]
-    choosing, measuring = parts
+    )
     plain = choosing.scores(choosing.lists[:, :k])
     tried = {spec: choosing.reranked(spec) for spec in specs}
     within = {
@@ -252,39 +252,35 @@ def best_mitigation(
     )
 
 
+@dataclass(frozen=True, eq=False)
 class _Part:
     """The lists of some of the users, and what they held out."""
 
-    def __init__(
-        self,
-        lists: NDArray[np.int32],
-        profiles: sp.csr_array,
-        held_out: sp.csr_array,
-        task: Task,
-        k: int,
-    ) -> None:
-        self.lists, self.held_out, self.k = lists, held_out, k
-        # only the order of the model is known, so relevance falls evenly with the place
-        places = np.broadcast_to(-np.arange(lists.shape[1], dtype=np.float64), lists.shape)
-        self.candidates = Candidates(lists, np.where(lists >= 0, places, np.nan), profiles)
-        self.tail = popularity_groups(task.popularity, "head80")
-        self.context = ItemContext(task.popularity, self.tail)
+    lists: NDArray[np.int32]
+    profiles: sp.csr_array
+    held_out: sp.csr_array
+    context: ItemContext
+    k: int
 
     def reranked(self, spec: str) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Return NDCG and tail share per user; None if floors cannot be met."""
-        method = make_reranker(spec)
-        context = self.context
+        method, context = make_reranker(spec), self.context
+        # only the order of the model is known, so relevance falls evenly with the place
+        places = np.where(
+            self.lists >= 0, -np.arange(self.lists.shape[1], dtype=np.float64), np.nan
+        )
+        candidates = Candidates(self.lists, places, self.profiles)
         try:
             if method.learns:
-                learned = method.learn(lambda: [self.candidates], context)
+                learned = method.learn(lambda: [candidates], context)
                 context = replace(context, learned=learned)
         except InfeasibleError:
             return None
-        order = method.rerank(self.candidates, min(self.k, self.lists.shape[1]), context)
+        order = method.rerank(candidates, min(self.k, self.lists.shape[1]), context)
         items = np.take_along_axis(self.lists, np.maximum(order, 0), axis=1)
         return self.scores(np.where(order >= 0, items, -1))
 
     def scores(self, lists: NDArray[np.integer]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return NDCG and tail share per user."""
         ndcg = ndcg_at_k(lists, self.held_out, self.k).per_user
-        return np.asarray(ndcg), np.asarray(average_tail_share(lists, self.tail).per_user)
+        return np.asarray(ndcg), np.asarray(average_tail_share(lists, self.context.groups).per_user)
