@@ -46,6 +46,7 @@ def evaluate(
     from equipoise import evaluation
     from equipoise.checks import check_choice
     from equipoise.metrics import POPULARITY_RULES
+    from equipoise.metrics.ranking import check_zero_division
     from equipoise.metrics.registry import parse_metrics
     from equipoise.reranking import make_reranker
 
@@ -55,6 +56,7 @@ def evaluate(
     wanted = evaluation.DEFAULT_METRICS if metrics is None else opt.words(metrics)
     parse_metrics(wanted, cutoffs)  # refused before the data are read
     check_choice("--groups", groups, POPULARITY_RULES)
+    check_zero_division(zero_division)
     for spec in rerank or []:
         make_reranker(spec)
     split = splitting.read(data, reading)
@@ -205,6 +207,7 @@ def tune(
     from equipoise.checks import check_choice
     from equipoise.evaluation.goal import Goal, parse_condition
     from equipoise.metrics import POPULARITY_RULES
+    from equipoise.metrics.ranking import check_zero_division
     from equipoise.models.registry import find_model
 
     results_to.check(out)
@@ -213,6 +216,7 @@ def tune(
     axes = trying.axes()
     Goal.parse(maximize, limits, opt.words(trade_off), k)  # refused before the data are read
     check_choice("--groups", groups, POPULARITY_RULES)
+    check_zero_division(zero_division)
     base = _base(model, rerank)
     splitting.check(data, reading)
     table = None if data is None else reading.read(data)

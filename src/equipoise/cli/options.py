@@ -9,11 +9,13 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from equipoise import defaults
+from equipoise.checks import check_whole_number
 from equipoise.cli import console
 from equipoise.exceptions import EquipoiseError, InvalidParameterError, require_extra
 from equipoise.files import require_folder, require_writable
@@ -289,6 +291,8 @@ class GridOptions:
             axes[name] = [plain_value(word) for word in words(values)]
         if self.ranks is not None:
             axes["n_components"] = numbers(self.ranks, "--ranks", int)
+            for rank in axes["n_components"]:
+                check_whole_number("--ranks", rank, least=1)
         if self.gammas is not None:
             axes["gamma"] = numbers(self.gammas, "--gammas")
         return axes
@@ -435,9 +439,13 @@ def assignment(text: str, name: str) -> tuple[str, str]:
 def number(text: str, problem: str, kind: type[int] | type[float] = float) -> Any:
     """Read a number; `problem` states what was expected."""
     try:
-        return kind(text)
-    except ValueError:
-        raise InvalidParameterError(f"{problem}, got {text!r}.") from None
+        found = kind(text)
+        finite = isfinite(found)
+    except (ValueError, OverflowError):
+        finite = False
+    if not finite:
+        raise InvalidParameterError(f"{problem}, got {text!r}.")
+    return found
 
 
 def numbers(text: str, name: str, kind: type[int] | type[float] = float) -> list[Any]:
