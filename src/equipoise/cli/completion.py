@@ -27,7 +27,7 @@ def script(app: click.Command) -> str:
     found = get_completion_class(_POWERSHELL.get(shell, shell))
     if found is None:
         raise InvalidParameterError(
-            f"there is no completion for {shell}, only for bash, zsh, fish and PowerShell. "
+            f"completion works in bash, zsh, fish and PowerShell, not in {shell}. "
             "The shell is that of the variable SHELL."
         )
     return found(app, {}, PROGRAM, VARIABLE).source()

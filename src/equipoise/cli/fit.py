@@ -49,11 +49,10 @@ def fit(
     if floors:
         parameters |= _allowed(entry, {"floors": _floors(floors)})
     unfitted = entry.make(**parameters)
-    unfitted._validate_params()  # refused before the data are read
     if rerank is not None:
         from equipoise.reranking import Reranked, make_reranker
 
-        make_reranker(rerank)
+        make_reranker(rerank)  # refused before the data are read
     opt.check_outputs({"--out": out})
     interactions = reading.read(data)
     _refuse_large_rank(unfitted, rank, interactions.n_items)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from equipoise import defaults
-from equipoise.checks import check_whole_number
 from equipoise.cli import console
 from equipoise.exceptions import EquipoiseError, InvalidParameterError, require_extra
 from equipoise.files import require_folder, require_writable
@@ -290,6 +289,8 @@ class GridOptions:
             name, values = assignment(text, "--grid")
             axes[name] = [plain_value(word) for word in words(values)]
         if self.ranks is not None:
+            from equipoise.checks import check_whole_number
+
             axes["n_components"] = numbers(self.ranks, "--ranks", int)
             for rank in axes["n_components"]:
                 check_whole_number("--ranks", rank, least=1)

@@ -109,8 +109,14 @@ class ModelEntry:
         return list(inspect.signature(self.load_class()).parameters)
 
     def make(self, **parameters: Any) -> Recommender:
-        """Return an unfitted model with its defaults, except for the given parameters."""
-        return self.load_class()(**parameters)
+        """Return an unfitted model with its defaults, except for the given parameters.
+
+        Values that are not allowed are refused here, before data are read; the constructor alone
+        accepts them until `fit`.
+        """
+        model = self.load_class()(**parameters)
+        model._validate_params()
+        return model
 
     def facts(self) -> dict[str, Any]:
         """Return everything but the module as JSON values."""
