@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.audit.formatting import MEASURES
+from equipoise.audit.jobs import side_by_side
 from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from equipoise.evaluation.task import Task
 
 Floats = NDArray[np.float64]
+_Numbers = dict[str, dict[str, Interval]]  # of every measure, by group
 
 # Percentiles of so many draws have an error of about a tenth of the interval's width.
 RESAMPLES = 500
@@ -205,23 +207,30 @@ def measure(
     by_activity = user_groups is None
     wanted = Groups.by_activity(study.data) if user_groups is None else user_groups
     users = _selected(wanted)
-    counts = study.fitted.popularity("count")
+    item_sizes = _sizes(items, study.fitted.popularity("count"), smallest)
+    user_sizes = _sizes(users.align(study.data), study.data.items_per_user(), smallest)
+    jobs: list[Callable[[], _Numbers]] = [
+        *(partial(_item_numbers, each, items, item_sizes, study, seed) for each in outcomes),
+        *(partial(_user_numbers, each, users, user_sizes, seed) for each in outcomes),
+    ]
+    numbers = list(side_by_side(jobs, study.fitted))
+    by_items, by_users = numbers[: len(outcomes)], numbers[len(outcomes) :]
     return (
         GroupSection(
             "items",
             "popularity" if item_groups is None else items.rule,
-            sizes := _sizes(items, counts, smallest),
-            {each.key: _item_numbers(each, items, sizes, study, seed) for each in outcomes},
+            item_sizes,
+            {each.key: found for each, found in zip(outcomes, by_items, strict=True)},
             items.membership,
-            _note(item_groups, study.data, sizes, smallest),
+            _note(item_groups, study.data, item_sizes, smallest),
         ),
         GroupSection(
             "users",
             "activity" if by_activity else users.rule,
-            sizes := _sizes(users.align(study.data), study.data.items_per_user(), smallest),
-            {each.key: _user_numbers(each, users, sizes, seed) for each in outcomes},
+            user_sizes,
+            {each.key: found for each, found in zip(outcomes, by_users, strict=True)},
             None,
-            _note(user_groups, study.data, sizes, smallest),
+            _note(user_groups, study.data, user_sizes, smallest),
         ),
     )
 
@@ -309,7 +318,7 @@ def _with_all(membership: sp.csr_array) -> sp.csr_array:
 
 def _named(
     values: Sequence[Interval], names: Sequence[str], sizes: Sequence[GroupSize]
-) -> dict[str, dict[str, Interval]]:
+) -> _Numbers:
     """Divide a flat list among measures and groups; leave out groups that are too small."""
     groups = [*sizes, None]
     by_measure = [values[at : at + len(groups)] for at in range(0, len(values), len(groups))]
@@ -325,7 +334,7 @@ def _named(
 
 def _item_numbers(
     outcome: Outcome, groups: ItemGroups, sizes: tuple[GroupSize, ...], study: Study, seed: int
-) -> dict[str, dict[str, Interval]]:
+) -> _Numbers:
     found = _item_means(outcome, groups, sizes, study, seed)
     block = _block(outcome)
     return found if block is None else found | _list_numbers(block, groups, sizes, seed)
@@ -333,7 +342,7 @@ def _item_numbers(
 
 def _item_means(
     outcome: Outcome, groups: ItemGroups, sizes: tuple[GroupSize, ...], study: Study, seed: int
-) -> dict[str, dict[str, Interval]]:
+) -> _Numbers:
     """Weighted means over the items of each group; items are drawn in the bootstrap."""
     items, at = outcome.items, outcome.at
     squares = study.fitted.popularity("norm") ** 2
@@ -380,7 +389,7 @@ def _block(outcome: Outcome) -> UserBlock | None:
 
 def _list_numbers(
     block: UserBlock, groups: ItemGroups, sizes: tuple[GroupSize, ...], seed: int
-) -> dict[str, dict[str, Interval]]:
+) -> _Numbers:
     """Recall and exposure of each group, two numbers for all; users are drawn in the bootstrap."""
     every = ItemGroups((*groups.names, ""), _with_all(groups.membership), groups.rule)
     catalog = catalog_shares(every)
@@ -418,7 +427,7 @@ def _list_numbers(
 
 def _user_numbers(
     outcome: Outcome, groups: Groups, sizes: tuple[GroupSize, ...], seed: int
-) -> dict[str, dict[str, Interval]]:
+) -> _Numbers:
     """NDCG and recall of each group of users; users are drawn in the bootstrap."""
     block, task = _block(outcome), outcome.task
     if block is None or task is None or not task.held_out.nnz:

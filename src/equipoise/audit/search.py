@@ -51,6 +51,8 @@ _ALPHAS, _PENALTIES = (1.0, 8.0), (3.0, 30.0)
 # Of the time that is left: a shorter search tries ALS only where it takes no more. On MovieLens its
 # three fits take longer than the rest of the search.
 _ALS_SHARE = 0.25
+# Settings of EASE, and of ALS, besides their preparations.
+_OTHER_SETTINGS = 3
 
 # Seconds per multiplication of scores, and per score to rank: one core, measured on CiteULike.
 _PER_PRODUCT, _PER_SCORE = 5e-11, 2e-9
@@ -138,23 +140,35 @@ class Search:
     _fit_estimates: dict[int, float] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Search: preparations first, then exponents, ranks and filters at the best of them."""
+        """Search: preparations first, then all else at the best of them."""
         self._compare_preparations()
+        others = {EASE: self._ease, ALS: self._als}
+        together = [model for model in others if self._is_cheap(model)]
+        self._try_in_turn(self._pcas(), *(others.pop(model)() for model in together))
+        self._try_in_turn(*(chain() for chain in others.values()))
+
+    def _is_cheap(self, model: str) -> bool:
+        """Whether a model may be tried next to the PCAs, which come first where time is short."""
+        settings = len(self._for_others()) + _OTHER_SETTINGS
+        return settings * self._fit_seconds(model, find_model(model).make()) <= self.seconds / 4
+
+    def _pcas(self) -> Iterator[list[Attempt]]:
+        """Yield which exponents, ranks and filters to try of the PCAs, step by step."""
         ranks = {"n_components": possible_sizes(self.task.n_items, _RANKS)}
         if self.every_model:
-            self._widen_ranks(ranks)
-            self._widen([self.best(WEIGHTED)], {"gamma": (*_EXPONENTS, _BEYOND_EXPONENTS[0])})
+            yield from self._more_ranks(ranks)
+            yield self._widen([self.best(WEIGHTED)], {"gamma": (*_EXPONENTS, _BEYOND_EXPONENTS[0])})
         else:  # a fit at the largest rank serves ranks and filters: at the best exponent only
-            self._widen([self.best(WEIGHTED)], {"gamma": _EXPONENTS})
+            yield self._widen([self.best(WEIGHTED)], {"gamma": _EXPONENTS})
         for exponent in _BEYOND_EXPONENTS:
             if "gamma" in self.best(WEIGHTED).edge:
-                self._widen([self.best(WEIGHTED)], {"gamma": (exponent,)})
+                yield self._widen([self.best(WEIGHTED)], {"gamma": (exponent,)})
         if not self.every_model:
-            self._widen_ranks(ranks)
+            yield from self._more_ranks(ranks)
         # the same filter for equal and for unequal weights, each at its own best setting
-        self._widen([self.best(PCA), self.best(WEIGHTED)], {**ranks, **_FILTERS})
+        yield self._widen([self.best(PCA), self.best(WEIGHTED)], {**ranks, **_FILTERS})
         for size in _BEYOND:
-            found = self.best_of_all()
+            found = [one for one in self.best_of_all() if one.family not in (EASE, ALS)]
             at_edge = [
                 one
                 for one in found
@@ -162,8 +176,7 @@ class Search:
                 and size <= self.task.n_items
                 and (self.every_model or self._still_rises(one, found[0]))
             ]
-            self._widen(at_edge, {"n_components": (size,)})
-        self._try_in_turn(self._ease(), self._als())
+            yield self._widen(at_edge, {"n_components": (size,)})
 
     def best(
         self, family: str, preparation: Preparation | None = None, *, filtered: bool = True
@@ -274,8 +287,8 @@ class Search:
             attempts += both
         self._try(attempts)
 
-    def _widen_ranks(self, ranks: Mapping[str, Sequence[Any]]) -> None:
-        """Try more ranks of the models that are not far behind at the first ones, or of all."""
+    def _more_ranks(self, ranks: Mapping[str, Sequence[Any]]) -> Iterator[list[Attempt]]:
+        """Yield more ranks of the models that are not far behind at the first ones, or of all."""
         scores = {family: self.best(family).score for family in (PCA, NORMALIZED, WEIGHTED)}
         families, least = list(scores), _REACH * max(scores.values())
         if not self.every_model:  # the best first: the budget may end between them
@@ -288,11 +301,11 @@ class Search:
         )
         if whole > self.seconds >= less:  # all models rather than all ranks of the first one
             ranks = fewer
-        self._widen(together, ranks)
-        self._widen([self.best(PCA)], ranks)  # another one, if values as given are still not best
+        yield self._widen(together, ranks)
+        yield self._widen([self.best(PCA)], ranks)  # another one, if as given is still not best
 
-    def _widen(self, around: Iterable[Best], grid: Mapping[str, Sequence[Any]]) -> None:
-        """Try more values around the best settings of models."""
+    def _widen(self, around: Iterable[Best], grid: Mapping[str, Sequence[Any]]) -> list[Attempt]:
+        """Return more values around the best settings of models, as far as time allows."""
         attempts = []
         for best in around:
             attempt = _around(best, grid)
@@ -310,7 +323,7 @@ class Search:
                 self._leave_out(" with ".join(axes), best.title)
                 continue
             attempts.append(attempt)
-        self._try(attempts)
+        return attempts
 
     def _ease(self) -> Iterator[list[Attempt]]:
         """Yield what to try of EASE, step by step."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 from typing import Any, TypedDict
 
 import numpy as np
@@ -55,9 +56,7 @@ class Interval:
     @property
     def error(self) -> float:
         """The standard error, from the width of the interval."""
-        from scipy.special import ndtri
-
-        return (self.high - self.low) / float(2 * ndtri((1 + self.confidence) / 2))
+        return (self.high - self.low) / (2 * NormalDist().inv_cdf((1 + self.confidence) / 2))
 
     def __str__(self) -> str:
         if math.isnan(self.low):

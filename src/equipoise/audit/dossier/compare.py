@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.special import ndtri, stdtr
 
 from equipoise.audit.findings import Findings
 from equipoise.audit.report.to_json import as_json, to_json
@@ -27,7 +27,7 @@ Report = Mapping[str, Any]
 # A finding is stated if chance alone gives one in all numbers together in at most 5 % of cases.
 _LEVEL = 0.05
 # Width of a 95 % interval in standard errors.
-_WIDTH = float(2 * ndtri(0.975))
+_WIDTH = 2 * NormalDist().inv_cdf(0.975)
 # Intervals over fewer items or users are too narrow.
 _SMALLEST = 10
 #: numbers of single items that are compared
@@ -299,6 +299,8 @@ def _judged(
 
     The error of a number is the larger of that of its interval and that of repeated halves.
     """
+    from scipy.special import stdtr
+
     tested = []
     for name, (old, new) in pairs.items():
         errors = [
@@ -348,13 +350,13 @@ def _crossed(
         users = np.minimum(both["users"].to_numpy(), both["users_after"].to_numpy())
         # noise falls with the square root of the users; its scale is that of most items
         scaled = move * np.sqrt(users)
-        scale = np.nanmedian(np.abs(scaled - np.nanmedian(scaled))) / ndtri(0.75)
+        scale = np.nanmedian(np.abs(scaled - np.nanmedian(scaled))) / NormalDist().inv_cdf(0.75)
         by_item = [_noise(report, "items") for report in reports]
         own = [[noise.get(item, {}).get(metric, 0.0) for item in both["item"]] for noise in by_item]
         error = np.maximum(scale / np.sqrt(np.maximum(users, 1)), np.hypot(*np.array(own)))
         # an item can jump when two components change places: as far as items did between halves
         jumps = [_noise(report, "largest move of an item").get(metric, 0.0) for report in reports]
-        beyond = _TAILS * ndtri(1 - _LEVEL / 4 / max(1, len(both))) * error
+        beyond = _TAILS * NormalDist().inv_cdf(1 - _LEVEL / 4 / max(1, len(both))) * error
         limit = np.maximum(np.maximum(limit, max(jumps)), beyond)
     up = (old < _HALF) & (new >= _HALF) & (move > limit)
     down = (old >= _HALF) & (new < _HALF) & (-move > limit)
