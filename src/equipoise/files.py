@@ -9,14 +9,17 @@ import os
 import secrets
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeAlias, TypeVar
 
-from equipoise.exceptions import OutputError
+from equipoise.exceptions import InvalidParameterError, OutputError
+
+Format = TypeVar("Format")
+Content: TypeAlias = bytes | Callable[[IO[bytes]], None]
 
 
-def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], None]) -> None:
+def write_whole(path: Path, content: Content) -> None:
     """Fill a temporary file next to `path`, flush it to disk, then rename it.
 
     A symbolic link is followed: its target is replaced and the link stays. Pipes and devices such
@@ -64,6 +67,21 @@ class _OneWay(io.BufferedWriter):
 
     def tell(self) -> int:
         raise io.UnsupportedOperation
+
+
+def by_ending(path: str | os.PathLike[str], formats: Mapping[str, Format]) -> Format:
+    """Return what belongs to the ending of an output file, which sets its format.
+
+    Examples
+    --------
+    >>> by_ending("report.JSON", {".html": "a page", ".json": "text"})
+    'text'
+    """
+    found = formats.get(Path(path).suffix.lower())
+    if found is None:
+        endings = ", ".join(filter(None, formats))
+        raise InvalidParameterError(f"{path}: the ending sets the format; use one of {endings}.")
+    return found
 
 
 def require_writable(path: Path) -> None:
@@ -124,7 +142,7 @@ def _copy_permissions(old: Path, new: Path) -> None:
             new.chmod(mode)
 
 
-def _fill(file: IO[bytes], content: bytes | Callable[[IO[bytes]], None]) -> None:
+def _fill(file: IO[bytes], content: Content) -> None:
     if callable(content):
         content(file)
     else:

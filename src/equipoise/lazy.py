@@ -27,7 +27,9 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
         submodule = f"{package}.{name}"
         if homes[name] in (package, submodule):
             return importlib.import_module(submodule)
-        return getattr(importlib.import_module(homes[name]), name)
+        home = importlib.import_module(homes[name])
+        found = getattr(home, name, None)  # or else a module that is not imported yet
+        return importlib.import_module(f"{homes[name]}.{name}") if found is None else found
 
     names = list(homes)
     return find, lambda: sorted(names), names

@@ -52,7 +52,7 @@ def test_parquet_contains_ids_and_vectors(model, plays, tmp_path):
 
 
 def test_what_has_no_vectors_or_no_format_is_refused(model, plays, tmp_path):
-    with pytest.raises(InvalidParameterError, match="safetensors or"):
+    with pytest.raises(InvalidParameterError, match=r"one of \.safetensors"):
         export_vectors(model, tmp_path / "vectors.csv")
     with pytest.raises(InvalidParameterError, match="item vectors"):
         export_vectors(EASE().fit(plays), tmp_path / "vectors.parquet")

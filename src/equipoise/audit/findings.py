@@ -6,7 +6,7 @@ variant. A *size* is the number of leading components in use. An *item* is a col
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from equipoise.audit.group_section import GroupSection
 from equipoise.display import Displayed, Shown
-from equipoise.exceptions import InvalidParameterError
-from equipoise.files import write_whole
+from equipoise.files import by_ending, write_whole
 from equipoise.metrics import Results
 from equipoise.metrics.intervals import Interval
 from equipoise.metrics.results import ALL
@@ -516,17 +515,7 @@ class Findings(Displayed):
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the report: a page (.html), Markdown (.md) or JSON (.json)."""
-        from equipoise.audit.report import render
-        from equipoise.audit.report.to_json import to_json
-        from equipoise.audit.report.to_markdown import to_markdown
-
-        formats = {".html": render, ".md": to_markdown, ".json": to_json}
-        ending = Path(path).suffix.lower()
-        if ending not in formats:
-            raise InvalidParameterError(
-                f"{path}: the ending sets the format; use one of {', '.join(formats)}."
-            )
-        write_whole(Path(path), formats[ending](self).encode())
+        write_whole(Path(path), report_writer(path)(self).encode())
         return Path(path)
 
     @property
@@ -582,3 +571,13 @@ class Findings(Displayed):
             "item_error": after.error_by_item[after.at] - before.error_by_item[before.at],
             "item_auc": after.auc_by_item - before.auc_by_item,
         }
+
+
+def report_writer(path: str | PathLike[str]) -> Callable[[Findings], str]:
+    """Return what writes a report by the ending of its file; a device or a pipe gets a page."""
+    from equipoise.audit.report import render
+    from equipoise.audit.report.to_json import to_json
+    from equipoise.audit.report.to_markdown import to_markdown
+
+    pages = dict.fromkeys((".html", ".htm", ""), render)
+    return by_ending(path, {**pages, ".md": to_markdown, ".json": to_json})

@@ -5,22 +5,17 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from equipoise import defaults
 from equipoise.cli import console
+from equipoise.cli import library as lib
 from equipoise.cli import options as opt
 from equipoise.cli.review import ReviewOptions, recorded_command
+from equipoise.display import Shown
 from equipoise.exceptions import InvalidParameterError
 
-if TYPE_CHECKING:
-    from equipoise.audit.findings import Findings, Variant
-    from equipoise.data import Interactions, Split
-    from equipoise.display import Shown
-
 _EXAMPLE = "built-in example data"
-# A device or a pipe has no ending.
-_FORMATS = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", "": "html"}
 
 
 @dataclass(frozen=True)
@@ -54,8 +49,6 @@ class ModelOptions:
 
     def models(self) -> dict[str, Any]:
         """Return the models as `equipoise.audit` takes them."""
-        from equipoise.audit import Embeddings
-
         paths = self.paths()
         details: dict[str, dict[str, Any]] = {name: {} for name in paths}
         for field in (each.name for each in fields(self) if each.name != "model"):
@@ -68,7 +61,7 @@ class ModelOptions:
                 for one, its_value in chosen.items():
                     details[one]["users" if field == "user_vectors" else field] = its_value
         return {
-            name: Embeddings(path, **details[name]) if details[name] else path
+            name: lib.Embeddings(path, **details[name]) if details[name] else path
             for name, path in paths.items()
         }
 
@@ -102,31 +95,25 @@ def audit(
     """
     import webbrowser
 
-    from equipoise.audit import audit as compute
-    from equipoise.audit.plan import DEPTHS
-    from equipoise.checks import check_choice
-    from equipoise.data import Interactions
-    from equipoise.data.split import cut_by_time
-
     if as_json and as_markdown:
         raise InvalidParameterError("--json and --md exclude each other. Give one of them.")
     whole = "--rank takes a whole number or auto"
     asked: Any = rank if rank == "auto" else opt.number(rank, whole, int)
-    check_choice("--depth", depth, DEPTHS)  # before the data are read
+    lib.check_choice("--depth", depth, lib.plan.DEPTHS)  # before the data are read
     parts.check(data, reading)
     reviewing.check(one_table=data is not None and cut is None)
     opt.check_outputs({"--out": out})
-    opt.by_ending(out, _FORMATS)
+    lib.report_writer(out)  # refuses other endings
     models = given.models()
     source = str(parts.train if data is None else data)
     table = parts.read_parts(reading) if data is None else reading.read(data)
     if cut is not None:
-        if not isinstance(table, Interactions):
+        if not isinstance(table, lib.Interactions):
             raise InvalidParameterError("--cut is for DATA, not for --train and --test.")
-        table = cut_by_time(table, cut)
-    own = grouping.read(table if isinstance(table, Interactions) else table.train)
+        table = lib.split.cut_by_time(table, cut)
+    own = grouping.read(table if isinstance(table, lib.Interactions) else table.train)
     run = functools.partial(
-        compute,
+        lib.audit,
         names=reading.names(source, names),
         rank=asked,
         groups=groups,  # type: ignore[arg-type]  # refuses other names
@@ -158,78 +145,69 @@ def demo(
     seed: int = defaults.SEED, out: Path = Path("report/demo.html"), as_json: bool = False
 ) -> None:
     """Audit the built-in example data: how PCA treats popular and niche items, and what helps."""
-    from equipoise.audit import audit as run
-    from equipoise.data.synthetic import listening
-
     out.parent.mkdir(parents=True, exist_ok=True)
     opt.check_outputs({"--out": out})
-    plays = listening(seed=seed)
+    plays = lib.listening(seed=seed)
     console.say(f"Drew {plays.n_users:,} invented listeners of {plays.n_items:,} invented artists.")
-    found = run(plays, seed=seed, source=_EXAMPLE, progress=console.progress())
+    found = lib.audit(plays, seed=seed, source=_EXAMPLE, progress=console.progress())
     _publish(found, out, as_json=as_json, as_markdown=False)
 
 
-def _say_estimate(data: Interactions | Split, depth: str, budget: float | None, n: int) -> None:
+def _say_estimate(
+    data: lib.Interactions | lib.Split, depth: str, budget: float | None, n: int
+) -> None:
     """Report at once how long the audit takes."""
-    from equipoise.audit.plan import EFFORTS, estimate_audit
-
-    if depth in EFFORTS:  # the audit refuses other names
-        seconds = estimate_audit(data, depth, budget, n)  # type: ignore[arg-type]  # checked
+    if depth in lib.plan.EFFORTS:  # the audit refuses other names
+        seconds = lib.plan.estimate_audit(data, depth, budget, n)  # type: ignore[arg-type]  # checked
         console.say(f"About {max(1, round(seconds))} s on two idle cores (--depth, --budget).")
 
 
-def _publish(found: Findings, out: Path, *, as_json: bool, as_markdown: bool) -> None:
+def _publish(found: lib.Findings, out: Path, *, as_json: bool, as_markdown: bool) -> None:
     """Write the page; print the summary as JSON, as Markdown or as a table."""
-    from equipoise.audit import to_json, to_markdown
-    from equipoise.audit.report import render
-    from equipoise.files import write_whole
-
-    write = {"html": render, "json": to_json, "markdown": to_markdown}
-    write_whole(out, write[opt.by_ending(out, _FORMATS)](found).encode())
+    found.save(out)
     if as_json or as_markdown:
-        console.write(to_json(found) if as_json else to_markdown(found))
+        console.write(lib.to_json(found) if as_json else lib.to_markdown(found))
         console.say(f"Report: {out.resolve()}")
         return
     print_findings(found)
     console.write(f"\nReport: {out.resolve()}")
 
 
-def print_findings(found: Findings) -> None:
+def print_findings(found: lib.Findings) -> None:
     """Print the answer, the main numbers, every model at its best and the advised calls."""
-    from equipoise.audit.advice import check_command, command, python_call, rerank_command
-    from equipoise.audit.findings import QUESTIONS
-    from equipoise.audit.report.tables import contest, main_measure
-
     for note in found.settings.notes:
         console.say(f"note: {note}")
-    for title, sentence in zip(QUESTIONS, found.answer, strict=True):
-        console.out().print(f"[bold]{title}[/]  {console.escape_markup(sentence)}", highlight=False)
+    for title, sentence in zip(lib.QUESTIONS, found.answer, strict=True):
+        console.out().print(f"[bold]{title}[/]  {console.escape_markup(sentence)}")
     models = _columns(found)
     console.print_table(main_numbers(found))
     for section in found.groups:
         if section.is_own:
-            console.print_table(main_measure(section, models))
-    best = contest(found)
+            console.print_table(lib.tables.main_measure(section, models))
+    best = lib.tables.contest(found)
     if best.rows:  # settings are too wide for a terminal
         rows = [(row[0], *row[3:]) for row in best.rows]
         console.print_table(best._replace(columns=[best.columns[0], *best.columns[3:]], rows=rows))
     advice = found.advice
     console.out().print("\n[bold]How to apply the advice[/]")
-    calls = (command(advice), rerank_command(found), python_call(advice), check_command(advice))
+    calls = (
+        lib.advice.command(advice),
+        lib.advice.rerank_command(found),
+        lib.advice.python_call(advice),
+        lib.advice.check_command(advice),
+    )
     for text in "\n".join(filter(None, calls)).splitlines():
-        console.out().print(f"  {console.escape_markup(text)}", highlight=False, soft_wrap=True)
+        console.out().print(f"  {console.escape_markup(text)}", soft_wrap=True)
 
 
-def _columns(found: Findings) -> list[Variant]:
+def _columns(found: lib.Findings) -> list[lib.Variant]:
     """Return the audited and the advised model, and other given ones."""
     given = [variant for variant in found.variants if variant.key.startswith("given:")]
     return list({v.key: v for v in (found.subject, found.advised, *given)}.values())
 
 
-def main_numbers(found: Findings) -> Shown:
+def main_numbers(found: lib.Findings) -> Shown:
     """Return the main numbers of each model with their intervals, and what was audited."""
-    from equipoise.audit.report.tables import numbers
-
     title = "The main numbers, with 95 % intervals"
     settings = found.settings
     groups = ", ".join(f"{group.n_items:,} {group.name}" for group in found.data.groups)
@@ -237,4 +215,4 @@ def main_numbers(found: Findings) -> Shown:
         f"{found.data.size}; depth {settings.depth}; popularity groups by {settings.groups}: "
         f"{groups}."
     )
-    return numbers(found, _columns(found), title, brief=True)._replace(notes=[note])
+    return lib.tables.numbers(found, _columns(found), title, brief=True)._replace(notes=[note])

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from equipoise.cli import console
-
-if TYPE_CHECKING:
-    from equipoise.data.catalog import Dataset
+from equipoise.cli import library as lib
 
 _ANSWERS = {True: "yes", False: "no", None: "–", "": "–"}
 
 
 def models(as_json: bool = False) -> None:
     """List every model: name, paper, convex, hard rank, labels, computation, extra."""
-    from equipoise.models.registry import available
-
     columns = {
         "model": "key",
         "paper": "paper",
@@ -30,7 +26,7 @@ def models(as_json: bool = False) -> None:
         "computed": "computation",
         "needs": "extra",
     }
-    found = [entry.facts() for entry in available().values()]
+    found = [entry.facts() for entry in lib.registry.available().values()]
     _show(found, columns, "Models of fit, evaluate and tune", as_json)
     for one in found:
         if not (one["installed"] or as_json):
@@ -39,12 +35,10 @@ def models(as_json: bool = False) -> None:
 
 def rerankers(as_json: bool = False) -> None:
     """List every re-ranker: name, paper, settings with their defaults."""
-    from equipoise.reranking import available
-
     found = [
         {"name": name, "method": one.title or one.__name__, "paper": one.paper}
         | {"settings": dict(one.defaults())}
-        for name, one in available().items()
+        for name, one in lib.reranking.available().items()
     ]
     columns = {name: name for name in ("name", "method", "paper", "settings")}
     _show(found, columns, "Re-rankers: NAME, NAME:VALUE or NAME:SETTING=VALUE,…", as_json)
@@ -52,10 +46,10 @@ def rerankers(as_json: bool = False) -> None:
 
 def metrics(as_json: bool = False) -> None:
     """List every metric: name, formula, which values are better, conventions."""
-    from equipoise.metrics import available
-
     fields = ("name", "title", "formula", "needs", "conventions", "direction", "has_k")
-    found = [{name: getattr(one, name) for name in fields} for one in available().values()]
+    found = [
+        {name: getattr(one, name) for name in fields} for one in lib.metrics.available().values()
+    ]
     columns = {"metric": "name", "formula": "formula", "better": "direction"}
     columns |= {"conventions": "conventions"}
     _show(found, columns, "Metrics of evaluate and tune", as_json)
@@ -86,34 +80,30 @@ def listing(as_json: bool = False) -> None:
     """List the data sets that can be loaded by name, or download one from its publisher."""
     if click.get_current_context().invoked_subcommand is not None:
         return
-    from equipoise.data.catalog import CATALOG
 
     if as_json:
-        console.write_json([_described(each) for each in CATALOG.values()], indent=2)
+        console.write_json([_described(each) for each in lib.catalog.CATALOG.values()], indent=2)
         return
-    for dataset in CATALOG.values():
+    for dataset in lib.catalog.CATALOG.values():
         _print_dataset(dataset)
 
 
 def get(name: str, out: Path | None = None) -> None:
     """Download a data set, check its hash, unpack it, and print its folder."""
-    from equipoise.data.catalog import entry, fetch
-
-    dataset = entry(name)
-    folder = fetch(dataset, out, progress=console.progress())
+    dataset = lib.catalog.entry(name)
+    folder = lib.catalog.fetch(dataset, out, progress=console.progress())
     for line in (f"License: {dataset.license} ({dataset.terms})", f"Cite: {dataset.citation}"):
         console.say(line)
     console.write(str(folder))
 
 
-def _described(dataset: Dataset) -> dict[str, Any]:
-    from equipoise.data.catalog import locate
+def _described(dataset: lib.catalog.Dataset) -> dict[str, Any]:
 
-    found = locate(dataset)
+    found = lib.catalog.locate(dataset)
     return asdict(dataset) | {"found_in": None if found is None else str(found)}
 
 
-def _print_dataset(dataset: Dataset) -> None:
+def _print_dataset(dataset: lib.catalog.Dataset) -> None:
     folder, size = _described(dataset)["found_in"], dataset.archive_bytes
     archive = "" if size is None else f"; archive of {size / 1e6:,.1f} MB"
     where = f"not downloaded; get it with equipoise datasets get {dataset.name}"
@@ -126,5 +116,5 @@ def _print_dataset(dataset: Dataset) -> None:
         f"cite     {dataset.citation}",
         f"where    {where}",
     )
-    console.out().print(f"[bold]{dataset.name}[/]  {dataset.what}", highlight=False, soft_wrap=True)
+    console.out().print(f"[bold]{dataset.name}[/]  {dataset.what}", soft_wrap=True)
     console.write("\n".join(f"  {line}" for line in lines))

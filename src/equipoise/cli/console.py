@@ -37,7 +37,8 @@ def out(*, stderr: bool = False) -> Console:
     """Return an output for text with styles. Help, which has none, does not import rich."""
     from rich.console import Console
 
-    return Console(stderr=stderr, emoji=False)  # an item called ":dog:" keeps its name
+    # an item called ":dog:" keeps its name
+    return Console(stderr=stderr, emoji=False, highlight=False)
 
 
 def err() -> Console:
@@ -156,7 +157,7 @@ def fail(error: Exception | str) -> None:
     line = without_passwords(" ".join(str(error).split())) or type(error).__name__
     if len(line) > _LONGEST_LINE:
         line = f"{line[: _LONGEST_LINE // 2]} … {line[-_LONGEST_LINE // 2 :]}"
-    err().print(f"[red]error:[/] {escape_markup(line)}", highlight=False, soft_wrap=True)
+    err().print(f"[red]error:[/] {escape_markup(line)}", soft_wrap=True)
 
 
 def print_traceback() -> None:
@@ -175,7 +176,7 @@ def print_table(table: Shown, whole: Collection[str] = ()) -> None:
     from rich.text import Text
 
     if table.title:
-        out().print(f"[bold]{escape_markup(table.title)}", highlight=False, soft_wrap=True)
+        out().print(f"[bold]{escape_markup(table.title)}", soft_wrap=True)
     drawn = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_header=any(table.columns))
     for name, is_number in zip(table.columns, table.numeric(), strict=True):
         justify: Any = "right" if is_number else "left"
@@ -188,7 +189,7 @@ def print_table(table: Shown, whole: Collection[str] = ()) -> None:
     if table.rows:
         out().print(drawn)
     for note in table.notes:
-        out().print(escape_markup(note), highlight=False)
+        out().print(escape_markup(note))
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], title: str, whole: Collection[str] = ()) -> None:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from equipoise import defaults
 from equipoise.cli import console
+from equipoise.cli import library as lib
 from equipoise.cli import options as opt
 from equipoise.display import Shown
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
-
-if TYPE_CHECKING:
-    from equipoise.data import Split
-    from equipoise.evaluation import Result, Results, Tuning
-    from equipoise.evaluation.plan import Model
-    from equipoise.models import Recommender
 
 # As many as fit next to the names of the models on 80 columns.
 _RANKS_ACROSS = 6
@@ -43,28 +38,21 @@ def evaluate(
     rerank: list[str] | None = None,
 ) -> int:
     """Score models, by default the three PCAs, at many ranks on held-out interactions."""
-    from equipoise import evaluation
-    from equipoise.checks import check_choice
-    from equipoise.metrics import POPULARITY_RULES
-    from equipoise.metrics.ranking import check_zero_division
-    from equipoise.metrics.registry import parse_metrics
-    from equipoise.reranking import make_reranker
-
     results_to.check()
     chosen = named_models(models)
     axes, cutoffs = trying.axes(), opt.numbers(k, "-k", int)
-    wanted = evaluation.DEFAULT_METRICS if metrics is None else opt.words(metrics)
-    parse_metrics(wanted, cutoffs)  # refused before the data are read
-    check_choice("--groups", groups, POPULARITY_RULES)
-    check_zero_division(zero_division)
+    wanted = lib.evaluation.DEFAULT_METRICS if metrics is None else opt.words(metrics)
+    lib.parse_metrics(wanted, cutoffs)  # refused before the data are read
+    lib.check_choice("--groups", groups, lib.metrics.POPULARITY_RULES)
+    lib.check_zero_division(zero_division)
     for spec in rerank or []:
-        make_reranker(spec)
+        lib.make_reranker(spec)
     split = splitting.read(data, reading)
     own = grouping.read(split.train)
     if rerank:
         chosen |= _reranked(chosen, rerank, own["items"])
         axes |= {f"model__{name}": values for name, values in axes.items()}
-    results = evaluation.evaluate(
+    results = lib.evaluation.evaluate(
         split,
         chosen,
         grid=_with_sizes(axes, chosen, split.train.n_items),
@@ -87,30 +75,26 @@ def evaluate(
     return 0 if results.complete else results_to.interrupted(f"{len(results)} rows are done")
 
 
-def _reranked(models: Mapping[str, Any], specs: Sequence[str], groups: Any) -> dict[str, Model]:
+def _reranked(models: Mapping[str, Any], specs: Sequence[str], groups: Any) -> dict[str, lib.Model]:
     """Return every model with every re-ranker."""
-    from equipoise.reranking import Reranked
-
     more = {} if groups is None else {"groups": groups}
     return {
-        f"{name} + {spec}": Reranked(model, spec, **more)
+        f"{name} + {spec}": lib.Reranked(model, spec, **more)
         for name, model in models.items()
         for spec in specs
     }
 
 
 def _with_sizes(
-    axes: dict[str, list[Any]], models: Mapping[str, Model], n_items: int
+    axes: dict[str, list[Any]], models: Mapping[str, lib.Model], n_items: int
 ) -> dict[str, Any] | None:
     """Add the default sizes to other values, for models that have a size."""
-    from equipoise.models.base import Recommender, possible_sizes
-
-    each = [model for model in models.values() if isinstance(model, Recommender)]
+    each = [model for model in models.values() if isinstance(model, lib.Recommender)]
     sizes = {model.size_parameter for model in each if model.size_parameter is not None}
-    return {**dict.fromkeys(sizes, possible_sizes(n_items)), **axes} if axes else None
+    return {**dict.fromkeys(sizes, lib.possible_sizes(n_items)), **axes} if axes else None
 
 
-def _print(results: Results) -> None:
+def _print(results: lib.evaluation.Results) -> None:
     """Print one table per few ranks: metrics and models down, ranks across."""
     rows = results.select(group="all").rows
     ranks = sorted({_rank(row) for row in rows}, key=lambda rank: rank or 0)
@@ -120,7 +104,7 @@ def _print(results: Results) -> None:
         _print_pivot("rank", across, cells)
 
 
-def _print_groups(results: Results) -> None:
+def _print_groups(results: lib.evaluation.Results) -> None:
     """Print one line per metric and group, one column per model, each at its largest rank."""
     rows = [row for row in results if row.group != "all"]
     largest = {row.model: max(_rank(r) or 0 for r in rows if r.model == row.model) for row in rows}
@@ -148,27 +132,24 @@ def _print_pivot(
     console.print_table(Shown("", [corner, *columns], rows))
 
 
-def _title(row: Result) -> str:
+def _title(row: lib.evaluation.Result) -> str:
     convention = row.convention.partition(",")[0]
     return row.name + ("" if convention == "standard" else f" ({convention})")
 
 
-def _rank(row: Result) -> int | None:
+def _rank(row: lib.evaluation.Result) -> int | None:
     return next((row.settings[name] for name in _SIZES if name in row.settings), None)
 
 
-def _line(row: Result) -> str:
+def _line(row: lib.evaluation.Result) -> str:
     others = {name: value for name, value in row.settings.items() if name not in _SIZES}
     return " ".join([row.model, *(f"{name}={opt.show_value(v)}" for name, v in others.items())])
 
 
-def named_models(names: str) -> dict[str, Model]:
+def named_models(names: str) -> dict[str, lib.Model]:
     """Return the models with these names; leave out those that are not installed."""
-    from equipoise.evaluation.plan import models_by_key
-    from equipoise.models.registry import find_models
-
     try:
-        wanted = find_models(opt.words(names))
+        wanted = lib.find_models(opt.words(names))
     except InvalidParameterError as error:
         raise InvalidParameterError(f"--models: {error}") from None
     missing = [entry for entry in wanted if not entry.installed]
@@ -177,7 +158,7 @@ def named_models(names: str) -> dict[str, Model]:
         raise MissingExtraError("; ".join(notes))
     for note in notes:
         console.say(f"left out: {note}")
-    return models_by_key(entry.key for entry in wanted if entry.installed)
+    return lib.models_by_key(entry.key for entry in wanted if entry.installed)
 
 
 def tune(
@@ -201,32 +182,25 @@ def tune(
 
     The choice is scored once on test data. Prints the command that fits it on all of DATA.
     """
-    from equipoise import evaluation
-    from equipoise.audit.advice import command
-    from equipoise.audit.findings import Advice
-    from equipoise.checks import check_choice
-    from equipoise.evaluation.goal import Goal, parse_condition
-    from equipoise.metrics import POPULARITY_RULES
-    from equipoise.metrics.ranking import check_zero_division
-    from equipoise.models.registry import find_model
-
     results_to.check(out)
-    conditions = map(parse_condition, subject_to or [])
+    conditions = map(lib.goal.parse_condition, subject_to or [])
     limits = {name: (sign, bound) for name, sign, bound in conditions}
     axes = trying.axes()
-    Goal.parse(maximize, limits, opt.words(trade_off), k)  # refused before the data are read
-    check_choice("--groups", groups, POPULARITY_RULES)
-    check_zero_division(zero_division)
+    lib.goal.Goal.parse(
+        maximize, limits, opt.words(trade_off), k
+    )  # refused before the data are read
+    lib.check_choice("--groups", groups, lib.metrics.POPULARITY_RULES)
+    lib.check_zero_division(zero_division)
     base = _base(model, rerank)
     splitting.check(data, reading)
     table = None if data is None else reading.read(data)
     split = splitting.read_parts(reading) if table is None else splitting.hold_out(table)
     _refuse_empty_validation(split)
-    own_groups = grouping.parameters(find_model(model), split.train) if rerank is None else {}
+    own_groups = grouping.parameters(lib.find_model(model), split.train) if rerank is None else {}
     base.set_params(**own_groups)
     if rerank is not None:
         axes = {name if name == "reranker" else f"model__{name}": v for name, v in axes.items()}
-    tuning = evaluation.tune(
+    tuning = lib.evaluation.tune(
         split,
         base if own_groups or rerank is not None else model,
         grid=_grid(base, split, axes, whole=trying.grid is not None),
@@ -244,13 +218,13 @@ def tune(
     settings = {_written(name): value for name, value in tuning.choice.settings.items()}
     if rerank is not None:
         settings.setdefault("rerank", rerank)
-    advice = Advice(model, settings, source, reading.given() | grouping.given())
+    advice = lib.Advice(model, settings, source, reading.given() | grouping.given())
     if results_to.as_json:
-        found = {**tuning.to_dict(), "edges": tuning.edges(), "command": command(advice)}
+        found = {**tuning.to_dict(), "edges": tuning.edges(), "command": lib.advice.command(advice)}
         console.write_json(found, indent=1)
     else:
         _print_tuning(tuning)
-        console.write(command(advice))
+        console.write(lib.advice.command(advice))
     edges = {n: v for n, v in tuning.edges().items() if v != split.train.n_items}
     if edges:
         chosen = ", ".join(f"{name} = {opt.show_value(value)}" for name, value in edges.items())
@@ -268,7 +242,7 @@ def tune(
     return results_to.interrupted(done)
 
 
-def _print_tuning(tuning: Tuning) -> None:
+def _print_tuning(tuning: lib.evaluation.Tuning) -> None:
     targets = [target.label for target in tuning.goal.targets]
     rows = [("choice", tuning.choice), *(("", trial) for trial in tuning.frontier[:10])]
     names = list(dict.fromkeys(name for _, trial in rows for name in trial.settings))
@@ -287,21 +261,18 @@ def _print_tuning(tuning: Tuning) -> None:
             text = f"{row.value:.4f}"
             if row.per_user is not None and row.n > 1:
                 text = str(tuning.test.interval(row))
-            console.out().print(f"test {row.name:<14}{text}", highlight=False, markup=False)
-    console.out().print(f"\n{tuning.constructor()}", highlight=False, markup=False, soft_wrap=True)
+            console.out().print(f"test {row.name:<14}{text}", markup=False)
+    console.out().print(f"\n{tuning.constructor()}", markup=False, soft_wrap=True)
 
 
-def _base(model: str, rerank: str | None) -> Recommender:
+def _base(model: str, rerank: str | None) -> lib.Recommender:
     """Return the unfitted model, with its re-ranker."""
-    from equipoise.models.registry import find_model
-
-    made = find_model(model).make()
+    made = lib.find_model(model).make()
     if rerank is None:
         return made
-    from equipoise.reranking import Reranked, make_reranker
 
-    make_reranker(rerank)  # refused before anything is fitted
-    return Reranked(made, rerank)
+    lib.make_reranker(rerank)  # refused before anything is fitted
+    return lib.Reranked(made, rerank)
 
 
 def _written(name: str) -> str:
@@ -310,7 +281,7 @@ def _written(name: str) -> str:
 
 
 def _grid(
-    model: Recommender, split: Split, axes: dict[str, list[Any]], *, whole: bool
+    model: lib.Recommender, split: lib.Split, axes: dict[str, list[Any]], *, whole: bool
 ) -> list[dict[str, Any]] | None:
     """Return --grid; without it, the model's search space with --ranks and --gammas."""
     if whole or not axes:
@@ -318,7 +289,7 @@ def _grid(
     return [{**space, **axes} for space in model.search_space(split.train)]
 
 
-def _refuse_empty_validation(split: Split) -> None:
+def _refuse_empty_validation(split: lib.Split) -> None:
     if split.validation.nnz == 0:
         raise InvalidDataError(
             "--validation leaves nothing to tune on: it names no file, or its share of a user's "

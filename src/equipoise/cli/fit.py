@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from equipoise import defaults
 from equipoise.cli import console
+from equipoise.cli import library as lib
 from equipoise.cli import options as opt
 from equipoise.exceptions import InvalidParameterError
-
-if TYPE_CHECKING:
-    from equipoise.data import Interactions
-    from equipoise.models import Recommender
-    from equipoise.models.registry import ModelEntry
-
 
 # parameters that have an option of their own
 _OPTIONS = {
@@ -42,24 +37,20 @@ def fit(
     as_json: bool = False,
 ) -> None:
     """Fit a model on all of DATA, print its certificate of optimality, and save it."""
-    from equipoise.models.registry import find_model
-
-    entry = find_model(model)
+    entry = lib.find_model(model)
     parameters = _parameters(entry, rank, gamma, spectral_filter, settings)
     if floors:
         parameters |= _allowed(entry, {"floors": _floors(floors)})
     unfitted = entry.make(**parameters)
     if rerank is not None:
-        from equipoise.reranking import Reranked, make_reranker
-
-        make_reranker(rerank)  # refused before the data are read
+        lib.make_reranker(rerank)  # refused before the data are read
     opt.check_outputs({"--out": out})
     interactions = reading.read(data)
     _refuse_large_rank(unfitted, rank, interactions.n_items)
     if rerank is None:
         unfitted.set_params(**grouping.parameters(entry, interactions))
     else:
-        unfitted = Reranked(unfitted, rerank, **opt.rerank_groups(grouping.item_groups))
+        unfitted = lib.Reranked(unfitted, rerank, **opt.rerank_groups(grouping.item_groups))
     started = time.perf_counter()
     fitted = unfitted.fit(interactions, progress=console.progress())
     facts = _facts(fitted, entry, interactions, time.perf_counter() - started)
@@ -70,10 +61,9 @@ def fit(
     console.print_model(facts, title, saved, as_json=as_json)
 
 
-def _keep_sums(fitted: Recommender, interactions: Interactions) -> None:
-    from equipoise.models.pca.projection import ProjectionModel
+def _keep_sums(fitted: lib.Recommender, interactions: lib.Interactions) -> None:
 
-    if not isinstance(fitted, ProjectionModel):
+    if not isinstance(fitted, lib.ProjectionModel):
         raise InvalidParameterError(
             f"--keep-sums: {type(fitted).__name__} cannot be updated. Leave the option out."
         )
@@ -81,7 +71,7 @@ def _keep_sums(fitted: Recommender, interactions: Interactions) -> None:
 
 
 def _parameters(
-    entry: ModelEntry,
+    entry: lib.ModelEntry,
     rank: int | None,
     gamma: float | None,
     spectral_filter: str | None,
@@ -100,7 +90,7 @@ def _parameters(
     return _allowed(entry, given)
 
 
-def _allowed(entry: ModelEntry, given: dict[str, Any]) -> dict[str, Any]:
+def _allowed(entry: lib.ModelEntry, given: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments; refuse those that the model does not have."""
     known = entry.parameters()
     for name in given:
@@ -123,7 +113,7 @@ def _floors(texts: list[str]) -> float | dict[str, float]:
     return by_name.get("", by_name)
 
 
-def _refuse_large_rank(model: Recommender, rank: int | None, n_items: int) -> None:
+def _refuse_large_rank(model: lib.Recommender, rank: int | None, n_items: int) -> None:
     size = model.get_params(deep=False).get("n_components", 0)
     if size > n_items:
         default = "The default rank, " if rank is None else "--rank "
@@ -134,7 +124,10 @@ def _refuse_large_rank(model: Recommender, rank: int | None, n_items: int) -> No
 
 
 def _facts(
-    model: Recommender, entry: ModelEntry, interactions: Interactions, seconds: float
+    model: lib.Recommender,
+    entry: lib.ModelEntry,
+    interactions: lib.Interactions,
+    seconds: float,
 ) -> dict[str, Any]:
     """Return the sizes of the fit and, if the model has one, its certificate."""
     facts: dict[str, Any] = {

@@ -5,18 +5,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equipoise.cli import options as opt
+from equipoise.data import Interactions
+from equipoise.data.identifiers import Lookup, name_a_few
+from equipoise.data.names import names_for
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from equipoise.data import Interactions
-    from equipoise.models import Recommender
+from equipoise.models import Recommender
 
 # difflib compares letter by letter: enough ids to find a typing error, few enough to be quick
 _COMPARED = 4000
@@ -31,7 +30,6 @@ def item_names(model: Recommender, names: Any) -> Mapping[Any, str] | None:
     """Return the name of each item id of a model; None without names."""
     if names is None:
         return None
-    from equipoise.data.names import names_for
 
     known = item_ids(model)
     return dict(zip(known.tolist(), names_for(known, names), strict=True))
@@ -56,8 +54,6 @@ def matched(texts: Iterable[str], known: NDArray[Any], role: str) -> list[Any]:
     >>> matched(["2020-01-02"], np.array(["2020-01-02"], dtype="datetime64[s]"), "user")
     [np.datetime64('2020-01-02T00:00:00')]
     """
-    from equipoise.data.identifiers import Lookup
-
     asked = list(texts)
     if known.dtype.kind == "O":
         spelled = {str(value): value for value in known}
@@ -86,7 +82,6 @@ def _typed(text: str, dtype: np.dtype[Any]) -> Any:
 
 
 def _unknown(text: str, known: NDArray[Any], role: str) -> str:
-    from equipoise.data.identifiers import name_a_few
 
     spelled = {str(value).casefold(): value for value in known}
     by_length = sorted(spelled, key=lambda each: abs(len(each) - len(text)))[:_COMPARED]
@@ -126,8 +121,6 @@ def aligned(interactions: Interactions, model: Recommender, drop_unknown: bool) 
 
     Such items are left out if items were left out before the fit.
     """
-    from equipoise.data.identifiers import Lookup, name_a_few
-
     known, given = item_ids(model), interactions.item_ids
     if not (Lookup(known, "item").find(given) >= 0).any():
         raise UnknownIdError(

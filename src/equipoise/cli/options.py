@@ -11,18 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from equipoise import defaults
 from equipoise.cli import console
+from equipoise.cli import library as lib
 from equipoise.exceptions import EquipoiseError, InvalidParameterError, require_extra
 from equipoise.files import require_folder, require_writable
-
-if TYPE_CHECKING:
-    from equipoise.data import Interactions, Split
-    from equipoise.models import Recommender
-    from equipoise.models.registry import ModelEntry
 
 INTERRUPTED = 130
 
@@ -53,7 +49,7 @@ class DataOptions:
     binarize: bool = False
     normalize_rows: bool = False
 
-    def like(self, model: Recommender) -> DataOptions:
+    def like(self, model: lib.Recommender) -> DataOptions:
         """Return options that name the columns of the fit where the command line names none."""
         fitted: Mapping[str, Any] = next(
             (step.settings for step in model.preparation_ if step.name == "read"), {}
@@ -61,12 +57,10 @@ class DataOptions:
         missing = [name for name, given in self._columns.items() if given is None]
         return replace(self, **{name: fitted[name] for name in missing if name in fitted})
 
-    def read(self, data: str) -> Interactions:
+    def read(self, data: str) -> lib.Interactions:
         """Read DATA, filter, binarize, normalize, in this order."""
-        from equipoise.data import Interactions
-
         self._refuse_what_blocks_cannot_read()
-        interactions = Interactions.read(
+        interactions = lib.Interactions.read(
             data,
             **self._columns,
             **self._text,
@@ -99,9 +93,7 @@ class DataOptions:
 
     def names(self, data: str, names: str | None) -> Any:
         """Return the names of --names: a path, or names by id from DATA; None without."""
-        from equipoise.data.names import names_in
-
-        return names_in(data, names, item=self.item, **self._text)
+        return lib.names_in(data, names, item=self.item, **self._text)
 
     def _refuse_what_blocks_cannot_read(self) -> None:
         unread = {"memory": ["query"], "scheduler": list(self._text)}
@@ -115,11 +107,11 @@ class DataOptions:
 
     def _note_words_read_as_ids(self, data: str) -> None:
         """Report a first line of words that was read as an interaction: it may be a header."""
-        from equipoise.data.readers import Columns, Options, words_without_header
-
         if self.scheduler is not None:  # Parquet, which has named columns
             return
-        first = words_without_header(data, Options(Columns(**self._columns), **self._text))
+        first = lib.readers.words_without_header(
+            data, lib.readers.Options(lib.readers.Columns(**self._columns), **self._text)
+        )
         if first:
             console.say(
                 f"note: {shown(data)} has no known header. Its first line, {', '.join(first)}, is "
@@ -157,13 +149,11 @@ class PartOptions:
                     "when you split: equipoise split DATA."
                 )
 
-    def read_parts(self, reading: DataOptions) -> Split:
+    def read_parts(self, reading: DataOptions) -> lib.Split:
         """Read the files, matched by id."""
-        from equipoise.data import Split
-
         sources = (self.train, self.validation, self.test, self.history)
         parts = [None if source is None else reading.read(source) for source in sources]
-        split = Split.read(*parts)
+        split = lib.Split.read(*parts)
         known = split.train_validation.popularity() + split.seen_before_test.popularity()
         cold = int(((split.test.popularity() > 0) & (known == 0)).sum())
         if cold:
@@ -183,22 +173,18 @@ class HoldoutOptions:
 
     def plan(self) -> dict[str, Any]:
         """Return the arguments of `holdout`; refuse those that make no sense."""
-        from equipoise.data.split import check_plan
-
         shares = {"test": self.test, "validation": self.validation}
         options: dict[str, Any] = {"method": self.method, "n": self.n, "seed": self.seed}
         for name, text in shares.items():
             if text is not None:
                 problem = f"--{name} takes a share, e.g. 0.2, or with --train a file"
                 options[name] = number(text, problem)
-        check_plan(**{"test": defaults.TEST, "validation": defaults.VALIDATION} | options)
+        lib.split.check_plan(**{"test": defaults.TEST, "validation": defaults.VALIDATION} | options)
         return options
 
-    def hold_out(self, interactions: Interactions) -> Split:
+    def hold_out(self, interactions: lib.Interactions) -> lib.Split:
         """Hold out some of the interactions."""
-        from equipoise.data import holdout
-
-        return holdout(interactions, **self.plan())
+        return lib.holdout(interactions, **self.plan())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +197,7 @@ class SplitOptions(PartOptions, HoldoutOptions):
         if data is not None:
             self.plan()
 
-    def read(self, data: str | None, reading: DataOptions) -> Split:
+    def read(self, data: str | None, reading: DataOptions) -> lib.Split:
         """Read the parts; or DATA, and hold out."""
         self.check(data, reading)
         return self.read_parts(reading) if data is None else self.hold_out(reading.read(data))
@@ -225,21 +211,19 @@ class GroupOptions:
     user_groups: str | None = None
     group_separator: str | None = None
 
-    def read(self, interactions: Interactions) -> dict[str, Any]:
+    def read(self, interactions: lib.Interactions) -> dict[str, Any]:
         """Read the groups, and report how they match the data."""
-        from equipoise.data.groups import Groups
-
-        found: dict[str, Groups | None] = {"items": None, "users": None}
+        found: dict[str, lib.Groups | None] = {"items": None, "users": None}
         for of, source in (("items", self.item_groups), ("users", self.user_groups)):
             if of == "users" and source == "activity":
-                found[of] = Groups.by_activity(interactions)
+                found[of] = lib.Groups.by_activity(interactions)
             elif source is not None:
-                groups = Groups.read(source, of=of, separator=self.group_separator)  # type: ignore[arg-type]
+                groups = lib.Groups.read(source, of=of, separator=self.group_separator)  # type: ignore[arg-type]
                 console.say(groups.describe(interactions))
                 found[of] = groups
         return found
 
-    def parameters(self, model: ModelEntry, interactions: Interactions) -> dict[str, Any]:
+    def parameters(self, model: lib.ModelEntry, interactions: lib.Interactions) -> dict[str, Any]:
         """Read the groups, and return them as parameters of the model."""
         both = "user_groups" in model.parameters()
         names = {"items": "groups", "users": "user_groups" if both else "groups"}
@@ -269,9 +253,7 @@ def _given(options: DataOptions | GroupOptions) -> dict[str, Any]:
 
 def rerank_groups(source: str | None) -> dict[str, Any]:
     """Return the groups of a re-ranker as its parameters; none for its default."""
-    from equipoise.data.groups import Groups
-
-    return {} if source is None else {"groups": Groups.read(source)}
+    return {} if source is None else {"groups": lib.Groups.read(source)}
 
 
 @dataclass(frozen=True)
@@ -289,11 +271,9 @@ class GridOptions:
             name, values = assignment(text, "--grid")
             axes[name] = [plain_value(word) for word in words(values)]
         if self.ranks is not None:
-            from equipoise.checks import check_whole_number
-
             axes["n_components"] = numbers(self.ranks, "--ranks", int)
             for rank in axes["n_components"]:
-                check_whole_number("--ranks", rank, least=1)
+                lib.check_whole_number("--ranks", rank, least=1)
         if self.gammas is not None:
             axes["gamma"] = numbers(self.gammas, "--gammas")
         return axes
@@ -313,17 +293,13 @@ class TableOptions:
         if self.csv is not None:
             results.write_csv(self.csv)
         if self.plot is not None and draw is not None:
-            from equipoise.evaluation import plot
-
-            getattr(plot, draw)(results, self.plot)
+            getattr(lib.plot, draw)(results, self.plot)
 
     def check(self, out: Path | None = None) -> None:
         """Check the outputs, these and `out`, before the work."""
         check_outputs({"--csv": self.csv, "--plot": self.plot, "--out": out})
         if self.plot is not None:
-            from equipoise.evaluation import plot
-
-            plot.format_of(self.plot)
+            lib.plot.format_of(self.plot)
             require_extra("matplotlib", "plot", "drawing figures")
         if self.cache is not None:
             require_folder(self.cache)
@@ -335,17 +311,6 @@ class TableOptions:
             advice = "Run again with the same --cache to continue."
         console.say(f"interrupted: {done}. {advice}")
         return INTERRUPTED
-
-
-def by_ending(out: Path, formats: Mapping[str, str]) -> str:
-    """Return the format of an output file, which its ending sets."""
-    found = formats.get(out.suffix.lower())
-    if found is None:
-        endings = ", ".join(filter(None, formats))
-        raise InvalidParameterError(
-            f"--out {out}: the ending sets the format; use one of {endings}."
-        )
-    return found
 
 
 def check_outputs(outputs: Mapping[str, Path | None]) -> None:
@@ -365,8 +330,6 @@ def check_outputs(outputs: Mapping[str, Path | None]) -> None:
 
 def named_files(arguments: Sequence[str]) -> list[Path]:
     """Return the files that a command line names, in any form, other than as outputs."""
-    from equipoise.data.readers import files
-
     found: list[Path] = []
     for before, word in itertools.pairwise(["", *arguments]):
         if before in _OUTPUTS or word.partition("=")[0] in _OUTPUTS:
@@ -378,7 +341,7 @@ def named_files(arguments: Sequence[str]) -> list[Path]:
             found += [Path(path) for path in (text, column) if os.path.isfile(path)]
             if os.path.isdir(text) or glob.has_magic(text):
                 with contextlib.suppress(EquipoiseError, OSError):  # reading reports it
-                    found += files.find(text, None).paths
+                    found += lib.files.find(text, None).paths
     return found
 
 
@@ -393,9 +356,7 @@ def _is_same_file(one: Path, other: Path) -> bool:
 
 def shown(data: str) -> str:
     """Return the name of the data for output: a database URL without user and password."""
-    from equipoise.data.readers.sql import without_credentials
-
-    return without_credentials(data)
+    return lib.without_credentials(data)
 
 
 def words(text: str) -> list[str]:

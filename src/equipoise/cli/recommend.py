@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from equipoise import defaults
 from equipoise.cli import console
+from equipoise.cli import library as lib
 from equipoise.cli import options as opt
 from equipoise.display import Shown
 from equipoise.exceptions import InvalidParameterError, OutputError, explained
-from equipoise.files import scratch_folder, write_whole
+from equipoise.files import by_ending, scratch_folder, write_whole
 from equipoise.progress import Progress, task
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from equipoise.data import Interactions
-    from equipoise.serving.lists import Wanted
 
 SINKS = {".parquet": "sink_parquet", ".csv": "sink_csv", ".jsonl": "sink_ndjson"}
 
@@ -49,34 +48,28 @@ def recommend(
 
     Without --out the lists are printed: as a table on a terminal, as JSON lines into a pipe.
     """
-    from equipoise.cli import ids
-    from equipoise.models import load
-    from equipoise.serving.lists import Wanted
-
     sink = None if out is None else sink_of(out)
     opt.check_outputs({"--out": out})
     if users is not None and users_file is not None:
         raise InvalidParameterError("--users and --users-file both name users. Give one of them.")
-    listed = None if users_file is None else ids.listed(users_file, "user")
-    fitted = load(model)
-    known = ids.item_ids(fitted)
+    listed = None if users_file is None else lib.ids.listed(users_file, "user")
+    fitted = lib.load(model)
+    known = lib.ids.item_ids(fitted)
     options = {
         "filter_already_liked_items": not include_seen,
-        "items": ids.wanted(only_items, known, "item", "--only-items"),
-        "filter_items": ids.wanted(exclude_items, known, "item", "--exclude-items"),
+        "items": lib.ids.wanted(only_items, known, "item", "--only-items"),
+        "filter_items": lib.ids.wanted(exclude_items, known, "item", "--exclude-items"),
     }
-    called = ids.item_names(fitted, reading.like(fitted).names(data, names))
-    chosen = ids.aligned(reading.like(fitted).read(data), fitted, drop_unknown_items)
+    called = lib.ids.item_names(fitted, reading.like(fitted).names(data, names))
+    chosen = lib.ids.aligned(reading.like(fitted).read(data), fitted, drop_unknown_items)
     if rerank is not None:
-        from equipoise.reranking import Reranked
-
-        fitted = Reranked.around(fitted, rerank, chosen, **opt.rerank_groups(item_groups))
-    who = ids.wanted(users, chosen.user_ids, "user", "--users")
+        fitted = lib.Reranked.around(fitted, rerank, chosen, **opt.rerank_groups(item_groups))
+    who = lib.ids.wanted(users, chosen.user_ids, "user", "--users")
     if listed is not None:
-        who = ids.matched(listed, chosen.user_ids, "user")
+        who = lib.ids.matched(listed, chosen.user_ids, "user")
     if who is not None:
         chosen = chosen.select_users(who)
-    wanted = Wanted(
+    wanted = lib.Wanted(
         fitted, min(n, len(known)), options, because=top if explain else 0, names=called
     )
     # a bar would interfere with tables that are printed to the same terminal
@@ -95,38 +88,34 @@ def sink_of(path: Path) -> str:
     """Return polars' writer for the ending of a file; a pipe without one gets JSON lines."""
     if not path.suffix and path.exists() and not (path.is_file() or path.is_dir()):
         return SINKS[".jsonl"]
-    return opt.by_ending(path, SINKS)
+    return by_ending(path, SINKS)
 
 
 def printed_tables(
-    data: Interactions, wanted: Wanted, progress: Progress
+    data: lib.Interactions, wanted: lib.Wanted, progress: Progress
 ) -> Iterator[pl.DataFrame]:
     """Yield the tables of all users, from files for data in blocks."""
     import polars as pl
 
-    from equipoise.serving.lists import tables, write_parts
-
     block = data.rows.whole()
     if block is not None:
-        yield from tables(block, wanted, progress)
+        yield from lib.lists.tables(block, wanted, progress)
         return
     with tempfile.TemporaryDirectory(prefix="equipoise-") as folder:
-        write_parts(wanted, data, Path(folder))
+        lib.lists.write_parts(wanted, data, Path(folder))
         yield from map(pl.read_parquet, sorted(Path(folder).iterdir()))
 
 
 def write_file(
-    path: Path, sink: str, data: Interactions, wanted: Wanted, progress: Progress
+    path: Path, sink: str, data: lib.Interactions, wanted: lib.Wanted, progress: Progress
 ) -> None:
     """Write the tables of all users to one file, which appears when it is complete."""
     import polars as pl
 
-    from equipoise.serving.lists import write_parts
-
     problem = f"{path} was not written. Free space on the disk, or write elsewhere"
     with scratch_folder(path) as folder:
         with explained(problem, pl.exceptions.PolarsError, OSError, kind=OutputError):
-            write_parts(wanted, data, folder, progress)
+            lib.lists.write_parts(wanted, data, folder, progress)
             lists = pl.scan_parquet(sorted(folder.iterdir()), glob=False)
             if sink == "sink_csv" and wanted.because:  # a cell is text: JSON
                 reasons = pl.col("because").list.eval(pl.element().struct.json_encode())
@@ -171,11 +160,9 @@ def rerank(
 
     The longer the lists, the more a re-ranker can choose from.
     """
-    from equipoise.reranking import rerank_lists
-
     sink = None if out is None else sink_of(out)
     opt.check_outputs({"--out": out})
-    found = rerank_lists(
+    found = lib.rerank_lists(
         lists, reading.read(data), rerank or "xquad:0.3", n, **opt.rerank_groups(item_groups)
     )
     if found.solution is not None:
@@ -197,12 +184,9 @@ def similar(
     as_json: bool = False,
 ) -> None:
     """List the items most similar to one, according to the model."""
-    from equipoise.cli import ids
-    from equipoise.models import load
-
-    fitted = load(model)
-    (wanted,) = ids.matched([item], ids.item_ids(fitted), "item")
-    called = ids.item_names(fitted, names)
+    fitted = lib.load(model)
+    (wanted,) = lib.ids.matched([item], lib.ids.item_ids(fitted), "item")
+    called = lib.ids.item_names(fitted, names)
     found = fitted.similar_items(wanted, min(n, fitted.n_features_in_))
     rows: list[dict[str, Any]] = [
         {"item": each, "similarity": float(score)}
@@ -231,14 +215,11 @@ def explain(
     drop_unknown_items: bool = False,
 ) -> None:
     """Split a user's score for an item into the contributions of the user's own items."""
-    from equipoise.cli import ids
-    from equipoise.models import load
-
-    fitted = load(model)
-    (wanted,) = ids.matched([item_id], ids.item_ids(fitted), "item")
-    called = ids.item_names(fitted, reading.like(fitted).names(data, names))
-    interactions = ids.aligned(reading.like(fitted).read(data), fitted, drop_unknown_items)
-    (who,) = ids.matched([user_id], interactions.user_ids, "user")
+    fitted = lib.load(model)
+    (wanted,) = lib.ids.matched([item_id], lib.ids.item_ids(fitted), "item")
+    called = lib.ids.item_names(fitted, reading.like(fitted).names(data, names))
+    interactions = lib.ids.aligned(reading.like(fitted).read(data), fitted, drop_unknown_items)
+    (who,) = lib.ids.matched([user_id], interactions.user_ids, "user")
     why = fitted.explain(interactions.select_users([who]), wanted, top)
     rows = [
         {"item": each, "contribution": part, "share": part / why.score if why.score else None}
@@ -251,4 +232,4 @@ def explain(
         return
     name = "" if called is None else f" ({called[wanted]})"
     console.print_rows(rows, f"Why {wanted}{name} scores {why.score:.4g} for {who}")
-    console.out().print(f"all other items {why.rest:.4g}", highlight=False)
+    console.out().print(f"all other items {why.rest:.4g}")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from equipoise.cli import console
+from equipoise.cli import library as lib
 from equipoise.display import Shown
 from equipoise.files import require_folder
-
-if TYPE_CHECKING:
-    from equipoise.paper.report import Reproduction
 
 _FOLDER = Path("reproduction")
 # Exit codes: 1 a claim was lost, 2 something that was asked for was not made.
@@ -29,10 +26,8 @@ def reproduce(
     as_json: bool = False,
 ) -> int:
     """Reproduce the paper: measure and judge every claim, draw all figures, test all theorems."""
-    from equipoise.paper.reproduction import run
-
     require_folder(out)
-    found = run(targets or ["all"], out, quick=quick, progress=console.progress())
+    found = lib.reproduction.run(targets or ["all"], out, quick=quick, progress=console.progress())
     if as_json:
         console.write_json({**found.as_dict(), "report": str(out / "index.html")}, indent=2)
     else:
@@ -44,20 +39,18 @@ def reproduce(
     return _INCOMPLETE if found.missing else 0
 
 
-def _print(found: Reproduction, out: Path) -> None:
+def _print(found: lib.Reproduction, out: Path) -> None:
     if found.findings:
         console.print_table(_table(found))
     for line in found.headlines:
-        console.out().print(f"• {console.escape_markup(line)}", highlight=False)
-    console.out().print(f"\n{found.headline()}.", highlight=False)
+        console.out().print(f"• {console.escape_markup(line)}")
+    console.out().print(f"\n{found.headline()}.")
     page = (out / "index.html").resolve()
-    console.out().print(f"Report: {page}", highlight=False, soft_wrap=True, markup=False)
+    console.out().print(f"Report: {page}", soft_wrap=True, markup=False)
 
 
-def _table(found: Reproduction) -> Shown:
+def _table(found: lib.Reproduction) -> Shown:
     from rich.text import Text
-
-    from equipoise.paper.verdicts import show, show_measured
 
     rows = []
     for finding in found.findings:
@@ -66,5 +59,12 @@ def _table(found: Reproduction) -> Shown:
         if finding.lost:
             verdict.append(" LOST", "bold red")
         claim = finding.claim
-        rows.append((claim.what, show(claim.published), show_measured(finding), verdict))
+        rows.append(
+            (
+                claim.what,
+                lib.verdicts.show(claim.published),
+                lib.verdicts.show_measured(finding),
+                verdict,
+            )
+        )
     return Shown("", ("claim", "published", "measured", "verdict"), rows)

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from equipoise import defaults
 from equipoise.cli import console
+from equipoise.cli import library as lib
 from equipoise.cli import options as opt
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.files import by_ending, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from equipoise.audit.dossier.thresholds import Threshold
-    from equipoise.audit.findings import Findings
-    from equipoise.data import Interactions, Split
 
 
 # Options of a recorded command that are not part of what was computed, with and without a value.
@@ -48,41 +46,35 @@ class ReviewOptions:
                 "--test."
             )
 
-    def limits(self) -> list[Threshold]:
+    def limits(self) -> list[lib.thresholds.Threshold]:
         """Return the conditions of the command line and of the file."""
-        from equipoise.audit.dossier.thresholds import Threshold, read_thresholds
-
-        found = [Threshold.parse(text, self.bound) for text in self.fail_if or []]
-        return found + (read_thresholds(self.thresholds) if self.thresholds else [])
+        found = [lib.thresholds.Threshold.parse(text, self.bound) for text in self.fail_if or []]
+        return found + (lib.thresholds.read_thresholds(self.thresholds) if self.thresholds else [])
 
     def review(
         self,
-        found: Findings,
-        data: Interactions | Split,
-        again: Callable[[Interactions], Findings],
+        found: lib.Findings,
+        data: lib.Interactions | lib.Split,
+        again: Callable[[lib.Interactions], lib.Findings],
         command: str,
-    ) -> Findings:
+    ) -> lib.Findings:
         """Add the manifest: the data, files, command, noise and thresholds of the audit."""
-        from equipoise.audit.dossier import compare, halves, manifest
-
         limits = self.limits()
         files = sorted(opt.named_files(shlex.split(command)[2:]), key=lambda path: path.name)
-        content = {**found.manifest, "command": command, "files": manifest.hashes(files)}
+        content = {**found.manifest, "command": command, "files": lib.manifest.hashes(files)}
         if self.repeat:
-            content["noise"] = halves.noise(data, again, self.repeat, found.settings.seed)  # type: ignore[arg-type]  # refuses parts
+            content["noise"] = lib.halves.noise(data, again, self.repeat, found.settings.seed)  # type: ignore[arg-type]  # refuses parts
         if limits:
-            numbers = compare.numbers(compare.as_report(found))
+            numbers = lib.compare.numbers(lib.compare.as_report(found))
             content["thresholds"] = [limit.check(numbers) for limit in limits]
         return replace(found, manifest=content)
 
     def sign(self, report: Path) -> None:
         """Write the sign-off next to the report, if somebody signs."""
-        from equipoise.audit.dossier.manifest import sign_off
-
         if self.auditor or self.organization:
-            console.say(f"Signed: {sign_off(report, self.auditor, self.organization)}")
+            console.say(f"Signed: {lib.manifest.sign_off(report, self.auditor, self.organization)}")
 
-    def exit_code(self, found: Findings) -> int:
+    def exit_code(self, found: lib.Findings) -> int:
         """Report thresholds that failed; 1 if there are any."""
         failed = [each for each in found.manifest.get("thresholds", ()) if each["failed"]]
         for each in failed:
@@ -119,27 +111,22 @@ def compare(
     Reports made with --repeat include the noise of fitting again. Without it, a model that was
     fitted on new data may differ by chance.
     """
-    from equipoise.audit.dossier.compare import compare as compare_reports
-    from equipoise.audit.dossier.compare import read_report
-
     writers = {".html": "to_html", ".md": "to_markdown", ".json": "to_json"}
-    writer = "" if out is None else opt.by_ending(out, writers)
+    writer = "" if out is None else by_ending(out, writers)
     opt.check_outputs({"--out": out})
     if data is None:
-        reports = [read_report(path) for path in (before, after)]
-        found = compare_reports(*reports)
+        reports = [lib.read_report(path) for path in (before, after)]
+        found = lib.compare.compare(*reports)
         if not all(report.get("manifest", {}).get("noise") for report in reports):
             console.say(
                 "note: the reports were made without --repeat. Changes may be the noise of fitting "
                 "again."
             )
     else:
-        from equipoise.audit.dossier.two_models import compare_models
-
         models = {before.name: str(before), after.name: str(after)}
         if len(models) == 1:
             models = {str(before): str(before), str(after): str(after)}
-        found = compare_models(
+        found = lib.compare_models(
             reading.read(data),
             models,
             k=k,
@@ -148,8 +135,6 @@ def compare(
             progress=console.progress(),
         )
     if out is not None:
-        from equipoise.files import write_whole
-
         write_whole(out, getattr(found, writer)().encode())
         console.say(f"Report: {out.resolve()}")
     if as_json:
@@ -169,18 +154,15 @@ def verify(
     Exits with 1 and names the first number that differs. Other versions of the libraries may
     change last digits: see --tolerance.
     """
-    from equipoise.audit.dossier.compare import read_report
-    from equipoise.audit.dossier.manifest import check_signature, count_values, differences
-
-    content = read_report(report)
-    signed = check_signature(report)
+    content = lib.read_report(report)
+    signed = lib.manifest.check_signature(report)
     again = _recomputed(content, data, report)
-    found = list(differences(content, again, tolerance=tolerance))
+    found = list(lib.manifest.differences(content, again, tolerance=tolerance))
     versions = [each.get("manifest", {}).get("versions") for each in (content, again)]
     same_data = _fingerprints(content) == _fingerprints(again)
     facts = {
         "same": not found,
-        "values": count_values(content),
+        "values": lib.manifest.count_values(content),
         "different": len(found),
         "first": found[0]._asdict() if found else None,
         "signed": signed,
@@ -207,7 +189,6 @@ def verify(
 
 def _recomputed(content: dict[str, Any], data: str | None, report: Path) -> dict[str, Any]:
     """Run the recorded command on the data."""
-    from equipoise.audit.dossier.compare import read_report
     from equipoise.cli.app import run
 
     words = shlex.split(content.get("manifest", {}).get("command") or "")
@@ -232,7 +213,7 @@ def _recomputed(content: dict[str, Any], data: str | None, report: Path) -> dict
             code = run([*quiet, *command, *options, "--out", str(out)])
         if code not in (0, 1):
             raise InvalidDataError("the audit could not be computed again; see above.")
-        return read_report(out)
+        return lib.read_report(out)
 
 
 def _fingerprints(report: dict[str, Any]) -> dict[str, Any]:

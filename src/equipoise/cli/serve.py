@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.cli import console
+from equipoise.cli import library as lib
 from equipoise.cli import options as opt
 from equipoise.exceptions import InvalidParameterError
 from equipoise.files import require_writable
@@ -17,9 +18,7 @@ _PASSES = 2
 
 def inspect(model: Path, as_json: bool = False) -> None:
     """Show what a model file contains: class, parameters, sizes, preparation, certificate."""
-    from equipoise.models.persistence import read_model
-
-    saved = read_model(model)
+    saved = lib.read_model(model)
     certificate = saved.scalars.get("certificate_", {})
     ids = saved.arrays.get("item_ids_")
     facts: dict[str, Any] = {
@@ -63,17 +62,14 @@ def update(
     certifies what a refit would gain. With --items-only, only items that the model lacks get
     vectors, by projection. DATA are read and prepared as for the fit.
     """
-    from equipoise.models import load
-    from equipoise.models.pca.projection import ProjectionModel
-
     target = model if out is None else out
     if target.resolve() == model.resolve():
         require_writable(target)
     else:
         opt.check_outputs({"--out": out})
-    fitted = load(model)
+    fitted = lib.load(model)
     facts: dict[str, Any]
-    if not isinstance(fitted, ProjectionModel):
+    if not isinstance(fitted, lib.ProjectionModel):
         raise InvalidParameterError(
             f"{type(fitted).__name__} cannot be updated. Fit it again: equipoise fit."
         )
@@ -130,18 +126,12 @@ def serve(
     A file that replaces MODEL is verified and then takes over. Ctrl-C stops after open requests.
     With --mmap, replace MODEL by renaming another file, as all commands do; do not overwrite it.
     """
-    from equipoise.serving.service import Limits
-    from equipoise.serving.service import serve as run
-
-    limits = Limits(users=max_users, k=max_k)
-    run(model, host, port, reload_seconds=reload_seconds, limits=limits, mmap=mmap)
+    limits = lib.service.Limits(users=max_users, k=max_k)
+    lib.service.serve(model, host, port, reload_seconds=reload_seconds, limits=limits, mmap=mmap)
 
 
 def export(model: Path, out: Path) -> None:
     """Write the item vectors of a model with their ids, for programs without equipoise."""
-    from equipoise.models import load
-    from equipoise.serving import export_vectors
-
     opt.check_outputs({"--out": out})
-    fitted = load(model)
-    console.say(f"Vectors: {export_vectors(fitted, out).resolve()}")
+    fitted = lib.load(model)
+    console.say(f"Vectors: {lib.export_vectors(fitted, out).resolve()}")

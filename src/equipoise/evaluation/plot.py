@@ -10,7 +10,7 @@ from typing import Any
 
 from equipoise.evaluation.tuning import Tuning
 from equipoise.exceptions import InvalidParameterError, require_extra
-from equipoise.files import write_whole
+from equipoise.files import by_ending, write_whole
 from equipoise.metrics import Result, Results
 
 # Equal results give equal bytes: files contain neither the date nor the version of matplotlib.
@@ -127,12 +127,7 @@ def _save(
 
 def format_of(path: str | PathLike[str]) -> str:
     """Return the format of a figure by the ending of its name; refuse other endings."""
-    ending = Path(path).suffix.lower().removeprefix(".")
-    if ending not in _FORMATS:
-        raise InvalidParameterError(
-            f"the name of a figure must end in .{', .'.join(_FORMATS)}, got {Path(path).name!r}."
-        )
-    return ending
+    return by_ending(path, {f".{name}": name for name in _FORMATS})
 
 
 def render(

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from equipoise.data.identifiers import as_column
-from equipoise.exceptions import InvalidParameterError, require_extra
-from equipoise.files import write_whole
+from equipoise.exceptions import require_extra
+from equipoise.files import Content, by_ending, write_whole
 from equipoise.models.base import Recommender
-from equipoise.serving.ann import to_ann
+from equipoise.serving.ann import AnnVectors, to_ann
 
 
 def export_vectors(model: Recommender, path: str | os.PathLike[str]) -> Path:
@@ -32,28 +32,27 @@ def export_vectors(model: Recommender, path: str | os.PathLike[str]) -> Path:
         ``component_weights``; ids, class, parameters and preparation as JSON in the metadata; extra
         ``safetensors``) or ``.parquet`` (columns ``item`` and ``vector``).
     """
-    path = Path(path)
-    vectors = to_ann(model)
-    if path.suffix == ".safetensors":
-        library = require_extra("safetensors.numpy", "safetensors", f"writing {path}")
-        tensors = {"item_vectors": vectors.item_vectors}
-        low_rank = model.low_rank()
-        if low_rank is not None:
-            weights = low_rank.component_weights
-            tensors["component_weights"] = np.ascontiguousarray(weights, dtype=np.float32)
-        write_whole(path, library.save(tensors, metadata=_metadata(model, vectors.item_ids)))
-    elif path.suffix == ".parquet":
-        import polars as pl
+    write = by_ending(path, {".safetensors": _safetensors, ".parquet": _parquet})
+    write_whole(Path(path), write(to_ann(model)))
+    return Path(path)
 
-        width = vectors.item_vectors.shape[1]
-        column = pl.Series("vector", vectors.item_vectors, dtype=pl.Array(pl.Float32, width))
-        frame = pl.DataFrame({"item": as_column(vectors.item_ids), "vector": column})
-        write_whole(path, lambda file: frame.write_parquet(file))
-    else:
-        raise InvalidParameterError(
-            f"{path}: the ending sets the format; use .safetensors or .parquet."
-        )
-    return path
+
+def _safetensors(vectors: AnnVectors) -> Content:
+    library = require_extra("safetensors.numpy", "safetensors", "writing .safetensors")
+    tensors = {"item_vectors": vectors.item_vectors}
+    low_rank = vectors.model.low_rank()
+    if low_rank is not None:
+        weights = low_rank.component_weights
+        tensors["component_weights"] = np.ascontiguousarray(weights, dtype=np.float32)
+    return library.save(tensors, metadata=_metadata(vectors.model, vectors.item_ids))
+
+
+def _parquet(vectors: AnnVectors) -> Content:
+    import polars as pl
+
+    width = vectors.item_vectors.shape[1]
+    column = pl.Series("vector", vectors.item_vectors, dtype=pl.Array(pl.Float32, width))
+    return pl.DataFrame({"item": as_column(vectors.item_ids), "vector": column}).write_parquet
 
 
 def _metadata(model: Recommender, ids: Any) -> dict[str, str]:
