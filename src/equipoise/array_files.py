@@ -9,8 +9,6 @@ import hashlib
 import math
 import struct
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -18,40 +16,12 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from equipoise.exceptions import EquipoiseError, InvalidDataError
-
 _CHUNK = 1 << 20
 #: bytes from which on an array is worth a mapping of its own
 MAPPED_FROM = 1 << 20
 # Learned numbers hardly shrink when they are compressed, and zeros by a factor of some tens. An
 # archive that unpacks to more than both limits was made to exhaust the memory.
 _MAX_UNPACKED, _MAX_RATIO = 1 << 28, 64
-
-
-@contextmanager
-def refuse_damage(
-    path: Path, kind: str, advice: str, error: type[EquipoiseError] = InvalidDataError
-) -> Iterator[None]:
-    """Turn whatever a parser raises on a damaged file into one error that names the file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    kind : str
-        The expected kind, e.g. "an equipoise model".
-    advice : str
-        What to do, as a sentence.
-    error : type
-        What to raise.
-    """
-    try:
-        yield
-    except error:
-        raise
-    except Exception as problem:  # zipfile, zlib, json and NumPy raise a dozen types
-        reason = (" ".join(str(problem).split()) or type(problem).__name__).rstrip(".")
-        raise error(f"{path} cannot be read as {kind}: {reason}. {advice}") from problem
 
 
 def read_array(path: Path) -> NDArray[Any]:

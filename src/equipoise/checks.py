@@ -58,15 +58,6 @@ def check_share(value: float, name: str) -> float:
     return float(value)
 
 
-def check_k(k: int, longest: int, name: str, longest_is: str) -> int:
-    """Refuse a cut-off below 1 or above what there is."""
-    if not is_whole_number(k) or not 1 <= k <= longest:
-        raise InvalidParameterError(
-            f"{name} must be a whole number between 1 and {longest} ({longest_is}), got {k!r}."
-        )
-    return int(k)
-
-
 def check_user_items(X: Any, name: str = "X") -> sp.csr_array:
     """Return X as a canonical CSR of its positive entries; the caller's arrays stay untouched.
 

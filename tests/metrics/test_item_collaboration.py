@@ -325,7 +325,7 @@ def test_shapes_that_do_not_match_are_refused(X, U):
 
 @pytest.mark.parametrize("k", [0, -1, 61])
 def test_k_outside_one_to_the_number_of_users_is_refused(X, U, k):
-    with pytest.raises(InvalidParameterError, match="whole number between 1 and 60"):
+    with pytest.raises(InvalidParameterError, match="whole number, from 1 to 60"):
         item_precision(X, U, k=k)
 
 
@@ -334,7 +334,7 @@ def test_interactions_give_the_numbers_of_their_matrix_for_a_similarity_too(X, U
     S = U @ U.T
     np.testing.assert_array_equal(item_auc(data, similarity=S), item_auc(X, similarity=S))
     np.testing.assert_array_equal(item_precision(data, U, k=5), item_precision(X, U, k=5))
-    with pytest.raises(InvalidParameterError, match="whole number between 1 and 60"):
+    with pytest.raises(InvalidParameterError, match="whole number, from 1 to 60"):
         item_precision(data, U, k=0)
 
 

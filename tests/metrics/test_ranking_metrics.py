@@ -232,7 +232,7 @@ def test_unknown_names_are_refused_with_the_choices():
 @pytest.mark.parametrize("k", [0, 9])
 def test_a_k_outside_the_lists_is_refused(k):
     lists, test = random_case(7)
-    with pytest.raises(InvalidParameterError, match=r"between 1 and 8"):
+    with pytest.raises(InvalidParameterError, match="from 1 to 8"):
         recall_at_k(lists, test, k)
 
 

@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.checks import (
     check_items,
-    check_k,
     check_matrix,
     check_ranks,
     check_same_shape,
     check_user_items,
+    check_whole_number,
 )
 from equipoise.defaults import MEASURED_K
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
@@ -212,7 +212,7 @@ def _collaborate(
         raise InvalidParameterError("pass either item_factors (m × r) or similarity (m × m).")
     data, prepare = _in_blocks(X, inputs)
     if k is not None:
-        check_k(k, data.n_users, "k", "the number of users")
+        check_whole_number("k", k, 1, data.n_users)
     chosen = check_items(items, data.n_items)
     model: ItemModel
     if similarity is None:
@@ -391,7 +391,7 @@ def collaboration_by_block(data: Blocks, model: ItemModel, items: IntArray, k: i
     are whole numbers, so the result does not depend on the blocks.
     """
     if k:
-        check_k(k, data.n_users, "k", "the number of users")
+        check_whole_number("k", k, 1, data.n_users)
     if len(data.rows) == 1:
         (found,) = data.map(score_labels, model, items, k)
         return ItemScores(*found)

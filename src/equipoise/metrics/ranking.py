@@ -17,7 +17,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from equipoise.checks import check_choice, check_k, check_top_items, check_user_items
+from equipoise.checks import check_choice, check_top_items, check_user_items, check_whole_number
 from equipoise.defaults import MEASURED_K
 from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics.metric import (
@@ -189,13 +189,14 @@ def ranking_metrics(
     held_out = check_user_items(test, "test")
     block = UserBlock(check_top_items(top_items, held_out.shape), held_out=held_out)
     context = Context(held_out.shape[1], zero_division=check_zero_division(zero_division))
-    cutoffs = [check_k(k, block.lists.shape[1], "k", "the length of the lists") for k in ks]
+    for k in ks:
+        check_whole_number("k", k, 1, block.lists.shape[1])
     chosen = conventions or {}
     for metric in metrics:
         check_choice("metric", metric, RANKING_METRICS)
     for metric in chosen:
         check_choice("conventions: metric", metric, metrics)
-    requests = [METRICS[name].request(k, chosen.get(name)) for name in metrics for k in cutoffs]
+    requests = [METRICS[name].request(int(k), chosen.get(name)) for name in metrics for k in ks]
     return Results(tuple(request.of_block(block, context) for request in requests))
 
 

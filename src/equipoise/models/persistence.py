@@ -25,7 +25,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from equipoise import __version__
-from equipoise.array_files import MAPPED_FROM, ArrayArchive, refuse_damage
+from equipoise.array_files import MAPPED_FROM, ArrayArchive
 from equipoise.data.preparation import Step, steps_from_json
 from equipoise.data.validation import is_sound
 from equipoise.exceptions import ArtifactError
@@ -296,8 +296,14 @@ def refuse_damaged_model(path: str | os.PathLike[str]) -> Iterator[None]:
         "Pass a file that `equipoise fit` or a model's `save` wrote; copy it again, or save the "
         "model again. Did you swap MODEL and DATA?"
     )
-    with refuse_damage(Path(path), "an equipoise model", advice, ArtifactError):
+    try:
         yield
+    except ArtifactError:
+        raise
+    except Exception as problem:  # zipfile, zlib, json and NumPy raise a dozen types
+        reason = (" ".join(str(problem).split()) or type(problem).__name__).rstrip(".")
+        message = f"{path} cannot be read as an equipoise model: {reason}. {advice}"
+        raise ArtifactError(message) from problem
 
 
 def _read_manifest(path: Path, archive: ArrayArchive) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Generator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.checks import check_choice
 from equipoise.exceptions import InvalidDataError
@@ -22,8 +22,8 @@ from equipoise.reranking.base import (
     check_strength,
 )
 
-Bonus = Callable[[int], Floats]
-Chosen = Callable[[NDArray[np.intp], NDArray[np.bool_]], None]
+# of each step; it is sent which candidates were chosen, and for which users
+Bonuses = Generator[Floats, Any, None]
 
 
 @dataclass(frozen=True)
@@ -48,21 +48,21 @@ class GreedyReranker(Reranker):
     def _build(self, part: Candidates, k: int, context: ItemContext) -> Positions:
         """Add the candidate of the largest gain, one per user and step; ties by position."""
         relevance, left = part.relevance(), part.known
-        bonus, chosen = self._terms(part, context)
+        bonuses, chosen = self._bonuses(part, context), None
         users = np.arange(len(left))
         found = np.full((len(left), k), -1, dtype=np.intp)
         for step in range(k):
-            gains = (1 - self.strength) * relevance + self.strength * bonus(step)
+            gains = (1 - self.strength) * relevance + self.strength * bonuses.send(chosen)
             best = np.where(left, gains, -np.inf).argmax(axis=1)
             some = left[users, best]
             found[some, step] = best[some]
             left[users, best] = False
-            chosen(best, some)
+            chosen = best, some
         return found
 
     @abstractmethod
-    def _terms(self, part: Candidates, context: ItemContext) -> tuple[Bonus, Chosen]:
-        """Return the bonus of every candidate in a step, and what a chosen one changes."""
+    def _bonuses(self, part: Candidates, context: ItemContext) -> Bonuses:
+        """Yield the bonus of every candidate in each step; it is sent what a step has chosen."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +71,12 @@ class GroupReranker(GreedyReranker):
 
     needs: ClassVar[frozenset[Need]] = frozenset({"profiles"})
 
-    def _terms(self, part: Candidates, context: ItemContext) -> tuple[Bonus, Chosen]:
+    def _bonuses(self, part: Candidates, context: ItemContext) -> Bonuses:
         inside, own = _membership(part, context), _profile(part, context)
         counts = np.zeros_like(own)
-
-        def chosen(best: NDArray[np.intp], some: NDArray[np.bool_]) -> None:
+        for step in itertools.count():
+            best, some = yield self._bonus(inside, own, counts, step)
             counts[some] += inside[some, best[some]]
-
-        return lambda step: self._bonus(inside, own, counts, step), chosen
 
     @abstractmethod
     def _bonus(self, inside: Floats, own: Floats, counts: Floats, step: int) -> Floats:
@@ -268,19 +266,15 @@ class MarginalRelevance(GreedyReranker):
     def _numbers_per_candidate(self, context: ItemContext) -> int:
         return _vectors(context).shape[1]
 
-    def _terms(self, part: Candidates, context: ItemContext) -> tuple[Bonus, Chosen]:
+    def _bonuses(self, part: Candidates, context: ItemContext) -> Bonuses:
         vectors = _vectors(context)[part.items]
         users = np.arange(len(vectors))
+        best, _ = yield np.zeros(part.items.shape)
         nearest = np.full(part.items.shape, -np.inf)
-
-        def bonus(step: int) -> Floats:
-            return np.zeros_like(nearest) if step == 0 else -nearest
-
-        def chosen(best: NDArray[np.intp], _: NDArray[np.bool_]) -> None:
+        while True:
             similarity = np.einsum("nmd,nd->nm", vectors, vectors[users, best])
             np.maximum(nearest, similarity, out=nearest)
-
-        return bonus, chosen
+            best, _ = yield -nearest
 
 
 def _vectors(context: ItemContext) -> Floats:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from equipoise.checks import check_whole_number
@@ -27,9 +28,6 @@ from equipoise.reranking.exposure import (
 )
 from equipoise.reranking.registry import make_reranker
 from equipoise.reranking.reranked import item_groups, item_vectors
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class RerankedLists(NamedTuple):
@@ -81,8 +79,6 @@ def rerank_lists(
     >>> rerank_lists(lists, data, "scaling:0", k=1).table.rows()
     [('v', 1, 'b', 2.0)]
     """
-    import polars as pl
-
     check_whole_number("k", k, least=1)
     method = make_reranker(reranker)
     users, candidates = _candidates(lists, data)

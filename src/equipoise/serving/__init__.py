@@ -11,8 +11,6 @@
 The last four are imported by their full names: three of them need another library.
 """
 
-from equipoise.serving.ann import AnnVectors, to_ann
-from equipoise.serving.export import export_vectors
-from equipoise.serving.lists import write_lists
+from equipoise.lazy import attach
 
-__all__ = ["AnnVectors", "export_vectors", "to_ann", "write_lists"]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -196,16 +196,21 @@ class AnnVectors:
         return found
 
     def _search_many(self, index: Index, rows: csr_array, k: int, leave_out: bool) -> Ranking:
-        queries = self._embed(rows)
-        seen = np.diff(rows.indptr) if leave_out else np.zeros(len(queries), int)
-        counts = np.minimum(k + seen, len(self.item_vectors))
-        columns = np.full((len(queries), k), -1, dtype=np.int64)
-        scores = np.full((len(queries), k), np.nan, dtype=np.float32)
+        queries, (n_users, n_items) = self._embed(rows), rows.shape
+        held = np.diff(rows.indptr) if leave_out else np.zeros(n_users, int)
+        counts = np.minimum(k + held, n_items)
+        # entries by their place in the whole matrix, in order; the last is beyond all others
+        starts = n_items * np.arange(n_users + 1)
+        seen = np.full(held.sum() + 1, starts[-1])
+        seen[:-1] = rows.indices if leave_out else []
+        seen[:-1] += np.repeat(starts[:-1], held)
+        columns = np.full((n_users, k), -1, dtype=np.int64)
+        scores = np.full((n_users, k), np.nan, dtype=np.float32)
         for group in _alike(counts, 4 * self._width, self.block_bytes):
             keys = _keys(index.search(queries[group], int(counts[group].max())), len(group))
             self._check_largest(keys.max(initial=-1))
-            if leave_out:
-                keys[_is_seen(keys, rows[group])] = -1
+            places = starts[group][:, None] + keys
+            keys[seen[np.searchsorted(seen, places)] == places] = -1
             best, values = self._best(queries[group], keys, k)
             columns[group, : best.shape[1]], scores[group, : best.shape[1]] = best, values
         return Ranking(ids_of(columns, self.item_ids), scores)
@@ -293,7 +298,8 @@ class AnnVectors:
         scores = np.einsum("ur,ukr->uk", queries, self.item_vectors[keys])
         scores[keys < 0] = -np.inf
         order = np.lexsort((keys, -scores), axis=1)[:, :k]
-        best, values = np.take_along_axis(keys, order, 1), np.take_along_axis(scores, order, 1)
+        rows = np.arange(len(keys))[:, None]
+        best, values = keys[rows, order], scores[rows, order]
         values[best < 0] = np.nan
         return best, values
 
@@ -321,11 +327,3 @@ def _keys(found: Any, n_queries: int) -> NDArray[np.int64]:
     counts = np.asarray(getattr(found, "counts", keys.shape[1])).reshape(-1, 1)
     keys[np.arange(keys.shape[1]) >= counts] = -1  # usearch does not overwrite the rest
     return keys
-
-
-def _is_seen(keys: NDArray[np.int64], rows: csr_array) -> NDArray[np.bool_]:
-    """Return which keys are among the items of their row."""
-    n_items = rows.shape[1]
-    owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    place = np.arange(rows.shape[0])[:, None] * n_items
-    return np.isin(place + keys, owner * n_items + rows.indices) & (keys >= 0)

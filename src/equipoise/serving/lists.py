@@ -9,9 +9,10 @@ import shutil
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from equipoise.data.identifiers import as_column
@@ -21,9 +22,6 @@ from equipoise.defaults import SERVED_K
 from equipoise.exceptions import InvalidDataError, OutputError, explained, require_extra
 from equipoise.models import Explanations, Recommender
 from equipoise.progress import NoProgress, Progress
-
-if TYPE_CHECKING:
-    import polars as pl
 
 # Rows of a table at a time: some MB, and blocks large enough for fast products.
 _ROWS_AT_A_TIME = 1 << 16
@@ -160,8 +158,6 @@ def _write_block(
     progress: Progress,
     number: int,
 ) -> dict[str, int]:
-    import polars as pl
-
     rest, written = tables(block, wanted, progress), dict[str, int]()
     while part := list(islice(rest, _TABLES_PER_FILE)):
         name, table, buffer = _part_name(number, len(written)), pl.concat(part), io.BytesIO()
@@ -193,8 +189,6 @@ def tables(block: RowBlock, wanted: Wanted, progress: Progress) -> Iterator[pl.D
 
 def _table(user_ids: NDArray[Any], rows: Any, wanted: Wanted) -> pl.DataFrame:
     """Return the lists of some users, shorter ones where too few items are left."""
-    import polars as pl
-
     if wanted.item_ids is not None:
         rows = Interactions(rows, user_ids, wanted.item_ids)
     ranking = wanted.model.recommend(rows, wanted.k, **wanted.options)
@@ -216,8 +210,6 @@ def _table(user_ids: NDArray[Any], rows: Any, wanted: Wanted) -> pl.DataFrame:
 
 
 def _names(items: NDArray[Any], names: Mapping[Any, str] | None) -> pl.Series | None:
-    import polars as pl
-
     return None if names is None else pl.Series([names[i] for i in items.tolist()], dtype=pl.String)
 
 
@@ -226,8 +218,6 @@ def _reasons(found: Explanations, like: NDArray[Any], names: Mapping[Any, str] |
 
     Ids have the type of those of `like`, also where there is no explanation.
     """
-    import polars as pl
-
     listed = ~np.isnan(found.scores)
     given = ~np.isnan(found.contributions)
     counts = given.sum(axis=2)
