@@ -20,15 +20,22 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 def cluster():
     """Three worker processes with one thread each, on this machine."""
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=3,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        dashboard_address=":0",  # any free port
-        memory_limit="2GB",
-        silence_logs=50,
-    ) as running:
+    import dask
+
+    # After 15 s, the default, a killed worker that starts again on a busy machine is given up.
+    lost = {"distributed.deploy.lost-worker-timeout": "1 hour"}
+    with (
+        dask.config.set(lost),
+        distributed.LocalCluster(
+            n_workers=3,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=":0",  # any free port
+            memory_limit="2GB",
+            silence_logs=50,
+        ) as running,
+    ):
         yield running
 
 
