@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import os
 import secrets
+import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -41,8 +41,11 @@ def write_whole(path: Path, content: Content) -> None:
     with _explained(path):
         target = _target(path)
         if _is_device(target):
-            with _OneWay(io.FileIO(target, "wb")) as device:
-                _fill(device, content)
+            # devices report bogus positions (/dev/null is always at 0), which writers ask for
+            with target.open("wb") as device, tempfile.TemporaryFile() as whole:
+                _fill(whole, content)
+                whole.seek(0)
+                shutil.copyfileobj(whole, device)
             return
         temporary = target.with_name(f".equipoise-{secrets.token_hex(8)}.tmp")
         try:
@@ -57,16 +60,6 @@ def write_whole(path: Path, content: Content) -> None:
                 temporary.unlink(missing_ok=True)
             raise
     _sync_folder(target.parent)
-
-
-class _OneWay(io.BufferedWriter):
-    """Devices report bogus positions (/dev/null is always at 0), so disable seek and tell."""
-
-    def seekable(self) -> bool:
-        return False
-
-    def tell(self) -> int:
-        raise io.UnsupportedOperation
 
 
 def by_ending(path: str | os.PathLike[str], formats: Mapping[str, Format]) -> Format:

@@ -12,12 +12,9 @@ from equipoise.exceptions import EquipoiseError, InvalidDataError, InvalidParame
 _MEMINFO = Path("/proc/meminfo")
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _PREFIXES = ("", "K", "M", "G", "T")
-# 18 digits hold every real size; longer input is a typing error and would overflow a float
-_DIGITS = 18
-_SIZE = re.compile(
-    rf"\s*(\d{{1,{_DIGITS}}}(?:\.\d{{1,{_DIGITS}}})?)\s*([KMGT]?)(i?)B?\s*", re.IGNORECASE
-)
-_LONGEST_SHOWN = 40
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", re.IGNORECASE)
+# A larger number is a typing error.
+_LARGEST = 1e18
 
 
 def parse_bytes(size: str | int, name: str = "memory") -> int:
@@ -28,11 +25,9 @@ def parse_bytes(size: str | int, name: str = "memory") -> int:
     >>> parse_bytes("4GB"), parse_bytes("1.5 MiB"), parse_bytes(10)
     (4000000000, 1572864, 10)
     """
-    too_long = isinstance(size, int) and abs(size) >= 10**_DIGITS
-    text = f"a number of more than {_DIGITS} digits" if too_long else str(size)
-    found = None if isinstance(size, bool) else _SIZE.fullmatch(text)
-    if found is None or not float(found[1]):
-        shown = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+    found = None if isinstance(size, bool) else _SIZE.fullmatch(str(size))
+    if found is None or not 0 < float(found[1]) < _LARGEST:
+        shown = str(size) if len(str(size)) <= 40 else f"{str(size)[:40]}…"
         raise InvalidParameterError(
             f"{name}={shown!r} is not a size. Write it like '4GB' or '512MB'."
         )

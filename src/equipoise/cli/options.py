@@ -8,7 +8,7 @@ import itertools
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,17 @@ _LOCAL_URL = re.compile(r"(?:sqlite(?:\+pysqlite)?:///|file://)(?P<path>[^?]+)",
 _OUTPUTS = {"--out", "-o", "--csv", "--plot"}
 
 
+class Options:
+    """Base class of options that a printed command repeats."""
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that differ from their defaults."""
+        every = asdict(self).items()  # type: ignore[call-overload]  # a subclass is a dataclass
+        return {name: value for name, value in every if value != getattr(type(self), name)}
+
+
 @dataclass(frozen=True)
-class DataOptions:
+class DataOptions(Options):
     """How DATA is read and prepared."""
 
     user: str | None = None
@@ -77,10 +86,6 @@ class DataOptions:
             interactions = interactions.normalize_rows()
         console.say(repr(interactions))
         return interactions
-
-    def given(self) -> dict[str, Any]:
-        """Return the options that differ from their defaults."""
-        return _given(self)
 
     @property
     def _columns(self) -> dict[str, Any]:
@@ -204,7 +209,7 @@ class SplitOptions(PartOptions, HoldoutOptions):
 
 
 @dataclass(frozen=True)
-class GroupOptions:
+class GroupOptions(Options):
     """Groups of items and of users from files."""
 
     item_groups: str | None = None
@@ -237,18 +242,6 @@ class GroupOptions:
                 f"{model.title} has no groups; drop --item-groups or --user-groups."
             )
         return {names[of]: groups for of, groups in given.items()}
-
-    def given(self) -> dict[str, Any]:
-        """Return the options that differ from their defaults."""
-        return _given(self)
-
-
-def _given(options: DataOptions | GroupOptions) -> dict[str, Any]:
-    return {
-        field.name: getattr(options, field.name)
-        for field in fields(options)
-        if getattr(options, field.name) != field.default
-    }
 
 
 def rerank_groups(source: str | None) -> dict[str, Any]:

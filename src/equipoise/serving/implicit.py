@@ -209,10 +209,7 @@ class ImplicitLike:
         )
         N = N if only is None else min(N, len(only))
         left_out = _left_out(count, only, never)
-        found = [
-            top_items(itself_first(cosines_to(user, vectors), user), N, excluded=left_out)
-            for user in wanted.tolist()
-        ]
+        found = [_nearest(cosines_to(u, vectors), u, N, left_out) for u in wanted.tolist()]
         return _lists(found, userid)
 
     @cached_property
@@ -232,17 +229,11 @@ class ImplicitLike:
             )
         scale = np.sqrt(self.model.filter_factors())
         rows = self.model.read_rows(self._rows)
-        new = self.model.project_items(rows, sp.csr_array(item_users).T.tocsr())
+        projected = self.model.project_items(rows, sp.csr_array(item_users).T.tocsr()).vectors
         own = self.model.components_.T * scale
         left_out = _left_out(len(own), candidates.get("items"), candidates.get("filter_items"))
-        return [
-            top_items(
-                itself_first(cosines_to(len(own), np.vstack([own, vector * scale]))[:-1], column),
-                k,
-                excluded=left_out,
-            )
-            for column, vector in zip(columns, new.vectors, strict=True)
-        ]
+        every = [cosines_to(len(own), np.vstack([own, new * scale]))[:-1] for new in projected]
+        return [_nearest(*pair, k, left_out) for pair in zip(every, columns, strict=True)]
 
     def save(self, file: str | PathLike[str] | IO[bytes]) -> None:
         """Save the model and the rows of the training data to one file, without pickle.
@@ -332,6 +323,10 @@ def _left_out(count: int, only: Any, never: Any) -> NDArray[np.bool_]:
         mask[only] = False
     mask[[] if never is None else never] = True
     return mask
+
+
+def _nearest(cosines: NDArray[Any], own: int, k: int, left_out: NDArray[np.bool_]) -> Ranking:
+    return top_items(itself_first(cosines, own), k, excluded=left_out)
 
 
 def _numbers(given: NDArray[Any], count: int, kind: str) -> NDArray[np.intp]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from equipoise import __version__
-from equipoise.checks import check_choice
+from equipoise.checks import check_choice, check_whole_number
 from equipoise.defaults import SERVED_K
 from equipoise.display import Shown, page
 from equipoise.exceptions import EquipoiseError, InvalidDataError, first_line, require_extra
@@ -93,9 +93,10 @@ class LiveModel:
         self._stamp = stamp  # a damaged file is not tried again until it changes
         try:
             self.current = self._load()
-        except EquipoiseError as error:
+        except Exception as error:  # whatever the file is: the service must outlive it
             self.error, self.failures = first_line(error), self.failures + 1
-            _LOG.warning("the old model keeps serving: %s", self.error)
+            is_defect = not isinstance(error, EquipoiseError)
+            _LOG.warning("the old model keeps serving: %s", self.error, exc_info=is_defect)
             return False
         self.error, self.reloads = None, self.reloads + 1
         _LOG.info("loaded %s, version %s", self.path, self.current.version)
@@ -234,16 +235,14 @@ def _typed(model: Recommender, ids: list[Any]) -> list[Any]:
     """Return ids in the type of the model's: the names in a JSON object are always text."""
     if any(isinstance(item, list | dict) or item is None for item in ids):
         raise InvalidDataError("item ids are text or numbers.")
-    numeric = model.item_ids_ is None or model.item_ids_.dtype.kind in "iu"
-    if not numeric:
+    if model.item_ids_ is not None and model.item_ids_.dtype.kind not in "iu":
         return ids
     return [int(i) if isinstance(i, str) and i.lstrip("-").isdecimal() else i for i in ids]
 
 
 def _length(body: Mapping[str, Any], model: Recommender, limits: Limits) -> int:
     k = body.get("k", SERVED_K)
-    if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= limits.k:
-        raise InvalidDataError(f"k must be a whole number from 1 to {limits.k}.")
+    check_whole_number("k", k, 1, limits.k)
     return min(k, model.n_features_in_)
 
 
@@ -324,10 +323,7 @@ def create_app(
     async def watch(seconds: float) -> None:
         while True:
             await asyncio.sleep(seconds)
-            try:
-                await asyncio.to_thread(live.refresh)
-            except Exception:  # the service must outlive a failed reload
-                _LOG.exception("looking for a new model failed")
+            await asyncio.to_thread(live.refresh)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
