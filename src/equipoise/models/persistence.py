@@ -298,7 +298,7 @@ def refuse_damaged_model(path: str | os.PathLike[str]) -> Iterator[None]:
     )
     try:
         yield
-    except ArtifactError:
+    except (ArtifactError, MemoryError):
         raise
     except Exception as problem:  # zipfile, zlib, json and NumPy raise a dozen types
         reason = (" ".join(str(problem).split()) or type(problem).__name__).rstrip(".")
