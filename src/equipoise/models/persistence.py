@@ -298,9 +298,9 @@ def refuse_damaged_model(path: str | os.PathLike[str]) -> Iterator[None]:
     )
     try:
         yield
-    except (ArtifactError, MemoryError):
+    except ArtifactError:
         raise
-    except Exception as problem:  # zipfile, zlib, json and NumPy raise a dozen types
+    except Exception as problem:  # zipfile, zlib, json and NumPy raise a dozen types, of memory too
         reason = (" ".join(str(problem).split()) or type(problem).__name__).rstrip(".")
         message = f"{path} cannot be read as an equipoise model: {reason}. {advice}"
         raise ArtifactError(message) from problem
