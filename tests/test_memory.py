@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from equipoise import memory
-from equipoise.exceptions import InvalidDataError, InvalidParameterError, explained
+from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.memory import available_memory, format_bytes, parse_bytes, require
 
 
@@ -54,8 +54,3 @@ def test_available_memory_falls_back_to_physical_memory_or_unknown(monkeypatch, 
     assert available_memory(*files) == 409_600
     monkeypatch.delattr(memory.os, "sysconf")
     assert available_memory(*files) is None
-
-
-def test_lack_of_memory_is_not_taken_for_an_unreadable_file():
-    with pytest.raises(MemoryError), explained("y.npy cannot be read", Exception):
-        raise MemoryError

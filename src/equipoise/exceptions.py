@@ -115,7 +115,7 @@ def explained(
     problem : str
         What was wrong with which input, and what to do.
     errors : types
-        What the library raises; errors of this package and lack of memory are passed on.
+        What the library raises; errors of this package are passed on.
     kind : type
         What to raise; `InvalidDataError` by default.
 
@@ -128,7 +128,7 @@ def explained(
     """
     try:
         yield
-    except (EquipoiseError, MemoryError):
+    except EquipoiseError:
         raise
     except errors as error:
         reason = getattr(error, "strerror", None) or first_line(error)
