@@ -55,7 +55,8 @@ def _try(
             tally.add(Finding(kind, summary, bytes.fromhex(content), ""))  # type: ignore[arg-type]
     if len(lines) < number:
         current = (folder / "current").read_bytes()
-        tally.add(Finding("abort", "the process ended", current, ""))
+        finding = Finding("abort", "the process ended", current, "")
+        tally.add("refused" if target.may_abort else finding)
         tally.aborts += 1
 
 

@@ -51,6 +51,8 @@ class Target:
         What the target may raise: only errors of the package.
     isolated : bool
         Whether an input may end the process. Such inputs are tried in forked processes.
+    may_abort : bool
+        Whether the end of the process counts as a refusal, since it is known of a library.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Target:
     mutate: Callable[[Random, bytes], bytes] | None = None
     allowed: tuple[type[BaseException], ...] = (EquipoiseError,)
     isolated: bool = False
+    may_abort: bool = False
 
     def changed(self, random: Random, content: bytes, others: Sequence[bytes]) -> bytes:
         """Return another input."""

@@ -112,5 +112,5 @@ def call(content: bytes, folder: Path) -> None:
         raise Mismatch(f"{data.nnz} interactions of {positive} positive values")
 
 
-# polars allocates what a damaged page claims, and aborts if the system refuses
-TARGET = Target("parquet", call, seeds, mutate=mutate, isolated=True)
+# polars allocates what a dictionary page claims, and aborts if that is a negative number
+TARGET = Target("parquet", call, seeds, mutate=mutate, isolated=True, may_abort=True)
