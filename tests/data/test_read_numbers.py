@@ -1,4 +1,4 @@
-"""Numbers of a text file: parsed as numbers if they are plain, and encoded by a code table."""
+"""Ids of a text file: numbers if all of them are plain, and encoded by a hash table."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.data import Interactions
-from equipoise.data.readers import delimited
 from equipoise.data.readers import text as text_files
 from equipoise.data.readers.ids import ColumnVocabulary, TextVocabulary
 
-# Few draws put an odd cell at the end of a window.
 more_examples = settings(max_examples=2 * settings().max_examples)
 ODD = ["+3", "-3", "03", "-0", "00", '"5"', " 5", "5 ", "1e3", "9" * 19, "9" * 20, "x", "1_0", "0"]
 
 
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize(("column", "line"), [(0, 0), (1, 60), (0, 119)])
-def test_an_odd_id_anywhere_gives_what_reading_all_as_text_gives(
+def test_an_odd_id_anywhere_makes_all_ids_of_its_column_text(
     tmp_path, monkeypatch, odd, column, line
 ):
     rows = [[str(7 * (i % 11)), str(i % 13), f"{i % 5 + 1}.5"] for i in range(120)]
@@ -31,31 +29,14 @@ def test_an_odd_id_anywhere_gives_what_reading_all_as_text_gives(
     path.write_text("user,item,value\n" + "".join(",".join(row) + "\n" for row in rows))
     monkeypatch.setattr(text_files, "CHUNK_BYTES", 400)
     found = Interactions.read(path)
-    monkeypatch.setattr(
-        delimited, "guess_types", lambda _, places: dict.fromkeys(places, pl.String)
-    )
-    as_text = Interactions.read(path)
-    for name in ("user_ids", "item_ids"):
-        assert getattr(found, name).tolist() == getattr(as_text, name).tolist()
-    assert (found.matrix != as_text.matrix).nnz == 0
-
-
-def test_plain_numbers_never_become_text(tmp_path, monkeypatch):
-    path = tmp_path / "table.csv"
-    path.write_text("user,item,value\n" + "10,20,0.5\n" * 3)
-    monkeypatch.setattr(TextVocabulary, "typed", ColumnVocabulary.typed)  # keeps text as text
-    assert Interactions.read(path).user_ids.dtype == np.int64
-    assert Interactions.read(path).matrix.toarray().tolist() == [[1.5]]
-
-
-@more_examples
-@given(st.text(alphabet='012+- ",\n.x', max_size=40), st.integers(2, 12))
-def test_plain_is_what_the_expression_says_wherever_the_windows_end(text, window):
-    odd = re.search(r'(?:^|[,\n])(?:[+\- "]|0[0-9])', text)
-    # the last byte, and a sign after the last delimiter, have no field behind them
-    ends_oddly = re.search(r'(?:^|[,\n])[+\- "]$', text)
-    if ends_oddly is None:
-        assert delimited.is_plain(text.encode(), ",", window) == (odd is None)
+    cell = odd.strip(' "')
+    plain = re.fullmatch("0|-?[1-9][0-9]{0,18}", cell) and int(cell) < 2**63
+    rows[line][column] = cell
+    for k, ids in enumerate((found.user_ids, found.item_ids)):
+        expected = list(dict.fromkeys(row[k] for row in rows))
+        as_text = k == column and not plain
+        assert ids.tolist() == (expected if as_text else [int(each) for each in expected])
+    assert found.matrix.sum() == sum(float(row[2]) for row in rows)
 
 
 @st.composite

@@ -129,7 +129,9 @@ def _numbers(batch: Batch) -> NDArray[np.float64]:
     """Return the values as float64; refuse missing, infinite and negative values and text."""
     column = batch.rows["value"]
     if column.dtype == pl.String:
-        parsed = column.str.strip_chars().cast(pl.Float64, strict=False)
+        parsed = column.cast(pl.Float64, strict=False)
+        if parsed.null_count() > column.null_count():
+            parsed = column.str.strip_chars().cast(pl.Float64, strict=False)
     elif column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null):
         parsed = column.cast(pl.Float64)
     else:

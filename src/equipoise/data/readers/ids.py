@@ -199,8 +199,11 @@ class TextVocabulary(ColumnVocabulary):
         """Return integers while all ids so far are plain integers, then text."""
         if self._all_integers:
             numbers = column.cast(pl.Int64, strict=False)
-            if column.dtype == pl.Int64 or (
-                not numbers.has_nulls() and bool((numbers.cast(pl.String) == column).all())
+            # signs and zeros sort before "1": without them, no number has to be written again
+            if not numbers.has_nulls() and (
+                column.dtype == pl.Int64
+                or bool((column >= "1").all())
+                or bool((numbers.cast(pl.String) == column).all())
             ):
                 return numbers
             if self._known is not None:
