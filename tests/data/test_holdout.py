@@ -242,3 +242,14 @@ def test_users_and_items_that_train_lacks_are_refused():
         Split(train, train, Interactions.from_pairs(["a"], ["z"]))
     with pytest.raises(InvalidDataError, match=r"user id.* of validation .*'c'"):
         Split(train, Interactions.from_pairs(["c"], ["x"]), train)
+
+
+@pytest.mark.parametrize("unit", ["D", "h", "s", "us", "ns"])
+def test_a_split_with_dates_of_any_unit_is_written_and_read(tmp_path, unit):
+    days = np.arange(np.datetime64("2024-01-01"), np.datetime64("2024-01-21")).astype(f"M8[{unit}]")
+    plays = Interactions.from_pairs(np.arange(20) % 4, np.arange(20) % 5, timestamps=days)
+    split = plays.holdout(method="leave_last_n", n=1)
+    split.write(tmp_path)
+    paths = [tmp_path / f"{name}.parquet" for name in ("train", "validation", "test")]
+    assert Split.read(*paths).test == split.test.align_items(Split.read(*paths).test.item_ids)
+    assert plays.to_polars()["timestamp"].dtype.is_temporal()

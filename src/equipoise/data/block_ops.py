@@ -6,12 +6,13 @@ import hashlib
 from collections.abc import Callable, Iterable
 from functools import reduce
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from equipoise.data.identifiers import as_column
 from equipoise.data.rows import BlockSize, Prepare, RowBlock
 from equipoise.data.validation import (
     CodedColumns,
@@ -23,38 +24,11 @@ from equipoise.data.validation import (
 from equipoise.spectral.gram import GramProduct, multiply_rows
 from equipoise.spectral.norms import column_sums, squared_column_norms
 
+if TYPE_CHECKING:
+    import polars as pl
+
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-
-
-class Taken(NamedTuple):
-    """A submatrix and, for each of its entries, the position it had in the old `matrix.data`."""
-
-    matrix: sp.csr_array
-    positions: NDArray[np.intp]
-
-
-def take(
-    matrix: sp.csr_array,
-    users: NDArray[np.intp] | slice = slice(None),
-    items: NDArray[np.intp] | slice = slice(None),
-) -> Taken:
-    """Return rows and columns in the order given; entries carry their old position.
-
-    Examples
-    --------
-    >>> X = sp.csr_array([[5.0, 6.0], [0.0, 7.0]])
-    >>> part = take(X, items=np.array([1, 0]))
-    >>> part.matrix.toarray().tolist(), part.positions.tolist()
-    ([[6.0, 5.0], [7.0, 0.0]], [1, 0, 2])
-    """
-    entry = np.arange(matrix.nnz, dtype=np.intp)
-    moved = sp.csr_array((entry, matrix.indices, matrix.indptr), shape=matrix.shape)
-    moved = moved[users][:, items]
-    moved.sort_indices()
-    positions = moved.data
-    parts = (matrix.data[positions], moved.indices, moved.indptr)
-    return Taken(_marked(sp.csr_array(parts, shape=moved.shape)), positions)
 
 
 def whole(block: RowBlock) -> RowBlock:
@@ -134,10 +108,20 @@ def taken(
     users: NDArray[np.intp] | slice = slice(None),
     order: NDArray[np.int64] | None = None,
 ) -> RowBlock:
-    """Keep these columns and rows, in this order; `order` are new ranks of the rows."""
-    part = take(block.matrix, users, items)
+    """Keep these columns and rows, in this order; `order` are new ranks of the rows.
+
+    Examples
+    --------
+    >>> users = np.arange(2)
+    >>> part = taken(RowBlock(sp.csr_array([[5.0, 6.0], [0.0, 7.0]]), users, users), [1, 0])
+    >>> part.matrix.toarray().tolist()
+    [[6.0, 5.0], [7.0, 0.0]]
+    """
+    X = block.matrix
+    entries = sp.csr_array((np.arange(X.nnz), X.indices, X.indptr), shape=X.shape)
+    part = _picked(block, entries[users][:, items])
     ranks = block.order[users] if order is None else order
-    return RowBlock(part.matrix, block.user_ids[users], ranks, _at(block, part.positions))
+    return part._replace(user_ids=block.user_ids[users], order=ranks)
 
 
 def rows_at(block: RowBlock, users: NDArray[np.intp]) -> sp.csr_array:
@@ -151,11 +135,7 @@ def aligned(block: RowBlock, places: NDArray[np.intp], n_items: int) -> RowBlock
     columns = places.astype(X.indices.dtype)[X.indices]
     kept = np.flatnonzero(columns >= 0)
     ends = np.append(0, np.cumsum(columns >= 0))[X.indptr].astype(X.indptr.dtype)
-    moved = sp.csr_array((kept, columns[kept], ends), shape=(X.shape[0], n_items))
-    moved.sort_indices()
-    parts = (X.data[moved.data], moved.indices, moved.indptr)
-    matrix = _marked(sp.csr_array(parts, shape=moved.shape))
-    return block._replace(matrix=matrix, timestamps=_at(block, moved.data))
+    return _picked(block, sp.csr_array((kept, columns[kept], ends), shape=(X.shape[0], n_items)))
 
 
 def with_users(block: RowBlock, positions: NDArray[np.intp], user_ids: NDArray[Any]) -> RowBlock:
@@ -163,10 +143,24 @@ def with_users(block: RowBlock, positions: NDArray[np.intp], user_ids: NDArray[A
     X = block.matrix
     n, m = X.shape
     ends = np.append(X.indptr, X.indptr[-1])
-    longer = sp.csr_array((X.data, X.indices, ends), shape=(n + 1, m))
-    part = take(longer, np.where(positions < 0, n, positions))
-    ranks = np.arange(len(user_ids))
-    return RowBlock(part.matrix, user_ids, ranks, _at(block, part.positions))
+    entries = sp.csr_array((np.arange(X.nnz), X.indices, ends), shape=(n + 1, m))
+    part = _picked(block, entries[np.where(positions < 0, n, positions)])
+    return part._replace(user_ids=user_ids, order=np.arange(len(user_ids)))
+
+
+def as_table(block: RowBlock, item_ids: NDArray[Any]) -> pl.DataFrame:
+    """Return one row per entry: user, item, value and, if there are any, timestamp."""
+    import polars as pl
+
+    X = block.matrix
+    columns = {
+        "user": as_column(np.repeat(block.user_ids, np.diff(X.indptr))),
+        "item": as_column(item_ids[X.indices]),
+        "value": pl.Series(X.data),
+    }
+    if block.timestamps is not None:
+        columns["timestamp"] = as_column(block.timestamps)
+    return pl.DataFrame(columns)
 
 
 def kept(block: RowBlock, mask: Mask) -> RowBlock:
@@ -267,6 +261,14 @@ def _marked(matrix: sp.csr_array) -> sp.csr_array:
     """Mark indices as sorted and unique, which SciPy would otherwise check."""
     matrix.has_canonical_format = True
     return matrix
+
+
+def _picked(block: RowBlock, entries: sp.csr_array) -> RowBlock:
+    """Return the entries of a block by their numbers, which are the values of a matrix."""
+    entries.sort_indices()
+    parts = (block.matrix.data[entries.data], entries.indices, entries.indptr)
+    matrix = _marked(sp.csr_array(parts, shape=entries.shape))
+    return block._replace(matrix=matrix, timestamps=_at(block, entries.data))
 
 
 def _at(block: RowBlock, entries: NDArray[Any]) -> NDArray[Any] | None:

@@ -664,15 +664,7 @@ class Interactions(Displayed):
 
     def to_polars(self) -> pl.DataFrame:
         """Return one row per interaction: user, item, value and, if there are any, timestamp."""
-        import polars as pl
-
-        data = self.collect()
-        users, items = data.matrix.tocoo().coords
-        columns = {"user": data.user_ids[users], "item": data.item_ids[items]}
-        columns["value"] = data.matrix.data
-        if data.timestamps is not None:
-            columns["timestamp"] = data.timestamps
-        return pl.DataFrame({name: column.tolist() for name, column in columns.items()})
+        return block_ops.as_table(self.collect()._block("rows"), self.item_ids)
 
     def _shown(self) -> Shown:
         return Shown(repr(self), ["", ""], list(self.describe().facts().items()))

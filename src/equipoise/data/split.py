@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from equipoise import defaults
 from equipoise.checks import check_choice, check_whole_number
 from equipoise.data import block_ops
-from equipoise.data.identifiers import Lookup, as_column, as_id_array, name_a_few, show
+from equipoise.data.identifiers import Lookup, as_id_array, name_a_few, show
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock, Rows
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, OutputError
@@ -238,17 +238,7 @@ def _write_parquet(part: Interactions, path: Path) -> None:
 
 
 def _write_block(block: RowBlock, item_ids: NDArray[Any], path: str) -> None:
-    import polars as pl
-
-    X = block.matrix
-    columns = {
-        "user": as_column(np.repeat(block.user_ids, np.diff(X.indptr))),
-        "item": as_column(item_ids[X.indices]),
-        "value": pl.Series(X.data),
-    }
-    if block.timestamps is not None:
-        columns["timestamp"] = pl.Series(block.timestamps)
-    pl.DataFrame(columns).write_parquet(path)
+    block_ops.as_table(block, item_ids).write_parquet(path)
 
 
 def _same_ids(ids: NDArray[Any], others: NDArray[Any]) -> bool:
