@@ -241,6 +241,13 @@ class Lookup:
     def _position(self) -> dict[Any, int]:
         return dict(zip(self.ids.tolist(), range(len(self.ids)), strict=True))
 
+    @property
+    def has_duplicates(self) -> bool:
+        """Whether an id is there twice."""
+        if self._by_hash:
+            return len(self._position) < len(self.ids)
+        return bool((self._sorted[1:] == self._sorted[:-1]).any())
+
     def find(self, ids: Any) -> NDArray[np.intp]:
         """Return positions, -1 for an id that is not there."""
         if self._by_hash and type(ids) is list and set(map(type, ids)) == {str}:
@@ -307,10 +314,12 @@ def duplicate_at(ids: NDArray[Any], role: str) -> int | None:
     >>> duplicate_at(np.array([4, 9, 4]), "user")
     2
     """
-    if ids.dtype.kind != "O":
-        ordered = np.sort(ids)
-        if (ordered[1:] != ordered[:-1]).all():
-            return None
     with hashable(role):
-        first = dict(zip(reversed(ids.tolist()), range(len(ids))[::-1], strict=True))
-    return next((place for place, id_ in enumerate(ids.tolist()) if first[id_] < place), None)
+        if not Lookup(ids, role).has_duplicates:
+            return None
+    seen: set[Any] = set()
+    for position, value in enumerate(ids.tolist()):
+        if value in seen:
+            return position
+        seen.add(value)
+    return None

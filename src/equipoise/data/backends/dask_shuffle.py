@@ -30,11 +30,8 @@ _ROWS_PER_BLOCK, _LEAST_BLOCKS, _MOST_BLOCKS = 4_000_000, 8, 512
 _FAN_IN = 8
 
 
-class Part(NamedTuple):
-    """A part of the table: a function, and the place (or task) that it reads from."""
-
-    read: Callable[[Any], Any]
-    what: Any
+# A part of the table: a function, and the place (or task) that it reads from
+Part = tuple[Callable[[Any], Any], Any]
 
 
 def read(
@@ -61,7 +58,7 @@ def read(
     n_rows = rows_per_task or sources.ROWS_AT_A_TIME
     with task(progress, f"Reading {without_credentials(str(source))} onto the cluster"):
         found = sources.parquet_parts(source, storage_options, n_rows)
-        parts = [Part(partial(sources.read_part, asked=options.columns), part) for part in found]
+        parts = [(partial(sources.read_part, asked=options.columns), part) for part in found]
         loaded = _load(connected, parts, n_blocks, options.duplicates, retry)
         loaded[0].sizes()  # waits for the blocks
     return loaded
@@ -78,7 +75,7 @@ def read_frame(
             "for a table in memory."
         )
     parts = [
-        Part(partial(sources.frame_batch, number=number, asked=options.columns), partition)
+        (partial(sources.frame_batch, number=number, asked=options.columns), partition)
         for number, partition in enumerate(frame.to_delayed())
     ]
     return _load(connected, parts, n_blocks, options.duplicates, retry)

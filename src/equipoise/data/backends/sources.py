@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from equipoise.data.readers.columns import Columns
@@ -19,24 +21,18 @@ class ParquetPart(NamedTuple):
 
     Attributes
     ----------
-    path : str
-        The path in its file system.
+    fragment : pyarrow.dataset.ParquetFileFragment
+        The row groups, and the file system that has them.
     url : str
         The name in error messages.
-    groups : tuple of int
-        Which row groups.
     first_row, n_rows : int
         Where they begin in the file, and how long they are.
-    options : mapping
-        Of the file system (fsspec's storage_options).
     """
 
-    path: str
+    fragment: Any
     url: str
-    groups: tuple[int, ...]
     first_row: int
     n_rows: int
-    options: Mapping[str, Any]
 
 
 def parquet_parts(
@@ -67,7 +63,7 @@ def parquet_parts(
             f"there is no Parquet file at {shown}. Check the path; files end in "
             f"{' or '.join(_ENDINGS)}."
         )
-    return [part for each in paths for part in _parts_of(system, each, options, rows)]
+    return [part for each in paths for part in _parts_of(system, each, rows)]
 
 
 def _paths(system: Any, path: str) -> list[str]:
@@ -79,46 +75,41 @@ def _paths(system: Any, path: str) -> list[str]:
     return [path] if system.exists(path) else []
 
 
-def _parts_of(
-    system: Any, path: str, options: Mapping[str, Any], rows: int
-) -> Iterator[ParquetPart]:
+def _parts_of(system: Any, path: str, rows: int) -> Iterator[ParquetPart]:
     url = system.unstrip_protocol(path)
-    metadata = _opened(system, path, url).metadata
-    groups: list[int] = []
-    first = length = 0
-    for group in range(metadata.num_row_groups):
-        groups.append(group)
-        length += metadata.row_group(group).num_rows
-        if length >= rows or group == metadata.num_row_groups - 1:
-            yield ParquetPart(path, url, tuple(groups), first, length, options)
-            groups, first, length = [], first + length, 0
+    dataset = require_extra("pyarrow.dataset", "dask", f"reading {url}")
+    with _naming(url):
+        (whole,) = dataset.dataset(path, format="parquet", filesystem=system).get_fragments()
+        lengths = [group.num_rows for group in whole.row_groups]
+    first = begun = 0
+    for number, end in enumerate(accumulate(lengths), 1):
+        if end - begun >= rows or number == len(lengths):
+            groups = whole.subset(row_group_ids=[*range(first, number)])
+            yield ParquetPart(groups, url, begun, end - begun)
+            first, begun = number, end
 
 
-def _opened(system: Any, path: str, url: str) -> Any:
-    parquet = require_extra("pyarrow.parquet", "dask", f"reading {url}")
+@contextmanager
+def _naming(url: str) -> Iterator[None]:
+    """Add the URL to errors."""
     import pyarrow as pa
 
     gone = f"{url} no longer exists. Restore it, or read the data again from their new path"
     broken = f"{url} cannot be read as Parquet; it may be broken or another kind of file"
     with explained(broken, pa.ArrowException, OSError), explained(gone, FileNotFoundError):
-        return parquet.ParquetFile(system.open(path, "rb"))
+        yield
 
 
 def read_part(part: ParquetPart, asked: Columns) -> Any:
     """Return the part's rows as a `Batch`; only the columns needed are read."""
     import polars as pl
-    import pyarrow as pa
 
     from equipoise.data.readers.tables import batch_of, column_names
 
-    fsspec = require_extra("fsspec", "dask", f"reading {part.url}")
-    system, _ = fsspec.core.url_to_fs(part.url, **part.options)
-    file = _opened(system, part.path, part.url)
-    schema = pl.DataFrame(file.schema_arrow.empty_table()).schema
-    names = column_names(schema, asked, part.url)
-    broken = f"{part.url} cannot be read to its end; it may be broken or cut off"
-    with explained(broken, pa.ArrowException, OSError):
-        table = file.read_row_groups(list(part.groups), columns=list(names.values()))
+    with _naming(part.url):
+        schema = part.fragment.physical_schema
+        names = column_names(pl.DataFrame(schema.empty_table()).schema, asked, part.url)
+        table = part.fragment.to_table(columns=list(names.values()))
     return batch_of(pl.DataFrame(table), names, part.url, part.first_row)
 
 
