@@ -81,26 +81,37 @@ def gram_product(
     equal_values : bool
         All values of X are equal, such as 1: they are not read.
     """
-    from equipoise.spectral.vector_loop import add_gram
+    from equipoise.spectral.vector_loop import column_slices, gram_loop
 
     half = None if weights is None else weights * 0.5
     factor, values = 1 / np.sqrt(unit), None if equal_values else X.data
     dtype = V.dtype.newbyteorder("=")
-    add = add_gram(X.indptr, X.indices, values, factor, half, row_weights, V)
+    of = gram_loop(X.indptr, X.indices, values, factor, half, row_weights)
     pays_off = X.nnz * V.shape[1] >= _THREADS_FROM
     ranges = user_ranges(X.indptr, threads or (thread_count() if pays_off else 1))
 
-    def run(part: int) -> NDArray[Any]:
-        out = aligned_empty(V.shape, dtype)
-        out.fill(0)
-        add(*ranges[part], out)
-        return out
+    def product(some: NDArray[Any]) -> NDArray[Any]:
+        add = of(some)
 
-    total, *others = in_threads(run, len(ranges))
-    for other in others:
-        total += other
-    if equal_values:
-        total *= dtype.type((X.data[0] * factor) ** 2)
+        def run(part: int) -> NDArray[Any]:
+            out = aligned_empty(some.shape, dtype)
+            out.fill(0)
+            add(*ranges[part], out)
+            return out
+
+        total, *others = in_threads(run, len(ranges))
+        for other in others:
+            total += other
+        if equal_values:
+            total *= dtype.type((X.data[0] * factor) ** 2)
+        return total
+
+    slices = column_slices(V.shape[1], dtype)
+    if len(slices) == 1:
+        return product(V)
+    total = aligned_empty(V.shape, dtype)
+    for columns in slices:
+        total[:, columns] = product(V[:, columns])
     return total
 
 

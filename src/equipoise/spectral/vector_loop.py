@@ -2,8 +2,8 @@
 
 A compiler that sees only loops over a few columns uses vectors badly: with 8 or 16 columns most of
 its code handles remainders. Here the instructions are written out with LLVM's own vectors: sums
-over the items of a user stay in registers, for 32, 16, 8, … columns at a time. llvmlite translates
-them in some hundredths of a second, without numba (most of a second), for the processor that runs.
+over the items of a user stay in registers, for up to 32 columns. llvmlite translates them in some
+hundredths of a second, without numba (most of a second), for the processor that runs.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from numpy.typing import NDArray
 
 from equipoise.spectral.matmul import aligned
 
-# Columns that one run over the items of a user takes. 32 sums, and 32 weighted sums, of float32 are
-# half of the registers of a processor with vectors of 32 bytes.
-_TILES = (32, 16, 8, 4, 2, 1)
+# Bytes of a row that one run over the items of a user takes: two cache lines, and at most 32 columns
+# of float32. Sums and weighted sums are half of the registers of a processor with vectors of 32
+# bytes. Wider rows would need more of the caches: they take twice as long in float64.
+_ROW_BYTES = 128
 
 _INT64, _BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
 _TYPES: dict[np.dtype[Any], ir.Type] = {
     np.dtype(np.float32): ir.FloatType(),
     np.dtype(np.float64): ir.DoubleType(),
+    np.dtype(np.uint16): ir.IntType(16),
     np.dtype(np.int32): ir.IntType(32),
     np.dtype(np.int64): _INT64,
 }
@@ -50,22 +52,26 @@ class _Variant(NamedTuple):
     values: np.dtype[Any] | None
     weighted: bool
     row_weighted: bool
-    tiles: tuple[int, ...]  # those that the width needs: each takes milliseconds to compile
+    width: int
 
 
-def add_gram(
+Add = Callable[[int, int, NDArray[Any]], None]
+
+
+def gram_loop(
     indptr: NDArray[Any],
     indices: NDArray[Any],
     values: NDArray[Any] | None,
     factor: float,
     half_w: NDArray[Any] | None,
     d: NDArray[Any] | None,
-    V: NDArray[Any],
-) -> Callable[[int, int, NDArray[Any]], None]:
-    """Return a function that adds the part of users start to stop to an array, without the GIL.
+) -> Callable[[NDArray[Any]], Add]:
+    """Return a function of V, which returns `add(start, stop, out)`.
 
-    With X_t the rows of these users: X_tᵀ(d_t∘(X_t V)), or with `half_w`, ½w,
-    ½(w∘X_tᵀ(X_t V) + X_tᵀ(X_t (w∘V))). The array has V's shape and dtype, in C order.
+    That adds the part of users start to stop to an array of V's shape and dtype, in C order,
+    without the GIL. With X_t the rows of these users: X_tᵀ(d_t∘(X_t V)), or with `half_w`, ½w,
+    ½(w∘X_tᵀ(X_t V) + X_tᵀ(X_t (w∘V))). V is float32 or float64; for its width see
+    `column_slices`.
 
     Parameters
     ----------
@@ -75,54 +81,60 @@ def add_gram(
         Values are multiplied by it, in float64, before they are rounded to the dtype of V.
     half_w, d : ndarray, optional
         Not together.
-    V : ndarray of shape (n_items, width)
-        Float32 or float64.
     """
-    V = aligned(_plain(V))
     indptr, indices = _plain(indptr, np.int64), _plain(indices, np.int64)
     values = None if values is None else _plain(values, np.float64)
-    half_w = None if half_w is None else _plain(half_w.astype(V.dtype, copy=False))
-    d = None if d is None else _plain(d.astype(V.dtype, copy=False))
-    variant = _Variant(
-        V.dtype,
-        indptr.dtype,
-        indices.dtype,
-        None if values is None else values.dtype,
-        half_w is not None,
-        d is not None,
-        _tiles(V.shape[1]),
-    )
-    run = _compiled(variant)
-    arrays = (indptr, indices, values, half_w, d, V)
 
-    def add(start: int, stop: int, out: NDArray[Any]) -> None:
-        addresses = [None if array is None else array.ctypes.data for array in (*arrays, out)]
-        run(*addresses, factor, V.shape[1], start, stop)
+    def of(V: NDArray[Any]) -> Add:
+        V = aligned(_plain(V))
+        w, rows = (None if one is None else _plain(one.astype(V.dtype)) for one in (half_w, d))
+        variant = _Variant(
+            V.dtype,
+            indptr.dtype,
+            indices.dtype,
+            None if values is None else values.dtype,
+            w is not None,
+            rows is not None,
+            V.shape[1],
+        )
+        run = _compiled(variant)
+        arrays = (indptr, indices, values, w, rows, V)
 
-    return add
+        def add(start: int, stop: int, out: NDArray[Any]) -> None:
+            addresses = [None if array is None else array.ctypes.data for array in (*arrays, out)]
+            run(*addresses, factor, start, stop)
+
+        return add
+
+    return of
 
 
-def _tiles(width: int) -> tuple[int, ...]:
-    """Return the tiles that cover this many columns, the widest as often as needed.
+def column_slices(width: int, dtype: np.dtype[Any]) -> list[slice]:
+    """Return slices of columns that the loop can take: powers of two, the widest first.
 
     Examples
     --------
-    >>> _tiles(8), _tiles(100)
-    ((8,), (32, 4))
+    >>> column_slices(36, np.dtype(np.float64))
+    [slice(0, 16, None), slice(16, 32, None), slice(32, 36, None)]
     """
-    widest, *others = _TILES
-    return ((widest,) if width >= widest else ()) + tuple(n for n in others if width & n)
+    widest, slices = _ROW_BYTES // dtype.itemsize, []
+    while width:
+        start = slices[-1].stop if slices else 0
+        some = min(widest, 1 << (width.bit_length() - 1))
+        slices.append(slice(start, start + some))
+        width -= some
+    return slices
 
 
 def _plain(array: NDArray[Any], otherwise: type[np.generic] | None = None) -> NDArray[Any]:
     """Return the array as instructions read it: in C order, with this machine's order of bytes.
 
-    `otherwise` is what types without instructions become: small indices, whole values.
+    `otherwise` is what types without instructions become: other indices, whole values.
     """
     dtype = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
-    wanted = dtype if otherwise is None else np.dtype(otherwise)
-    if dtype not in _TYPES or dtype.kind != wanted.kind:
-        dtype = wanted
+    whole = otherwise is np.int64
+    if dtype not in _TYPES or (dtype.kind in "iu") != whole:
+        dtype = dtype if otherwise is None else np.dtype(otherwise)
     return np.ascontiguousarray(array, dtype=dtype)
 
 
@@ -137,14 +149,14 @@ def _compiled(variant: _Variant) -> Callable[..., None]:
     )
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), target)
     engine.finalize_object()
-    arguments = [ctypes.c_void_p] * 7 + [ctypes.c_double] + [ctypes.c_int64] * 3
+    arguments = [ctypes.c_void_p] * 7 + [ctypes.c_double] + [ctypes.c_int64] * 2
     function: Any = ctypes.CFUNCTYPE(None, *arguments)(engine.get_function_address("add_gram"))
     function.engine = engine  # the instructions are freed with it
     return function
 
 
 def _write_function(module: ir.Module, variant: _Variant) -> None:
-    """Write add_gram(indptr, indices, values, half_w, d, V, out, factor, width, start, stop)."""
+    """Write add_gram(indptr, indices, values, half_w, d, V, out, factor, start, stop)."""
     number = _TYPES[variant.number]
     arrays = (
         variant.indptr,
@@ -152,9 +164,9 @@ def _write_function(module: ir.Module, variant: _Variant) -> None:
         variant.values or variant.number,
         *4 * [variant.number],
     )
-    types = [_TYPES[dtype].as_pointer() for dtype in arrays] + [ir.DoubleType()] + [_INT64] * 3
+    types = [_TYPES[dtype].as_pointer() for dtype in arrays] + [ir.DoubleType()] + [_INT64] * 2
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), types), "add_gram")
-    indptr, indices, values, half_w, d, V, out, factor, width, start, stop = function.args
+    indptr, indices, values, half_w, d, V, out, factor, start, stop = function.args
     b = ir.IRBuilder(function.append_basic_block())
     one = _INT64(1)
 
@@ -173,35 +185,26 @@ def _write_function(module: ir.Module, variant: _Variant) -> None:
         w = b.load(b.gep(half_w, [j])) if variant.weighted else number(0)
         return j, x, b.fmul(w, x, flags=_FAST) if variant.weighted else w
 
+    vector = ir.VectorType(number, variant.width)
+    size = variant.number.itemsize
+    row_bytes = variant.width * size
+
+    def at(array: Any, j: Any) -> Any:
+        return b.bitcast(b.gep(array, [b.mul(j, _INT64(variant.width))]), vector.as_pointer())
+
+    def plus(total: Any, c: Any, v: Any) -> Any:
+        return b.fadd(total, b.fmul(_repeated(b, c, vector), v, flags=_FAST), flags=_FAST)
+
+    def request(place: Any, *, write: bool) -> None:
+        for line in range(0, row_bytes, _CACHE_LINE):
+            _prefetch(b, b.gep(b.bitcast(place, _BYTES), [_INT64(line)]), write=write)
+
+    # with one sum per column, the processor itself looks far enough ahead, and with narrower
+    # rows the arithmetic takes longer than memory
+    from_memory = variant.weighted and row_bytes >= _CACHE_LINE
+
     def of_user(user: Any) -> list[Any]:
         first, last = whole(indptr, user), b.sub(whole(indptr, b.add(user, one)), one)
-        column: Any = _INT64(0)
-        for n in variant.tiles:
-
-            def tile(s: Any, n: int = n) -> list[Any]:
-                return of_tile(user, first, last, s, n)
-
-            (column,) = _loop(b, column, b.sub(width, _INT64(n)), _INT64(n), [], tile)
-        return []
-
-    def of_tile(user: Any, first: Any, last: Any, s: Any, n: int) -> list[Any]:
-        vector = ir.VectorType(number, n)
-        size = variant.number.itemsize
-
-        def at(array: Any, j: Any) -> Any:
-            place = b.gep(array, [b.add(b.mul(j, width), s)])
-            return b.bitcast(place, vector.as_pointer())
-
-        def plus(total: Any, c: Any, v: Any) -> Any:
-            return b.fadd(total, b.fmul(_repeated(b, c, vector), v, flags=_FAST), flags=_FAST)
-
-        def request(place: Any, *, write: bool) -> None:
-            for line in range(0, n * size, _CACHE_LINE):
-                _prefetch(b, b.gep(b.bitcast(place, _BYTES), [_INT64(line)]), write=write)
-
-        # with one sum per column, the processor itself looks far enough ahead, and with narrower
-        # rows the arithmetic takes longer than memory
-        from_memory = variant.weighted and n * size >= _CACHE_LINE
 
         def gather(p: Any, *sums: Any) -> list[Any]:
             j, x, xw = entry(p)
@@ -276,11 +279,11 @@ def _repeated(b: Any, number: Any, vector: Any) -> Any:
 
 
 def _as(b: Any, value: Any, wanted: Any) -> Any:
-    """Convert a whole number to a wider one, or a float to another float."""
+    """Convert an index to a wider one, or a float to another float."""
     if value.type == wanted:
         return value
     if isinstance(wanted, ir.IntType):
-        return b.sext(value, wanted)
+        return b.zext(value, wanted)
     return b.fpext(value, wanted) if wanted == ir.DoubleType() else b.fptrunc(value, wanted)
 
 
