@@ -156,6 +156,16 @@ def test_products_accept_all_types_of_indices_and_values(indices, values):
         np.testing.assert_allclose(found, dense.T @ dense @ V, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("n_items", [2**16, 2**16 + 1])
+def test_the_largest_indices_of_two_bytes_are_read(n_items):
+    items = np.array([0, n_items - 1, 2**15, n_items - 1], np.int64)
+    X = sp.csr_array((np.ones(4), items, np.array([0, 2, 4])), shape=(2, n_items))
+    V = np.random.default_rng(2).standard_normal((n_items, 3))
+    gram = SparseGram(X, parallel=True)
+    np.testing.assert_allclose(gram.product(V), X.T @ (X @ V) / 2)
+    assert gram.X.indices.dtype == np.int64
+
+
 @pytest.mark.parametrize("power", [0, 1, 2])
 def test_sums_of_columns_in_pieces_are_those_of_the_dense_matrix(power):
     rng = np.random.default_rng(0)

@@ -60,6 +60,27 @@ class TestProductsInThreads:
         np.testing.assert_allclose(norms, expected)
 
 
+@pytest.mark.usefixtures("_threads")
+@pytest.mark.parametrize("width", [8, 16, 32])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_with_narrow_blocks_are_those_of_numpy(width, dtype):
+    """Sums of small whole numbers are exact in float32, in any order."""
+    rng = np.random.default_rng(width)
+    basis = np.asfortranarray(rng.integers(-2, 3, (40_003, 80)).astype(dtype))[:, :79]
+    block, coefficients = (rng.integers(-2, 3, (n, width)).astype(dtype) for n in (40_003, 79))
+    np.testing.assert_array_equal(matmul.inner(basis, block), basis.T @ block)
+    expected = block - basis @ coefficients
+    matmul.subtract(block, basis, coefficients)
+    np.testing.assert_array_equal(block, expected)
+
+
+def test_long_sums_in_float32_keep_their_digits():
+    """One running sum would lose four of seven digits here."""
+    basis, block = np.full((400_000, 10), 0.1, np.float32, order="F"), np.ones((400_000, 8))
+    product = matmul.inner(basis, block.astype(np.float32))
+    np.testing.assert_allclose(product, 40_000, rtol=1e-5)
+
+
 def test_the_number_of_threads_is_that_of_numba(monkeypatch):
     import numba
 

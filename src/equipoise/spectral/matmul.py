@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,17 @@ def write_columns(Q: Block, start: int, block: Block) -> None:
 
 def inner(A: Block, B: Block) -> Block:
     """Return AᵀB."""
-    first, *others = _by_rows(lambda rows: A[rows].T @ B[rows], len(A), A.shape[1] * B.shape[1])
+    loop = _narrow_loop(A, B)
+
+    def part(rows: slice) -> Block:
+        if loop is None:
+            return A[rows].T @ B[rows]
+        product = aligned_empty((A.shape[1], B.shape[1]), B.dtype)
+        product.fill(0)
+        loop.add_inner(A[rows], B[rows], product)
+        return product
+
+    first, *others = _by_rows(part, len(A), A.shape[1] * B.shape[1])
     for other in others:
         first += other
     product: Block = first
@@ -89,12 +100,28 @@ def times(A: Block, S: Block) -> Block:
 
 def subtract(W: Block, A: Block, S: Block) -> None:
     """Subtract A S from W in place."""
+    loop, S = _narrow_loop(A, W), np.ascontiguousarray(S, W.dtype)
 
     def update(rows: slice) -> None:
-        # BLAS multiplies a wide matrix by a narrow one twice as fast when both are transposed
-        W[rows] -= (S.T @ A[rows].T).T
+        if loop is None:
+            # BLAS multiplies a wide matrix by a narrow one twice as fast when both are transposed
+            W[rows] -= (S.T @ A[rows].T).T
+        else:
+            loop.subtract(A[rows], W[rows], S)
 
     _by_rows(update, len(A), S.size)
+
+
+def _narrow_loop(A: Block, W: Block) -> ModuleType | None:
+    """Return the module that multiplies tall matrices by narrow ones; None where BLAS is faster."""
+    if float(len(A)) * A.shape[1] * W.shape[1] < _THREADS_FROM:
+        return None
+    from equipoise.spectral import narrow_loop
+
+    if not narrow_loop.suits(A, W):
+        return None
+    narrow_loop.prepare(W.dtype, W.shape[1])
+    return narrow_loop
 
 
 def ritz_vectors(V: Floats, W: Floats, Z: Floats, values: Floats) -> Floats:
