@@ -157,8 +157,8 @@ def _mark_bins(positives: Any, lowest: float, per_unit: float, n_bins: int, room
     for b in range(n_bins + 3):
         starts[b] = 0
     fullest = np.uint32(0)
+    fill_bins(positives, lowest, per_unit, n_bins + 1.0, own)
     for p in range(positives.shape[0]):
-        own[p] = bin_of(positives[p], lowest, per_unit, n_bins + 1.0)
         place = _index(own[p])
         starts[place] += np.uint32(1)
         fullest = max(fullest, starts[place])

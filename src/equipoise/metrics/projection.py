@@ -19,6 +19,8 @@ from equipoise.checks import check_matrix, check_ranks, check_share, check_user_
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics.metric import declared
 from equipoise.metrics.results import FloatArray, IntArray
+from equipoise.parallel import one_blas_thread
+from equipoise.spectral.matmul import inner
 from equipoise.spectral.norms import squared_column_norms
 
 # Factors from a float32 solver are orthonormal to about 1e-6. Anything further off is taken for
@@ -60,7 +62,9 @@ def orthonormal_basis(item_factors: ArrayLike) -> FloatArray:
         raise InvalidDataError(
             f"item_factors has {r} columns for {n_items} items. Rows are items: transpose it?"
         )
-    if np.abs(U.T @ U - np.eye(r)).max(initial=0.0) <= _ORTHONORMAL_WITHIN:
+    with one_blas_thread():  # threads of BLAS spin for a while after a product
+        products = inner(U, U)
+    if np.abs(products - np.eye(r)).max(initial=0.0) <= _ORTHONORMAL_WITHIN:
         return U
     Q, R = np.linalg.qr(U)
     lengths = np.linalg.norm(U, axis=0)
