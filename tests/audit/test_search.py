@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
+from equipoise import Interactions
 from equipoise.audit import audit, plan
 from equipoise.audit.plan import EFFORTS, Preparation
 from equipoise.audit.report.to_json import to_json
@@ -133,6 +135,21 @@ def test_an_audit_is_the_same_with_any_number_of_threads(monkeypatch):
         monkeypatch.setenv("NUMBA_NUM_THREADS", threads)
         pages.append(to_json(audit(data, budget=1.0)))
     assert pages[0] == pages[1] == pages[2]
+
+
+def test_a_winner_beyond_the_measured_ranks_is_fitted_on_its_own():
+    rng, n_tastes, items, users = np.random.default_rng(0), 120, 12, 8
+    X = np.zeros((n_tastes * users, n_tastes * items))
+    for user in range(len(X)):  # as many components as tastes
+        X[user, user // users * items + rng.choice(items, 10, replace=False)] = 1
+    found = audit(Interactions.from_sparse(sp.csr_array(X)), depth="quick")
+    rank = found.contest[1].settings["n_components"]
+    assert rank > EFFORTS["quick"].components == 64
+    own = found.variant("advised")
+    assert own.size == own.depth == rank
+    assert own.label.endswith(f", rank {rank}")
+    assert max(each.depth for each in found.variants if each is not own) < rank
+    assert own.mean("ndcg") == pytest.approx(found.contest[1].test.mean)
 
 
 def test_branches_of_kept_fits_join_in_order(task):

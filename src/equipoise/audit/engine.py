@@ -50,7 +50,6 @@ from equipoise.audit.plan import (
     Preparation,
     Study,
     depth_for,
-    fit_seconds,
     prepare,
     summarize,
 )
@@ -73,12 +72,6 @@ from equipoise.progress import task as progress_task
 # Where nothing can be held out to choose on.
 _DEFAULT_RANK, _DEFAULT_GAMMA = 32, -1.0
 _SIZE, _EXPONENT = "n_components", "gamma"
-
-# A fit that takes longer, by estimate, has the tolerance of the model instead of 100 times less. On
-# CiteULike, MovieLens and Beauty that changes the first half of its components by less than 1e-5,
-# and the numbers of the report in the fourth digit; item AUC of niche items, whose weights in the
-# first components are near zero, in the second at 2 components. It takes half of the time.
-_ACCURATE_UP_TO = 0.1
 
 _SAW = "it saw the held-out items"
 
@@ -334,6 +327,8 @@ class _Chosen:
         """Whether the winner is one of the PCAs that are measured anyway."""
         if self.winner is None:
             return True
+        if self.winner.settings.get(_SIZE, 0) > self.depth:
+            return False
         own = self.winner.preparation in (self.preparation, AS_GIVEN)
         plain_filter = "spectral_filter" not in self.winner.settings
         return plain_filter and (
@@ -359,7 +354,8 @@ def _choose(
         preparation, size, exponent, winner = AS_GIVEN, min(best, n_items), _DEFAULT_GAMMA, None
         reference, by = size, "the defaults, as there is no validation part to choose on"
     else:
-        best_weighted = search.best(WEIGHTED, filtered=False)  # charts are of all ranks, unfiltered
+        # charts are of all ranks, unfiltered; a winner of a larger rank is fitted on its own
+        best_weighted = search.best(WEIGHTED, filtered=False, largest=effort.components)
         preparation = best_weighted.preparation
         size = int(best_weighted.settings[_SIZE])
         exponent = float(best_weighted.settings[_EXPONENT])
@@ -370,8 +366,6 @@ def _choose(
     if rank != "auto":
         reference = int(rank)
     needed = {min(n_items, each) for each in (size, reference, *ranked)}
-    if winner is not None:
-        needed.add(int(winner.settings.get(_SIZE, 1)))
     depth = depth_for(study.fitted, at_least=max(needed), effort=effort)
     exponents = tuple(sorted({*effort.exponents, exponent}, reverse=True))
     return _Chosen(preparation, size, exponent, min(reference, depth), by, exponents, depth, winner)
@@ -384,7 +378,7 @@ def _subjects(
 
     Returns the models to measure, and the fits without the held-out items.
     """
-    fits = _Fits(study.fitted, chosen.depth)
+    fits = _Fits(study.fitted)
     fitted = _family(fits, chosen)
     tested: Sequence[AuditedModel | None]
     if study.test is None:
@@ -392,7 +386,7 @@ def _subjects(
     elif study.given_are_tested:
         tested = fitted
     else:
-        fits = _Fits(study.test.fitted, chosen.depth)
+        fits = _Fits(study.test.fitted)
         tested = _family(fits, chosen)
     nothing = "" if study.test is not None else "nothing could be held out"
     ours = [
@@ -439,15 +433,16 @@ class _Fit(NamedTuple):
 class _Fits:
     """Fits on the same rows. One serves every smaller size and every filter."""
 
-    def __init__(self, rows: Interactions, depth: int) -> None:
+    def __init__(self, rows: Interactions) -> None:
         self.rows = rows
-        self._accurate = fit_seconds(rows, [depth])[0] <= _ACCURATE_UP_TO
         self._fitted: list[Recommender] = []
 
     def add(self, wanted: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
         """Fit models with their settings next to each other, and keep them."""
         missing: list[Recommender] = []
-        for one in itertools.starmap(self._unfitted, wanted):
+        # the largest first: it serves smaller ones, and the others fill the time next to it
+        largest = sorted(wanted, key=lambda one: -one[1].get(_SIZE, 0))
+        for one in itertools.starmap(self._unfitted, largest):
             if not any(covers(other, one) for other in (*self._fitted, *missing)):
                 missing.append(one)
         jobs = [partial(one.fit, self.rows) for one in missing]
@@ -462,8 +457,7 @@ class _Fits:
     def _unfitted(self, name: str, settings: Mapping[str, Any]) -> Recommender:
         if name == PCA:  # Item-Weighted PCA with equal weights, whose fit also serves filters
             name, settings = WEIGHTED, {**settings, _EXPONENT: 0.0}
-        unfitted: Recommender = find_model(name).make(**settings)
-        return unfitted.for_evaluation() if self._accurate else unfitted
+        return find_model(name).make(**settings)
 
 
 def _family(fits: _Fits, chosen: _Chosen) -> list[AuditedModel]:
@@ -485,11 +479,14 @@ def _family(fits: _Fits, chosen: _Chosen) -> list[AuditedModel]:
         plans.append(_Fit("as-given", "as-given", title, {}, PCA, depth))
     winner = chosen.winner
     if winner is not None and not chosen.in_family:
-        title, settings = winner.title, dict(winner.settings)
-        if winner.preparation != AS_GIVEN:
-            title += f", {winner.preparation}"
+        settings, details = dict(winner.settings), []
         if "spectral_filter" in settings and winner.family == WEIGHTED:
-            title += f", {settings['spectral_filter']} filter"
+            details.append(f"{settings['spectral_filter']} filter")
+        if settings.get(_SIZE, 0) > chosen.depth:
+            details.append(f"rank {settings[_SIZE]}")  # there is the same model at smaller ones
+        if details or winner.preparation != AS_GIVEN:
+            details.insert(0, str(winner.preparation))
+        title = ", ".join([winner.title, *details])
         own_depth = {_SIZE: settings.pop(_SIZE)} if _SIZE in settings else {}
         plans.append(_Fit("advised", "advised", title, settings, winner.model, own_depth))
 
@@ -628,9 +625,9 @@ def _notes(
     notes = [] if search is None else search.notes()
     if chosen.depth < study.data.n_items:
         notes.append(
-            f"The first {chosen.depth:,} components of each model are computed. An item whose "
-            "error they do not halve counts with all of them in a mean, which is then a lower "
-            "bound."
+            f"The first {chosen.depth:,} components of each model are computed, more only of an "
+            "advised model of a larger rank. An item whose error they do not halve counts with all "
+            "of them in a mean, which is then a lower bound."
         )
     notes.append(
         "Intervals contain the middle 95 % of bootstrap draws: of items for metrics of items, of "
@@ -644,7 +641,12 @@ def _advised(measured: Sequence[Measured], chosen: _Chosen, keep: bool) -> Measu
     """Return the winner, or the subject if nothing is better."""
     if keep or chosen.winner is None:
         return _subject(measured)
-    return next(one for one in measured if _is_variant(one.model, chosen.winner, chosen))
+    return next(
+        one
+        for one in measured
+        if (one.model.kind == "advised") != chosen.in_family
+        and _is_variant(one.model, chosen.winner, chosen)
+    )
 
 
 def _findings(

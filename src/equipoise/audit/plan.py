@@ -69,7 +69,7 @@ class Effort(NamedTuple):
 EFFORTS: Mapping[Depth, Effort] = {
     "quick": Effort(64, 0.5, 3.0, 1_000, 500, 10_000_000, 10_000_000, (8, 32), (-1.0,), 4_000),
     "standard": Effort(
-        components=192,
+        components=128,
         seconds_per_fit=1.3,
         search_seconds=8.0,
         users=4_000,
@@ -78,7 +78,7 @@ EFFORTS: Mapping[Depth, Effort] = {
         auc_scores=60_000_000,
         sizes=(2, 8, 32, 128),
         exponents=(-1.0,),
-        listed_items=8_000,
+        listed_items=6_000,
     ),
     "deep": Effort(
         components=1024,

@@ -54,6 +54,11 @@ _ALS_SHARE = 0.25
 # Settings of EASE, and of ALS, besides their preparations.
 _OTHER_SETTINGS = 3
 
+# Residual of the components of a shorter search. Compared with 1e-5, it moves NDCG at the largest rank
+# of a fit by at most 0.1 % on MovieLens and Last.fm, and a fit takes a tenth less. With 1e-3 it
+# moves by 2 %.
+_TOLERANCE = 1e-4
+
 # Seconds per multiplication of scores, and per score to rank: one core, measured on CiteULike.
 _PER_PRODUCT, _PER_SCORE = 5e-11, 2e-9
 
@@ -179,7 +184,12 @@ class Search:
             yield self._widen(at_edge, {"n_components": (size,)})
 
     def best(
-        self, family: str, preparation: Preparation | None = None, *, filtered: bool = True
+        self,
+        family: str,
+        preparation: Preparation | None = None,
+        *,
+        filtered: bool = True,
+        largest: int | None = None,
     ) -> Best:
         """Return the best trial of a model; of equals the first.
 
@@ -191,12 +201,16 @@ class Search:
             Only trials with this preparation.
         filtered : bool
             Whether trials with a spectral filter count.
+        largest : int, optional
+            Only trials with at most so many components.
         """
         trials = [trial for name, trial in self.tried if name == family]
         if preparation is not None:
             trials = [t for t in trials if Preparation.of(t.settings) == preparation]
         if not filtered:
             trials = [t for t in trials if "spectral_filter" not in t.settings]
+        if largest is not None:
+            trials = [t for t in trials if t.settings["n_components"] <= largest]
         chosen = max(trials, key=self._score)
         edge = _edges(chosen, trials, self.task.n_items)
         return Best(family, _parameters(family, chosen), self._score(chosen), edge)
@@ -459,8 +473,11 @@ class Search:
     def _searched(self, model: str) -> Recommender:
         """Return the unfitted model of a search."""
         searched: Recommender = find_model(model).make().for_search()
-        if model == ALS and not self.every_model:
-            searched.set_params(iterations=ALS_SEARCH_ITERATIONS)
+        if not self.every_model:
+            if model == ALS:
+                searched.set_params(iterations=ALS_SEARCH_ITERATIONS)
+            elif model in (PCA, NORMALIZED, WEIGHTED):
+                searched.set_params(tol=_TOLERANCE)
         return searched
 
     def _afford(self, attempt: Attempt) -> bool:

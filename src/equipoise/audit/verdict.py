@@ -60,7 +60,7 @@ def name_of(variant: Variant) -> str:
     if not details or variant.kind == "as-given":
         return title
     values, *scaling = details
-    scaled = "".join(f" with {each}" for each in scaling)
+    scaled = f" with {' and '.join(scaling)}" if scaling else ""
     return f"{title}{scaled}" if values == str(AS_GIVEN) else f"{title} on {values}{scaled}"
 
 

@@ -113,15 +113,17 @@ def _ranked(chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
 
 def _thresholds(length: int, p: float, alpha: float) -> NDArray[np.intp]:
     """Return the quantiles at α of the binomial distributions of 1 to `length` draws."""
-    # scipy.stats has them too, and takes most of a second to import
-    from scipy.special import bdtr, bdtrik
+    return np.asarray((_distributions(length, p) < alpha).sum(axis=1))
 
-    sizes = np.arange(1, length + 1)
-    found = np.clip(np.ceil(bdtrik(alpha, sizes, p)), 0, sizes)
-    # the inverse is rounded: the distribution itself decides
-    found += bdtr(found, sizes, p) < alpha
-    one_less = np.maximum(found - 1, 0)
-    return np.where(bdtr(one_less, sizes, p) >= alpha, one_less, found).astype(np.intp)
+
+@cache
+def _distributions(length: int, p: float) -> NDArray[np.float64]:
+    """Return P(at most x of n draws) for n from 1 to `length` (rows) and x from 0 (columns)."""
+    found, each = np.ones((length, length + 1)), np.ones(1)
+    for row in found:  # what scipy.special and scipy.stats have takes longer to import
+        each = np.convolve(each, [1 - p, p])
+        row[: len(each) - 1] = np.cumsum(each[:-1])
+    return found
 
 
 @cache
