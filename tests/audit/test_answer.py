@@ -224,7 +224,7 @@ def test_the_best_pca_is_named_with_its_values_where_pca_of_raw_values_is_audite
         ("PCA, 0/1 values", "PCA on 0/1 values"),
         ("PCA, 0/1 values, user scaling 0.5", "PCA on 0/1 values with user scaling 0.5"),
         ("PCA, values as given, user scaling 0.5", "PCA with user scaling 0.5"),
-        ("PCA, values as given, user scaling 0.5, rank 256", "PCA with user scaling 0.5 and rank 256"),
+        ("PCA, values as given, user scaling 0.5, rank 9", "PCA with user scaling 0.5 and rank 9"),
     ],
 )
 def test_the_name_of_a_model_in_a_sentence_has_its_preparation(findings, label, name):

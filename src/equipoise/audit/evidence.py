@@ -75,8 +75,12 @@ def structure(study: Study, seed: int) -> dict[str, Structure]:
     drawn = np.sort(rng.choice(users, min(_USERS, len(users)), replace=False))
     X = sp.csr_array(fitted.select_users(fitted.user_ids[drawn]).binarize().collect().matrix)
     items = stratified(study.groups, min(_ITEMS, len(study.groups)), rng)
-    real = _auc(X, items)
-    null = np.mean([_auc(shuffled(X, rng), items) for _ in range(_SHUFFLES)], axis=0)
+    # few users have few of the items of a large catalog; the others take no part in a fit
+    known = np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]))
+    X, items = X[:, known], np.intersect1d(items, known)
+    places = np.searchsorted(known, items)
+    real = _auc(X, places)
+    null = np.mean([_auc(shuffled(X, rng), places) for _ in range(_SHUFFLES)], axis=0)
     codes = study.groups.codes[items]
     members = {"all": codes >= 0} | {
         name: codes == code for code, name in enumerate(study.groups.names)

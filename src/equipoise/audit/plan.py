@@ -113,13 +113,12 @@ ALS_SEARCH_ITERATIONS = 8
 
 # CPU seconds of an audit of the smallest data: loading code, re-ranking, and the page. And how much
 # faster two idle cores are than one: models are fitted side by side, but steps wait for each other.
-# Measured, it is 1.2 on Last.fm and 1.7 on 20 million interactions. With one value for all, times
-# of the five sets of the benchmark are 0.9 to 1.3 times the estimate.
-_START, _SPEEDUP = 6.0, 1.35
+# CPU times of the five sets of the benchmark are 0.8 to 1.1 times the estimate on an AMD EPYC.
+_START, _SPEEDUP = 2.0, 1.6
 
 # CPU seconds of a search and of a measured fit, relative to the estimates that decide what is
 # tried: those leave out checks and what only first calls need.
-_SEARCH_FACTOR, _FIT_FACTOR = 1.3, 1.9
+_SEARCH_FACTOR, _FIT_FACTOR = 0.8, 1.7
 
 # CPU seconds per interaction to split the data and to count.
 _PER_INTERACTION = 5e-7
@@ -492,7 +491,7 @@ def estimate_audit(data: Interactions | Split, depth: Depth, budget: float | Non
     )
     listed = min(n_items, effort.listed_items)
     per_model = (
-        6e-9 * scored + 1.2e-8 * users * n_items + 6e-9 * listed**2 + 2e-5 * (n_items + users)
+        2.4e-9 * scored + 5e-9 * users * n_items + 2.4e-9 * listed**2 + 8e-6 * (n_items + users)
     )
     fits = _FIT_FACTOR * models * full * (2 if n and not isinstance(data, Split) else 1)
     others = _START + _PER_INTERACTION * rows.nnz + 2 * full + 3 * small

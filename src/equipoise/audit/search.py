@@ -54,9 +54,9 @@ _ALS_SHARE = 0.25
 # Settings of EASE, and of ALS, besides their preparations.
 _OTHER_SETTINGS = 3
 
-# Residual of the components of a shorter search. Compared with 1e-5, it moves NDCG at the largest rank
-# of a fit by at most 0.1 % on MovieLens and Last.fm, and a fit takes a tenth less. With 1e-3 it
-# moves by 2 %.
+# Residual of the components of a shorter search. Compared with 1e-5, it moves NDCG at the largest
+# rank of a fit by at most 0.1 % on MovieLens and Last.fm, and a fit takes a tenth less. With 1e-3,
+# NDCG moves by 2 %.
 _TOLERANCE = 1e-4
 
 # Seconds per multiplication of scores, and per score to rank: one core, measured on CiteULike.
