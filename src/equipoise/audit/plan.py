@@ -69,8 +69,8 @@ class Effort(NamedTuple):
 EFFORTS: Mapping[Depth, Effort] = {
     "quick": Effort(64, 0.5, 3.0, 1_000, 500, 10_000_000, 10_000_000, (8, 32), (-1.0,), 4_000),
     "standard": Effort(
-        components=128,
-        seconds_per_fit=1.3,
+        components=192,
+        seconds_per_fit=0.7,
         search_seconds=8.0,
         users=4_000,
         search_users=1_000,
@@ -113,12 +113,12 @@ ALS_SEARCH_ITERATIONS = 8
 
 # CPU seconds of an audit of the smallest data: loading code, re-ranking, and the page. And how much
 # faster two idle cores are than one: models are fitted side by side, but steps wait for each other.
-# CPU times of the five sets of the benchmark are 0.8 to 1.1 times the estimate on an AMD EPYC.
-_START, _SPEEDUP = 2.0, 1.6
+# CPU times of the five sets of the benchmark are 0.7 to 1.2 times the estimate on an AMD EPYC.
+_START, _SPEEDUP = 1.7, 1.6
 
 # CPU seconds of a search and of a measured fit, relative to the estimates that decide what is
 # tried: those leave out checks and what only first calls need.
-_SEARCH_FACTOR, _FIT_FACTOR = 0.8, 1.7
+_SEARCH_FACTOR, _FIT_FACTOR = 0.8, 1.4
 
 # CPU seconds per interaction to split the data and to count.
 _PER_INTERACTION = 5e-7
