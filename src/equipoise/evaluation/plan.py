@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.checks import is_whole_number
 from equipoise.exceptions import InvalidParameterError
 from equipoise.models import Recommender
 from equipoise.models.base import possible_sizes
@@ -319,8 +320,7 @@ def _check_size(model: Recommender, n_items: int) -> None:
     if name is None:
         return
     size = model.get_params()[name]
-    whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
-    if not whole or not 1 <= size <= n_items:
+    if not is_whole_number(size) or not 1 <= size <= n_items:
         raise InvalidParameterError(
             f"{name} must be a whole number from 1 to {n_items}, the number of items, got {size!r}."
         )

@@ -31,6 +31,7 @@ from equipoise.evaluation.plan import (
     batches,
     named_models,
     plan,
+    variant_of,
     with_sizes,
 )
 from equipoise.evaluation.scoring import GivenLists, ModelLists, measure_items, measure_lists
@@ -45,6 +46,7 @@ from equipoise.metrics import Context, ItemGroups, Metric, Request, Result, Resu
 from equipoise.metrics.ranking import check_zero_division
 from equipoise.metrics.registry import available, parse_metrics
 from equipoise.models import Recommender
+from equipoise.models.estimator import clone
 from equipoise.models.item_vectors import LowRank
 from equipoise.progress import NoProgress, Progress
 from equipoise.progress import task as progress_task
@@ -291,20 +293,14 @@ class Run:
             return [Scored(self._score_lists(fit.name, model))]
         low_rank = model.low_rank()
         if low_rank is None:
-            return [self._score_variant(model, one, effort) for one in fit.settings]
+            wanted = (clone(model).set_params(**one) for one in fit.settings)
+            return [self._score_variant(variant_of(model, one), effort) for one in wanted]
         return self._score_nested(fit, model, low_rank, effort)
 
-    def _score_variant(
-        self, model: Recommender, settings: Settings, effort: Effort | None
-    ) -> Scored:
+    def _score_variant(self, model: Recommender, effort: Effort | None) -> Scored:
         """Score one size and one free setting of a fitted model that is not a projection."""
-        size = settings.get(model.nested_parameter or "")
-        fitted = model.get_params(deep=False).get(model.nested_parameter or "")
-        smaller = size is not None and size < fitted
-        variant = model.truncate(size) if smaller else copy.copy(model)
-        free = {k: v for k, v in settings.items() if k in model.free_parameters}
-        (rows,) = self._measure(ModelLists(variant.set_params(**free)))
-        return Scored(rows, effort, variant.stored_numbers())
+        (rows,) = self._measure(ModelLists(model))
+        return Scored(rows, effort, model.stored_numbers())
 
     def _score_nested(
         self, fit: Fit, model: Recommender, low_rank: LowRank, effort: Effort | None

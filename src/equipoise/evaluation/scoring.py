@@ -230,6 +230,7 @@ def measure_items(
         return by_size
     weights = model.component_weights
     sample = np.arange(task.n_items) if items is None else items
+    cutoffs = [one.k or 0 for one in wanted if one.metric.name == "item_precision"]
     view = ItemView(
         task.fitted,
         model.prepare,
@@ -237,6 +238,7 @@ def measure_items(
         None if np.all(weights == 1) else weights,
         np.minimum(sizes, len(model.components)),
         sample,
+        max(cutoffs, default=0),
     )
     sampled = task.groups.take(sample)
     for request in wanted:

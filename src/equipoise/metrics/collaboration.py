@@ -378,9 +378,15 @@ class ItemScores(NamedTuple):
 
 
 def collaboration_of_view(view: ItemView, k: int) -> ItemScores:
-    """Item AUC and item precision of users in any number of blocks, (sizes × items) each."""
-    model = Factors(view.basis, view.sizes, view.factors.dtype, view.prepare or _unchanged)
-    return collaboration_by_block(view.data, model, view.items, k)
+    """Item AUC and item precision of users in any number of blocks, (sizes × items) each.
+
+    The view keeps them: metrics of one view share the pass over the scores.
+    """
+    if k not in view.kept:
+        model = Factors(view.basis, view.sizes, view.factors.dtype, view.prepare or _unchanged)
+        view.kept[k] = collaboration_by_block(view.data, model, view.items, k)
+    found: ItemScores = view.kept[k]
+    return found
 
 
 def collaboration_by_block(data: Blocks, model: ItemModel, items: IntArray, k: int) -> ItemScores:
@@ -579,9 +585,10 @@ def _rank_compiled(
 
     inputs, labels, n_users = users.inputs, users.labels, part.scores.shape[1]
     rules = (part.scores, part.limits, users.sizes, users.factor)
+    largest = float(users.sizes.max(initial=0.0))
     own, have = (inputs.indptr, inputs.indices, inputs.data), (labels.indptr, labels.indices)
     values, room = np.empty(n_users), make_room(n_users, n_users)
-    fill_auc(*rules, part.diagonal, items, *own, *have, found.auc, values, room)
+    fill_auc(*rules, largest, part.diagonal, items, *own, *have, found.auc, values, room)
     if k:
         best = np.empty(k, np.int64), np.empty(k)
         fill_precision(*rules, items, *have, found.precision, values, *best)
@@ -651,8 +658,8 @@ def _item_blocks(n_items: int, n_users: int, threads: int = 1) -> Iterator[slice
         yield slice(start, min(start + step, n_items))
 
 
-def _measure_auc(view: ItemView, _: Any, k: int | None, __: str) -> FloatArray:
-    return collaboration_of_view(view, k or 0).auc
+def _measure_auc(view: ItemView, *_: Any) -> FloatArray:
+    return collaboration_of_view(view, view.k).auc
 
 
 def _measure_precision(view: ItemView, _: Any, k: int, __: str) -> FloatArray:

@@ -292,17 +292,6 @@ def _positives_below(
 positives_below = compile_loop(_positives_below, inline=True)
 
 
-def _largest_of(sizes: Any) -> Any:
-    """Return the largest size, or 0 without users."""
-    largest = 0.0
-    for user in range(sizes.shape[0]):
-        largest = max(largest, sizes[user])
-    return largest
-
-
-largest_of = compile_loop(_largest_of, inline=True)
-
-
 def make_room(n_users: int, n_positive: int) -> tuple[Any, ...]:
     """Return the arrays that `positives_below` works in, for so many users and positives."""
     marks, starts = (np.empty(_MOST_BINS + 3, np.uint32) for _ in range(2))
@@ -316,6 +305,7 @@ def _fill_auc(
     limits: Any,
     sizes: Any,
     factor: float,
+    largest: float,
     diagonal: Any,
     items: Any,
     input_ptr: Any,
@@ -328,7 +318,7 @@ def _fill_auc(
     room: Any,
 ) -> None:
     """Take the diagonal off the scores of a block of items, and fill their AUC."""
-    n_users, largest = scores.shape[1], largest_of(sizes)
+    n_users = scores.shape[1]
     for b in range(items.shape[0]):
         j, raw, limit = items[b], scores[b], limits[b]
         for e in range(input_ptr[j], input_ptr[j + 1]):

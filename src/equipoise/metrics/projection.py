@@ -7,7 +7,7 @@ comes from the user's own entry for that item.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -407,6 +407,10 @@ class ItemView:
         Numbers of components, ascending.
     items : ndarray of int
         The items whose AUC and precision are computed.
+    k : int
+        A cut-off of item precision that is wanted too: item AUC then comes from the same pass.
+    kept : dict
+        AUC and precision by cut-off, when they have been computed.
     """
 
     data: Blocks
@@ -415,6 +419,8 @@ class ItemView:
     component_weights: NDArray[Any] | None
     sizes: IntArray
     items: IntArray
+    k: int = 0
+    kept: dict[int, Any] = field(default_factory=dict)
 
     @cached_property
     def basis(self) -> Basis:
