@@ -103,7 +103,7 @@ def test_the_command_fits_a_table_of_an_object_store_on_a_scheduler(
     facts = json.loads(done.stdout)
     model = equipoise.load(out)
     assert facts["interactions"] == local.nnz
-    assert facts["passes over the data"] == model.certificate_.passes
+    assert facts["passes"] == model.certificate_.passes
     assert_same_model(model, ItemWeightedPCA(6, tol=1e-9).fit(local))
 
 

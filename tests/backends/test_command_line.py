@@ -26,7 +26,7 @@ def test_fit_streams_from_disk_within_the_memory_given(table_folder, local, tmp_
     model, facts = fitted(table_folder, tmp_path, capsys, "--memory", "8MB")
     assert_same_model(model, ItemWeightedPCA(6, tol=1e-9).fit(local))
     assert facts["interactions"] == local.nnz
-    assert facts["passes over the data"] == model.certificate_.passes
+    assert facts["passes"] == model.certificate_.passes
 
 
 def test_fit_prepares_blocks_by_the_same_words(table_folder, local, tmp_path, capsys):

@@ -131,10 +131,8 @@ def audit(
     found = run(table, progress=console.progress())
     try:
         found = reviewing.review(found, table, run, recorded_command(data))
-    except InvalidParameterError:  # a limit for a number that this audit lacks: keep the report
+    finally:  # the report is kept where there is a limit for a number that this audit lacks
         _publish(found, out, as_json=as_json, as_markdown=as_markdown)
-        raise
-    _publish(found, out, as_json=as_json, as_markdown=as_markdown)
     reviewing.sign(out)
     if open_page and not webbrowser.open(out.resolve().as_uri()):
         console.say(f"no browser found; open {out.resolve()} yourself.")

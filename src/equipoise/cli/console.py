@@ -11,6 +11,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -209,10 +210,15 @@ def _fact(value: Any) -> Any:
     return f"{value:,}" if isinstance(value, int) else value
 
 
-def print_model(facts: Mapping[str, Any], title: str, saved: Path, *, as_json: bool) -> None:
-    """Print what a fit gave, and where the model is."""
+def print_model(
+    facts: Mapping[str, Any], title: str, saved: Path, certificate: Any = None, *, as_json: bool
+) -> None:
+    """Print what a fit gave, its certificate, and where the model is."""
     if as_json:
-        write_json({**facts, "saved": str(saved)})
+        proven = {} if certificate is None else asdict(certificate)
+        write_json({**facts, **proven, "saved": str(saved)})
         return
     print_facts(facts, title)
+    if certificate is not None:
+        write("\n".join(map(printable, str(certificate).splitlines())))
     write(f"Model: {saved}")

@@ -53,12 +53,21 @@ def fit(
         unfitted = lib.Reranked(unfitted, rerank, **opt.rerank_groups(grouping.item_groups))
     started = time.perf_counter()
     fitted = unfitted.fit(interactions, progress=console.progress())
-    facts = _facts(fitted, entry, interactions, time.perf_counter() - started)
+    facts: dict[str, Any] = {
+        "model": entry.key,
+        "users": interactions.n_users,
+        "items": interactions.n_items,
+        "interactions": interactions.nnz,
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+    if hasattr(fitted, "n_components_"):
+        facts["rank"] = fitted.n_components_
     if keep_sums:
         _keep_sums(fitted, interactions)
     saved = fitted.save(out).resolve()
     title = f"{entry.title} of {opt.shown(data)}"
-    console.print_model(facts, title, saved, as_json=as_json)
+    certificate = getattr(fitted, "certificate_", None)
+    console.print_model(facts, title, saved, certificate, as_json=as_json)
 
 
 def _keep_sums(fitted: lib.Recommender, interactions: lib.Interactions) -> None:
@@ -121,44 +130,3 @@ def _refuse_large_rank(model: lib.Recommender, rank: int | None, n_items: int) -
             f"{default}{size}{',' * (rank is None)} exceeds your {n_items:,} items. "
             f"Use --rank {n_items} or less."
         )
-
-
-def _facts(
-    model: lib.Recommender,
-    entry: lib.ModelEntry,
-    interactions: lib.Interactions,
-    seconds: float,
-) -> dict[str, Any]:
-    """Return the sizes of the fit and, if the model has one, its certificate."""
-    facts: dict[str, Any] = {
-        "model": entry.key,
-        "users": interactions.n_users,
-        "items": interactions.n_items,
-        "interactions": interactions.nnz,
-    }
-    if hasattr(model, "n_components_"):
-        facts["rank"] = model.n_components_
-    certificate = getattr(model, "certificate_", None)
-    if certificate is not None:
-        facts |= {
-            "objective": certificate.objective,
-            "upper bound": certificate.dual_bound,
-            "relative gap": certificate.gap,
-            "largest residual": certificate.max_residual,
-            "passes over the data": certificate.passes,
-        }
-        facts |= _group_facts(certificate)
-    return facts | {"seconds": round(seconds, 3)}
-
-
-def _group_facts(certificate: Any) -> dict[str, float]:
-    """Return what every group gets, in a fit with groups; under limits, how far it is above its."""
-    names = getattr(certificate, "names", ())
-    if not names:
-        return {}
-    limited = names[0] in ("objective", "variance")
-    note = ", above its limit" if limited else ""
-    return {
-        f"{name}{note}{' (binds)' * (name in certificate.binding)}": value
-        for name, value in list(zip(names, certificate.values, strict=True))[limited:]
-    }

@@ -300,7 +300,7 @@ def refuse_damaged_model(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except ArtifactError:
         raise
-    except Exception as problem:  # zipfile, zlib, json and NumPy raise a dozen types, of memory too
+    except Exception as problem:  # a dozen types; MemoryError for a forged header
         reason = (" ".join(str(problem).split()) or type(problem).__name__).rstrip(".")
         message = f"{path} cannot be read as an equipoise model: {reason}. {advice}"
         raise ArtifactError(message) from problem

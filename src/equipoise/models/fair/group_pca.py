@@ -135,6 +135,8 @@ class GroupCertificate:
         return "the next Ritz value plus its residual: an estimate, not a proof"
 
     def __str__(self) -> str:
+        limited = self.names[0] in ("objective", "variance")
+        title = "group, above its limit" if limited else "group"
         rows = [
             f"objective       {self.objective:.10g}",
             f"upper bound     {self.dual_bound:.10g}",
@@ -144,7 +146,7 @@ class GroupCertificate:
             f"eigenproblems   {self.eigenproblems}",
             f"passes          {self.passes}",
             f"bound by        {self.how}",
-            "group                    value      dual weight",
+            f"{title:<24} value      dual weight",
         ]
         for name, value, weight in zip(self.names, self.values, self.dual_weights, strict=True):
             mark = " binds" if name in self.binding else ""
