@@ -579,5 +579,5 @@ def report_writer(path: str | PathLike[str]) -> Callable[[Findings], str]:
     from equipoise.audit.report.to_json import to_json
     from equipoise.audit.report.to_markdown import to_markdown
 
-    pages = dict.fromkeys((".html", ".htm", ""), render)
-    return by_ending(path, {**pages, ".md": to_markdown, ".json": to_json})
+    formats = {".html": render, ".md": to_markdown, ".json": to_json, ".htm": render, "": render}
+    return by_ending(path, formats)

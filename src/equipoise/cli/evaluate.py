@@ -243,19 +243,7 @@ def tune(
 
 
 def _print_tuning(tuning: lib.evaluation.Tuning) -> None:
-    targets = [target.label for target in tuning.goal.targets]
-    rows = [("choice", tuning.choice), *(("", trial) for trial in tuning.frontier[:10])]
-    names = list(dict.fromkeys(name for _, trial in rows for name in trial.settings))
-    cells = [
-        (
-            mark,
-            *(opt.show_value(trial.settings[n]) if n in trial.settings else "–" for n in names),
-            *(f"{trial.scores[target]:.4f}" for target in targets),
-        )
-        for mark, trial in rows
-    ]
-    title = f"Best of {len(tuning.trials)} settings on validation, and the frontier"
-    console.print_table(Shown(title, ("", *names, *targets), cells))
+    console.print_table(tuning.table())
     if tuning.test is not None:
         for row in tuning.test.select(group="all"):
             text = f"{row.value:.4f}"

@@ -35,6 +35,9 @@ from equipoise.progress import task as progress_task
 if TYPE_CHECKING:
     import polars as pl
 
+# Settings of the frontier in a table.
+_MOST_SHOWN = 10
+
 # Grids of a search; it is sent the best settings after each.
 Steps = Generator[Grid, dict[str, Any], None]
 
@@ -121,16 +124,24 @@ class Tuning(Displayed):
 
         return pl.DataFrame([trial.row() for trial in self.trials], strict=False)
 
+    def table(self) -> Shown:
+        """Return the choice and the frontier, whose settings may have different names."""
+        trials = (self.choice, *self.frontier[:_MOST_SHOWN])
+        settings = dict.fromkeys(name for trial in trials for name in trial.settings)
+        columns = [*settings, *self.choice.scores]
+        rows = [dict.fromkeys(settings, "–") | trial.row() for trial in trials]
+        marked = [
+            (
+                "" if place else "choice",
+                *(str(v) if v is None else v for v in map(row.get, columns)),
+            )
+            for place, row in enumerate(rows)
+        ]
+        title = f"Best of {len(self.trials):,} settings on validation, and the frontier"
+        return Shown(title, ["", *columns], marked)
+
     def _shown(self) -> Shown:
-        rows = [trial.row() for trial in (self.choice, *self.frontier)]
-        return Shown(
-            repr(self),
-            ["", *rows[0]],
-            [
-                ("choice" if not place else "frontier", *row.values())
-                for place, row in enumerate(rows)
-            ],
-        )
+        return self.table()._replace(title=repr(self))
 
     def model(self) -> Recommender:
         """Return the chosen model, unfitted: ``tuning.model().fit(interactions)``."""
