@@ -147,21 +147,22 @@ def roofline(nnz: int = 3_000_000, width: int = 16) -> Cell:
     import scipy.sparse as sp
 
     from equipoise.parallel import compile_loop, in_threads
-    from equipoise.spectral import kernels
+    from equipoise.spectral.gram import SparseGram
 
     tiny = sp.random_array((40_000, 64), density=0.4, format="csr", dtype=np.float32, rng=0)
-    V, weights = np.ones((64, 32), np.float32), np.ones(64, np.float32)
-    peak = _FLOPS * tiny.nnz * 32 / seconds_of(lambda: kernels.gram_product(tiny, V, weights))
+    V, product = np.ones((64, 32), np.float32), SparseGram(tiny).weighted_product(np.ones(64))
+    peak = _FLOPS * tiny.nnz * 32 / seconds_of(lambda: product(V))
     X = matrix(nnz).astype(np.float32)
-    W, w = np.ones((X.shape[1], width), np.float32), np.ones(X.shape[1], np.float32)
-    reached = _FLOPS * X.nnz * width / seconds_of(lambda: kernels.gram_product(X, W, w))
+    gram, W = SparseGram(X), np.ones((X.shape[1], width), np.float32)
+    pass_over = gram.weighted_product(np.ones(X.shape[1]))
+    reached = _FLOPS * X.nnz * width / seconds_of(lambda: pass_over(W))
     stream, times = compile_loop(_stream), 40
     sums = [np.zeros_like(W) for _ in range(harness.THREADS)]
     moved = 12 * W.size * times * len(sums)
     bandwidth = moved / seconds_of(
         lambda: in_threads(lambda part: stream(W, sums[part], times), len(sums))
     )
-    entry = X.indices.itemsize + X.data.itemsize
+    entry = gram.rows.indices.itemsize + X.data.itemsize
     attainable = min(peak, bandwidth * _FLOPS / (12 + entry / width))
     return {
         "width": width,

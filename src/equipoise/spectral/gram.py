@@ -96,6 +96,11 @@ class SparseGram(Gram):
     parallel : bool, optional
         Use the parallel loops instead of SciPy's products. By default from
         `PARALLEL_FROM` interactions on.
+
+    Attributes
+    ----------
+    rows : csr_array
+        X as products read it: the parallel loop, whose time is that of memory, with short indices.
     """
 
     def __init__(self, X: sp.csr_array, *, parallel: bool | None = None) -> None:
@@ -107,7 +112,7 @@ class SparseGram(Gram):
         self.parallel = X.nnz >= PARALLEL_FROM if parallel is None else parallel
         self.working_dtype = np.dtype(np.float32 if self.parallel else np.float64)
         self._equal_values = self.parallel and bool(X.data.min() == X.data.max())
-        self._rows = _with_short_indices(X) if self.parallel else X
+        self.rows = _with_short_indices(X) if self.parallel else X
 
     def product(self, V: Block) -> Block:
         """Return XᵀXV / scale in V's dtype."""
@@ -131,14 +136,11 @@ class SparseGram(Gram):
         if not self.parallel:
             return _multiply_by_scipy(self.X, V, weights, self._unit, self.row_weights)
         equal = self._equal_values
-        return _multiply(self._rows, V, weights, self._unit, self.row_weights, equal_values=equal)
+        return _multiply(self.rows, V, weights, self._unit, self.row_weights, equal_values=equal)
 
 
 def _with_short_indices(X: sp.csr_array) -> sp.csr_array:
-    """Return X for the parallel loop, whose time is that of memory: indices of two or four bytes.
-
-    Values are not copied. SciPy's own products do not accept indices of two bytes.
-    """
+    """Return X with indices of two or four bytes; SciPy's own products do not accept two."""
     shortest = np.dtype(np.uint16 if X.shape[1] <= 2**16 else np.int32)
     if X.indices.itemsize <= shortest.itemsize or X.shape[1] > 2**31:
         return X

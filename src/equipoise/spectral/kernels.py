@@ -22,6 +22,9 @@ from equipoise.spectral.matmul import aligned_empty
 # Entries times columns from which threads pay off: a pass of about a millisecond on one core.
 _THREADS_FROM = 4e6
 
+# Units of products between which sums of float32 numbers stay far from the ends of its range
+_PLAIN_UNITS = (1e-20, 1e20)
+
 
 def _add_gram_rows(
     indptr: Any, indices: Any, data: Any, starts: Any, users: Any, values: Any, items: Any, C: Any
@@ -77,7 +80,7 @@ def gram_product(
     threads : int, optional
         By default all cores where that pays off. The last bits of the result depend on it.
     unit : float
-        Values are divided by its root before they are rounded to the dtype of V.
+        A unit outside of the range of float32 divides the values, before they are rounded.
     equal_values : bool
         All values of X are equal, such as 1: they are not read.
     """
@@ -86,7 +89,14 @@ def gram_product(
     half = None if weights is None else weights * 0.5
     factor, values = 1 / np.sqrt(unit), None if equal_values else X.data
     dtype = V.dtype.newbyteorder("=")
-    of = gram_loop(X.indptr, X.indices, values, factor, half, row_weights)
+    scale = None  # of the sums: this takes less time than to scale values, where it is safe
+    if equal_values:
+        scale = dtype.type((X.data[0] * factor) ** 2)
+    elif _PLAIN_UNITS[0] <= unit <= _PLAIN_UNITS[1]:
+        scale = dtype.type(1 / unit)
+    of = gram_loop(
+        X.indptr, X.indices, values, factor if scale is None else None, half, row_weights
+    )
     pays_off = X.nnz * V.shape[1] >= _THREADS_FROM
     ranges = user_ranges(X.indptr, threads or (thread_count() if pays_off else 1))
 
@@ -102,8 +112,8 @@ def gram_product(
         total, *others = in_threads(run, len(ranges))
         for other in others:
             total += other
-        if equal_values:
-            total *= dtype.type((X.data[0] * factor) ** 2)
+        if scale is not None:
+            total *= scale
         return total
 
     slices = column_slices(V.shape[1], dtype)

@@ -50,6 +50,7 @@ class _Variant(NamedTuple):
     indptr: np.dtype[Any]
     indices: np.dtype[Any]
     values: np.dtype[Any] | None
+    scaled: bool
     weighted: bool
     row_weighted: bool
     width: int
@@ -62,7 +63,7 @@ def gram_loop(
     indptr: NDArray[Any],
     indices: NDArray[Any],
     values: NDArray[Any] | None,
-    factor: float,
+    factor: float | None,
     half_w: NDArray[Any] | None,
     d: NDArray[Any] | None,
 ) -> Callable[[NDArray[Any]], Add]:
@@ -77,7 +78,7 @@ def gram_loop(
     ----------
     indptr, indices, values : ndarray
         X as CSR; all values are 1 if `values` is None.
-    factor : float
+    factor : float, optional
         Values are multiplied by it, in float64, before they are rounded to the dtype of V.
     half_w, d : ndarray, optional
         Not together.
@@ -93,6 +94,7 @@ def gram_loop(
             indptr.dtype,
             indices.dtype,
             None if values is None else values.dtype,
+            factor is not None,
             w is not None,
             rows is not None,
             V.shape[1],
@@ -102,7 +104,7 @@ def gram_loop(
 
         def add(start: int, stop: int, out: NDArray[Any]) -> None:
             addresses = [None if array is None else array.ctypes.data for array in (*arrays, out)]
-            run(*addresses, factor, start, stop)
+            run(*addresses, factor or 0.0, start, stop)
 
         return add
 
@@ -185,8 +187,10 @@ def _write_function(module: ir.Module, variant: _Variant) -> None:
         j = whole(indices, p)
         x = number(1)
         if variant.values:
-            stored = _as(b, b.load(b.gep(values, [p])), ir.DoubleType())
-            x = _as(b, b.fmul(stored, factor), number)
+            x = b.load(b.gep(values, [p]))
+            if variant.scaled:
+                x = b.fmul(_as(b, x, ir.DoubleType()), factor)
+            x = _as(b, x, number)
         w = b.load(b.gep(half_w, [j])) if variant.weighted else number(0)
         return j, x, b.fmul(w, x, flags=FAST) if variant.weighted else w
 
