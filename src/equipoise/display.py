@@ -35,6 +35,12 @@ class Shown(NamedTuple):
         texts = [[cell_text(cell) for cell in cells] for _, *cells in columns]
         return [any(column) and all(map(_NUMBER.match, column)) for column in texts]
 
+    def only(self, *columns: str) -> Shown:
+        """Return some of the columns."""
+        places = [list(self.columns).index(name) for name in columns]
+        rows = [[row[place] for place in places] for row in self.rows]
+        return self._replace(columns=columns, rows=rows)
+
     def html(self, most: int | None = _MOST_ROWS) -> str:
         """Return the first rows as HTML, None for all; text from the data is escaped."""
         head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)

@@ -184,8 +184,7 @@ def print_findings(found: lib.Findings) -> None:
             console.print_table(lib.tables.main_measure(section, models))
     best = lib.tables.contest(found)
     if best.rows:  # settings are too wide for a terminal
-        rows = [(row[0], *row[3:]) for row in best.rows]
-        console.print_table(best._replace(columns=[best.columns[0], *best.columns[3:]], rows=rows))
+        console.print_table(best.only(best.columns[0], *best.columns[3:]))
     advice = found.advice
     console.out().print("\n[bold]How to apply the advice[/]")
     calls = (

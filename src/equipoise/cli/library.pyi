@@ -51,8 +51,6 @@ from equipoise.models.registry import ModelEntry as ModelEntry
 from equipoise.models.registry import find_model as find_model
 from equipoise.models.registry import find_models as find_models
 from equipoise.paper import reproduction as reproduction
-from equipoise.paper import verdicts as verdicts
-from equipoise.paper.report import Reproduction as Reproduction
 from equipoise.reranking import Reranked as Reranked
 from equipoise.reranking import make_reranker as make_reranker
 from equipoise.reranking import rerank_lists as rerank_lists
