@@ -17,15 +17,8 @@ _ANSWERS = {True: "yes", False: "no", None: "–", "": "–"}
 
 def models(as_json: bool = False) -> None:
     """List every model: name, paper, convex, hard rank, labels, computation, extra."""
-    columns = {
-        "model": "key",
-        "paper": "paper",
-        "convex": "convex",
-        "hard rank": "hard_rank",
-        "labels": "needs_labels",
-        "computed": "computation",
-        "needs": "extra",
-    }
+    columns = {"model": "key", "paper": "paper", "convex": "convex", "hard rank": "hard_rank"}
+    columns |= {"labels": "needs_labels", "computed": "computation", "needs": "extra"}
     found = [entry.facts() for entry in lib.registry.available().values()]
     _show(found, columns, "Models of fit, evaluate and tune", as_json)
     for one in found:
@@ -80,7 +73,6 @@ def listing(as_json: bool = False) -> None:
     """List the data sets that can be loaded by name, or download one from its publisher."""
     if click.get_current_context().invoked_subcommand is not None:
         return
-
     if as_json:
         console.write_json([_described(each) for each in lib.catalog.CATALOG.values()], indent=2)
         return
@@ -98,7 +90,6 @@ def get(name: str, out: Path | None = None) -> None:
 
 
 def _described(dataset: lib.catalog.Dataset) -> dict[str, Any]:
-
     found = lib.catalog.locate(dataset)
     return asdict(dataset) | {"found_in": None if found is None else str(found)}
 

@@ -186,9 +186,8 @@ def tune(
     conditions = map(lib.goal.parse_condition, subject_to or [])
     limits = {name: (sign, bound) for name, sign, bound in conditions}
     axes = trying.axes()
-    lib.goal.Goal.parse(
-        maximize, limits, opt.words(trade_off), k
-    )  # refused before the data are read
+    # refused before the data are read
+    lib.goal.Goal.parse(maximize, limits, opt.words(trade_off), k)
     lib.check_choice("--groups", groups, lib.metrics.POPULARITY_RULES)
     lib.check_zero_division(zero_division)
     base = _base(model, rerank)
@@ -258,7 +257,6 @@ def _base(model: str, rerank: str | None) -> lib.Recommender:
     made = lib.find_model(model).make()
     if rerank is None:
         return made
-
     lib.make_reranker(rerank)  # refused before anything is fitted
     return lib.Reranked(made, rerank)
 

@@ -71,7 +71,6 @@ def fit(
 
 
 def _keep_sums(fitted: lib.Recommender, interactions: lib.Interactions) -> None:
-
     if not isinstance(fitted, lib.ProjectionModel):
         raise InvalidParameterError(
             f"--keep-sums: {type(fitted).__name__} cannot be updated. Leave the option out."

@@ -30,7 +30,6 @@ def item_names(model: Recommender, names: Any) -> Mapping[Any, str] | None:
     """Return the name of each item id of a model; None without names."""
     if names is None:
         return None
-
     known = item_ids(model)
     return dict(zip(known.tolist(), names_for(known, names), strict=True))
 
@@ -82,7 +81,6 @@ def _typed(text: str, dtype: np.dtype[Any]) -> Any:
 
 
 def _unknown(text: str, known: NDArray[Any], role: str) -> str:
-
     spelled = {str(value).casefold(): value for value in known}
     by_length = sorted(spelled, key=lambda each: abs(len(each) - len(text)))[:_COMPARED]
     similar = [spelled[each] for each in difflib.get_close_matches(text.casefold(), by_length)]
