@@ -8,14 +8,13 @@ selection is that of `equipoise.models.ranking`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import get_blas_funcs
 
+from equipoise.metrics.projection import column_slices, growing_scores
 from equipoise.metrics.ties import row_norms, user_limits
 from equipoise.models.item_vectors import LowRank
 from equipoise.models.ranking import best_of_rows
@@ -28,10 +27,6 @@ _BLOCK_BYTES = 2**23
 
 # With fewer rows at a time BLAS would mostly read the components again and again.
 _FEWEST_ROWS = 64
-
-# Components that a sparse product takes at a time: the vectors of some thousand items, which it
-# reads in no order, then stay in the second-level cache.
-_COLUMNS = 64
 
 # From about this many scores on, loading and running the compiled selection pays; see `Tally`.
 _COMPILED_FROM, _COMPILED_FROM_WHEN_LOADED = 8_000_000, 2**19
@@ -84,28 +79,6 @@ class NestedLists(NamedTuple):
             yield from near
 
 
-def growing_scores(
-    coordinates: NDArray[Any], components: NDArray[Any], sizes: Sequence[int]
-) -> Iterator[NDArray[Any]]:
-    """Yield E[:, :r] U[:r] for ascending sizes r, in one array that grows from each to the next.
-
-    Where there are fewer components than r, all of them count.
-
-    Examples
-    --------
-    >>> E, U = np.array([[1.0, 2.0]]), np.array([[1.0, 0.0], [0.0, 1.0]])
-    >>> [scores.tolist() for scores in growing_scores(E, U, [1, 2])]
-    [[[1.0, 0.0]], [[1.0, 2.0]]]
-    """
-    scores = np.zeros((len(coordinates), components.shape[1]), coordinates.dtype)
-    add_product = get_blas_funcs("gemm", dtype=scores.dtype)  # NumPy's has no sum
-    for low, high in pairwise([0, *sizes]):
-        if low < len(components) and high > low:
-            sides = components[low:high].T, coordinates[:, low:high].T
-            scores = add_product(1.0, *sides, 1.0, scores.T, overwrite_c=True).T
-        yield scores
-
-
 def nested_lists(
     model: LowRank,
     seen: sp.csr_array,
@@ -145,8 +118,8 @@ def nested_lists(
     )
 
     parts = [
-        (slice(low, low + _COLUMNS), np.ascontiguousarray(model.components[low : low + _COLUMNS].T))
-        for low in range(0, len(model.components), _COLUMNS)
+        (columns, np.ascontiguousarray(model.components[columns].T))
+        for columns in column_slices(len(model.components))
     ]
 
     def work(rows: slice) -> None:

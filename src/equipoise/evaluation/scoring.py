@@ -228,14 +228,13 @@ def measure_items(
     wanted = [request for request in requests if request.metric.is_item_side]
     if not wanted:
         return by_size
-    weights = model.component_weights
     sample = np.arange(task.n_items) if items is None else items
     cutoffs = [one.k or 0 for one in wanted if one.metric.name == "item_precision"]
     view = ItemView(
         task.fitted,
         model.prepare,
         model.components.T,
-        None if np.all(weights == 1) else weights,
+        model.component_weights,
         np.minimum(sizes, len(model.components)),
         sample,
         max(cutoffs, default=0),

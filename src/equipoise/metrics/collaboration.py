@@ -7,7 +7,6 @@ item ranks all users by score; the users who touched it should come first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -32,6 +31,9 @@ from equipoise.metrics.projection import (
     ItemView,
     Whole,
     check_n_items,
+    column_slices,
+    growing_scores,
+    unchanged,
     weighted_basis,
 )
 from equipoise.metrics.results import FloatArray, IntArray
@@ -52,10 +54,6 @@ _SCORES_SENT = 2**24
 # where BLAS would have fewer items than this to work on.
 _SCORES_AT_ONCE, _MOST_SCORES = 2**21, 2**22
 _FEWEST_ITEMS = 32
-
-# Components that a sparse product takes at a time: the rows of some thousand items, which it reads
-# in no order, then stay in the second-level cache.
-_COLUMNS = 32
 
 # Below this many scores NumPy is done (a quarter of a second) before numba is imported: `Tally`.
 _COMPILED_FROM, _COMPILED_FROM_WHEN_LOADED = 2**22, 2**18
@@ -241,17 +239,13 @@ def _in_blocks(X: Any, inputs: Any) -> tuple[Blocks, Callable[[Any], Any]]:
             raise InvalidParameterError(
                 "inputs of Interactions must be a function of a CSR matrix."
             )
-        return X, inputs or _unchanged
+        return X, inputs or unchanged
     labels = check_user_items(X)
     if inputs is None:
-        return Whole(labels), _unchanged
+        return Whole(labels), unchanged
     scored = check_user_items(inputs, "inputs")
     check_same_shape(labels, scored, ("X", "inputs"))
     return Whole(labels), lambda _: scored
-
-
-def _unchanged(labels: Any) -> Any:
-    return labels
 
 
 def _check_similarity(similarity: ArrayLike, n_items: int) -> FloatArray:
@@ -311,28 +305,19 @@ class Factors(NamedTuple):
 
     def scorer(self, X: Any) -> Scorer:
         """Return what scores the users of these rows, each rank from the one before."""
-        from scipy.linalg.blas import dgemm  # unlike NumPy's product, adds to an array
-
         left, right = self.basis
         order = np.argsort(self.sizes, kind="stable")
         edges = [0, *self.sizes[order]]
-        # one array per step from rank to rank: BLAS wants the columns of a step in one piece
         users = np.empty((edges[-1], X.shape[0]))
-        for low in range(0, edges[-1], _COLUMNS):
-            columns = slice(low, min(low + _COLUMNS, edges[-1]))
+        for columns in column_slices(edges[-1]):
             users[columns] = (X @ np.ascontiguousarray(left[:, columns])).T
         limits = factor_limits(right, self.sizes, self.dtype)
         diagonal = np.diff(self.basis.diagonal(np.array(edges)), axis=0)
 
         def score(items: IntArray, block: slice) -> Iterator[ScoreBlock]:
             chosen = items[block]
-            scores = np.empty((len(chosen), X.shape[0]))
-            for position, added, (low, high) in zip(order, diagonal, pairwise(edges), strict=True):
-                if high == 0:
-                    scores[:] = 0.0
-                elif high > low and scores.size:  # BLAS refuses a block without users
-                    sides = users[low:high].T, right[chosen, low:high].T
-                    scores = dgemm(1.0, *sides, float(low > 0), scores.T, overwrite_c=True).T
+            growing = growing_scores(right[chosen], users, edges[1:])
+            for position, added, scores in zip(order, diagonal, growing, strict=True):
                 yield ScoreBlock(
                     block, int(position), scores, added[chosen], limits[position, chosen]
                 )
@@ -383,7 +368,7 @@ def collaboration_of_view(view: ItemView, k: int) -> ItemScores:
     The view keeps them: metrics of one view share the pass over the scores.
     """
     if k not in view.kept:
-        model = Factors(view.basis, view.sizes, view.factors.dtype, view.prepare or _unchanged)
+        model = Factors(view.basis, view.sizes, view.factors.dtype, view.prepare)
         view.kept[k] = collaboration_by_block(view.data, model, view.items, k)
     found: ItemScores = view.kept[k]
     return found

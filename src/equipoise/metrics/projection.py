@@ -6,9 +6,10 @@ comes from the user's own entry for that item.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -27,7 +28,8 @@ from equipoise.spectral.norms import squared_column_norms
 # general factors, and QR of nearly orthonormal factors would change nothing that matters.
 _ORTHONORMAL_WITHIN = 1e-5
 
-# Columns of U multiplied at a time: the n × 64 product stays small compared with X.
+# Columns that a sparse product takes at a time: the rows of some thousand items, which it reads in
+# no order, then stay in the second-level cache, and n × 64 numbers are few compared with X.
 _COLUMNS_AT_ONCE = 64
 
 # Items whose sums over components are formed at a time: a megabyte at 256 components, which stays
@@ -96,6 +98,37 @@ def weighted_basis(item_factors: ArrayLike, component_weights: ArrayLike | None)
             "Orthonormalize the factors first, or leave component_weights out."
         )
     return Basis(U, U * f)
+
+
+def column_slices(n_columns: int) -> Iterator[slice]:
+    """Yield the columns that a sparse product takes at a time."""
+    for start in range(0, n_columns, _COLUMNS_AT_ONCE):
+        yield slice(start, min(start + _COLUMNS_AT_ONCE, n_columns))
+
+
+def growing_scores(
+    coordinates: NDArray[Any], components: NDArray[Any], sizes: Sequence[int]
+) -> Iterator[NDArray[Any]]:
+    """Yield E[:, :r] U[:r] for ascending sizes r, in one array that grows from each to the next.
+
+    Where there are fewer components than r, all of them count.
+
+    Examples
+    --------
+    >>> E, U = np.array([[1.0, 2.0]]), np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> [scores.tolist() for scores in growing_scores(E, U, [1, 2])]
+    [[[1.0, 0.0]], [[1.0, 2.0]]]
+    """
+    from scipy.linalg import get_blas_funcs
+
+    scores = np.zeros((len(coordinates), components.shape[1]), coordinates.dtype)
+    add_product = get_blas_funcs("gemm", dtype=scores.dtype)  # NumPy's has no sum
+    for low, high in pairwise([0, *sizes]):
+        # BLAS refuses an empty matrix
+        if low < len(components) and high > low and scores.size:
+            sides = components[low:high].T, coordinates[:, low:high].T
+            scores = add_product(1.0, *sides, float(low > 0), scores.T, overwrite_c=True).T
+        yield scores
 
 
 class Basis(NamedTuple):
@@ -261,6 +294,11 @@ class Whole(NamedTuple):
         return function(self, *shared)
 
 
+def unchanged(rows: Any) -> Any:
+    """Return the rows of data unchanged."""
+    return rows
+
+
 def item_error(
     X: Any,
     item_factors: ArrayLike,
@@ -308,7 +346,7 @@ def item_error(
     chosen = check_ranks(ranks, basis.left.shape[1])
     data = X if isinstance(X, Blocks) else Whole(check_user_items(X))
     check_n_items(data.n_items, basis)
-    products, squares = data.total(_block_products, basis.left, None)
+    products, squares = data.total(_block_products, basis.left, unchanged)
     return _errors(products, squares, basis, chosen)
 
 
@@ -334,8 +372,7 @@ def _errors(CU: FloatArray, total: FloatArray, basis: Basis, ranks: IntArray) ->
 def _gram_product(X: sp.csr_array, U: FloatArray) -> FloatArray:
     """Return XᵀXU a few columns at a time."""
     product = np.empty_like(U)
-    for start in range(0, U.shape[1], _COLUMNS_AT_ONCE):
-        columns = slice(start, start + _COLUMNS_AT_ONCE)
+    for columns in column_slices(U.shape[1]):
         product[:, columns] = X.T @ (X @ U[:, columns])
     return product
 
@@ -397,12 +434,12 @@ class ItemView:
     ----------
     data : Blocks
         The training data; an entry is a positive label.
-    prepare : callable or None
-        From rows of data to the rows that the model projects; None leaves them.
+    prepare : callable
+        From rows of data to the rows that the model projects.
     factors : ndarray of shape (m, R)
         U, orthonormal.
-    component_weights : ndarray of shape (R,) or None
-        f, or None where all are 1.
+    component_weights : ndarray of shape (R,)
+        f.
     sizes : ndarray of int
         Numbers of components, ascending.
     items : ndarray of int
@@ -414,9 +451,9 @@ class ItemView:
     """
 
     data: Blocks
-    prepare: Callable[[Any], Any] | None
+    prepare: Callable[[Any], Any]
     factors: NDArray[Any]
-    component_weights: NDArray[Any] | None
+    component_weights: NDArray[Any]
     sizes: IntArray
     items: IntArray
     k: int = 0
@@ -425,7 +462,8 @@ class ItemView:
     @cached_property
     def basis(self) -> Basis:
         """The two sides of the projection."""
-        return weighted_basis(self.factors, self.component_weights)
+        weights = self.component_weights
+        return weighted_basis(self.factors, None if np.all(weights == 1) else weights)
 
 
 def _measure_error(view: ItemView, *_: Any) -> FloatArray:
@@ -434,9 +472,9 @@ def _measure_error(view: ItemView, *_: Any) -> FloatArray:
 
 
 def _block_products(
-    block: Block, U: FloatArray, prepare: Callable[[Any], Any] | None
+    block: Block, U: FloatArray, prepare: Callable[[Any], Any]
 ) -> tuple[FloatArray, FloatArray]:
-    X = block.matrix if prepare is None else prepare(block.matrix)
+    X = prepare(block.matrix)
     return _gram_product(X, U), squared_column_norms(X)
 
 

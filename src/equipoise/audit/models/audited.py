@@ -233,8 +233,7 @@ class Projection(AuditedModel):
     ) -> ItemView:
         weights = self.model.component_weights[:depth]
         factors = np.ascontiguousarray(self.model.components[:depth].T)
-        weighted = None if np.all(weights == 1) else weights
-        return ItemView(data, self.model.prepare, factors, weighted, sizes, sample)
+        return ItemView(data, self.model.prepare, factors, weights, sizes, sample)
 
     def lister(self, sizes: Sequence[int]) -> Lister:
         """Return the recommender of lists at every size."""
