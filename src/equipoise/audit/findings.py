@@ -165,15 +165,15 @@ class Variant:
         Name for people, e.g. "Item-Weighted PCA", "als.npz". Not trusted: may be a path.
     kind : str
         Name in the registry of models; "as-given" for PCA of values as given next to PCA of
-        prepared values, "advised" for an advised model that is not one of the PCAs; of given
-        models "factors", "scores" (an item × item matrix) or "model" (any other recommender).
-        The last two have one size only.
+        prepared values, "advised" for an advised model that is none of the measured PCAs, or of
+        a larger rank; of given models "factors", "scores" (an item × item matrix) or "model" (any
+        other recommender). The last two have one size only.
     settings : mapping of str to value
         Parameters that differ between variants of one kind.
     size : int
         The size that tables, `owned`, `auc_by_item`, `neighbors` and `intervals` are about.
     sizes : tuple of int
-        Ascending. The same for all variants, except given models.
+        Ascending. The same for all variants, except given models and an advised one.
     results : Results
         Means of every metric at every size: in-sample metrics of items for all items and by
         popularity group, metrics of the lists. nan where not defined.
