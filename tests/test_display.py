@@ -79,6 +79,11 @@ def test_text_from_the_data_is_escaped_and_long_tables_are_cut():
     assert "a &amp; b" in html
 
 
+def test_columns_of_one_name_are_told_apart():
+    table = Shown("t", ["a", "95 %", "b", "95 %"], [[1, 2, 3, 4]]).only(0, 2, 3)
+    assert (table.columns, table.rows) == (["a", "b", "95 %"], [[1, 3, 4]])
+
+
 @pytest.mark.medium
 def test_findings_save_every_format(shown, tmp_path):
     found = shown["Findings("]

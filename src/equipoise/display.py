@@ -35,10 +35,9 @@ class Shown(NamedTuple):
         texts = [[cell_text(cell) for cell in cells] for _, *cells in columns]
         return [any(column) and all(map(_NUMBER.match, column)) for column in texts]
 
-    def only(self, *columns: str) -> Shown:
-        """Return some of the columns."""
-        places = [list(self.columns).index(name) for name in columns]
-        rows = [[row[place] for place in places] for row in self.rows]
+    def only(self, *places: int) -> Shown:
+        """Return the columns in these places; names may occur twice."""
+        columns, *rows = [[row[n] for n in places] for row in (self.columns, *self.rows)]
         return self._replace(columns=columns, rows=rows)
 
     def html(self, most: int | None = _MOST_ROWS) -> str:

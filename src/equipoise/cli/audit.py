@@ -184,7 +184,7 @@ def print_findings(found: lib.Findings) -> None:
             console.print_table(lib.tables.main_measure(section, models))
     best = lib.tables.contest(found)
     if best.rows:  # settings are too wide for a terminal
-        console.print_table(best.only(best.columns[0], *best.columns[3:]))
+        console.print_table(best.only(0, *range(3, len(best.columns))))
     advice = found.advice
     console.out().print("\n[bold]How to apply the advice[/]")
     calls = (

@@ -25,7 +25,7 @@ def reproduce(
     if as_json:
         console.write_json({**found.as_dict(), "report": str(out / "index.html")}, indent=2)
     else:
-        console.print_table(found.claims().only("claim", "published", "measured", "verdict"))
+        console.print_table(found.claims().only(0, 2, 3, 4))
         for line in found.headlines:
             console.out().print(f"• {console.escape_markup(line)}")
         console.write(f"\nReport: {(out / 'index.html').resolve()}")
