@@ -21,7 +21,7 @@ from equipoise.metrics.metric import (
     declared,
     user_mean,
 )
-from equipoise.metrics.popularity import average_ranks, group_shares
+from equipoise.metrics.popularity import average_ranks, group_shares, kl_divergence
 from equipoise.metrics.results import FloatArray, Result
 
 # Pairs of items of a block of users, times features, held at a time
@@ -121,9 +121,7 @@ def calibration(top_items: ArrayLike, train: Any, groups: ItemGroups) -> Result:
 
 def _measure_calibration(block: UserBlock, context: Context, k: int | None, _: str) -> FloatArray:
     p, q = (group_shares(pairs, context.groups) for pairs in (block.history, block.pairs(k)))
-    mixed = (1 - _SMOOTHING) * q + _SMOOTHING * p
-    quotient = np.divide(p, mixed, out=np.ones_like(p), where=p > 0)
-    return np.asarray((p * np.log(quotient)).sum(axis=1))
+    return kl_divergence(p, (1 - _SMOOTHING) * q + _SMOOTHING * p, np.log)
 
 
 def pru(top_items: ArrayLike, test: Any, popularity: ArrayLike) -> Result:

@@ -231,13 +231,14 @@ def group_shares(pairs: Pairs, groups: ItemGroups) -> FloatArray:
 def js_bits(one: FloatArray, other: FloatArray) -> FloatArray:
     """Jensen–Shannon divergence of each row, base 2."""
     middle = (one + other) / 2
-    return (_kl_bits(one, middle) + _kl_bits(other, middle)) / 2
+    return (kl_divergence(one, middle, np.log2) + kl_divergence(other, middle, np.log2)) / 2
 
 
-def _kl_bits(share: FloatArray, reference: FloatArray) -> FloatArray:
+def kl_divergence(share: FloatArray, reference: FloatArray, log: np.ufunc) -> FloatArray:
+    """Kullback–Leibler divergence of each row, in the unit of the logarithm."""
     # 0 · log 0 is 0; nan shares (nothing to compare) stay nan
     quotient = np.divide(share, reference, out=np.ones_like(share), where=share > 0)
-    return np.asarray((share * np.log2(quotient)).sum(axis=1))
+    return np.asarray((share * log(quotient)).sum(axis=1))
 
 
 def epc(
