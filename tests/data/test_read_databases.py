@@ -117,9 +117,9 @@ class TestSqlite:
     @pytest.mark.parametrize("options", ["?timeout=5", "?mode=rwc&uri=true", "?"])
     def test_a_url_with_options_is_refused_whatever_the_driver(self, database, scheme, options):
         before = database.read_bytes()
-        with pytest.raises(InvalidDataError, match="SQLite URL has no options"):
+        with pytest.raises(InvalidDataError, match=r"SQLite URL has .*no options"):
             Interactions.read(f"{scheme}:///{database}{options}", query="DROP TABLE ratings")
-        with pytest.raises(InvalidDataError, match="SQLite URL has no options"):
+        with pytest.raises(InvalidDataError, match=r"SQLite URL has .*no options"):
             Interactions.read(f"{scheme}:///{database}.new{options}", query=ALL)
         assert database.read_bytes() == before
         assert [path.name for path in database.parent.iterdir()] == ["shop.db"]
@@ -134,7 +134,7 @@ class TestSqlite:
 
     @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///", "sqlite://host/shop.db"])
     def test_a_sqlite_url_without_a_file_is_refused(self, url):
-        with pytest.raises(InvalidDataError, match=r"has no file: .* like sqlite:///shop.db"):
+        with pytest.raises(InvalidDataError, match=r"has a file .* like sqlite:///shop.db"):
             Interactions.read(url, query="SELECT 1 AS user, 2 AS item")
 
     @pytest.mark.parametrize("query", ["VACUUM INTO 'stolen.db'", "ATTACH 'stolen.db' AS n"])

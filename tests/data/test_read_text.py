@@ -69,11 +69,9 @@ class TestColumns:
         data = Interactions.read(write("user,x,3\nann,y,1\n"))
         assert data.user_ids.tolist() == ["user", "ann"]
 
-    @pytest.mark.parametrize(
-        "position", ["1" * 5000, 10**5000, -(10**5000)], ids=["text", "number", "negative"]
-    )
-    def test_positions_of_thousands_of_digits_are_refused(self, write, position):
-        with pytest.raises(InvalidDataError, match=r"user=.* is not a position"):
+    @pytest.mark.parametrize("position", ["1" * 5000, 2, -1], ids=["text", "number", "negative"])
+    def test_positions_outside_the_table_are_refused(self, write, position):
+        with pytest.raises(InvalidDataError, match=r"user=.* is not one of its columns"):
             Interactions.read(write("user,item\n1,5\n"), user=position)
 
     @pytest.mark.parametrize("position", [2, "2"])

@@ -54,12 +54,12 @@ def test_indices_out_of_bounds_are_refused(kind, array, place, value, read):
 
 
 @pytest.mark.parametrize("array", ["indptr", "indices"])
-def test_unsigned_indices_are_refused_by_their_type(array):
+def test_unsigned_indices_are_refused(array):
     X = sp.csr_array(np.eye(3))
     setattr(X, array, getattr(X, array).astype(np.uint32))
-    with pytest.raises(InvalidDataError, match=f"{array} of type uint32"):
+    with pytest.raises(InvalidDataError, match="not signed"):
         Interactions.from_sparse(X)
-    with pytest.raises(InvalidDataError, match=f"{array} of type uint32"):
+    with pytest.raises(InvalidDataError, match="not signed"):
         ItemWeightedPCA(1).fit(X)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from equipoise.checks import check_choice
@@ -168,13 +168,6 @@ def locate(name: str | Dataset, data_dir: str | os.PathLike[str] | None = None) 
     return next((place for place in places if dataset.table_in(place) is not None), None)
 
 
-class _PaperData(NamedTuple):
-    """How the paper prepares a data set, and the size of the result."""
-
-    prepare: Callable[[Interactions], Interactions]
-    size: tuple[int, int, int]  # users, items, interactions
-
-
 def _lastfm(plays: Interactions) -> Interactions:
     return plays.filter(min_items_per_user=10, min_users_per_item=10).normalize_rows()
 
@@ -185,9 +178,10 @@ def _movielens(ratings: Interactions) -> Interactions:
     return watched.sample_items(_N_MOVIES, seed=_MOVIE_SEED).without_timestamps()
 
 
+# How the paper prepares a data set, and the number of users, items and interactions of the result
 _PAPER = {
-    "lastfm-2k": _PaperData(_lastfm, (1_867, 1_529, 62_975)),
-    "ml-1m": _PaperData(_movielens, (6_040, _N_MOVIES, 346_918)),
+    "lastfm-2k": (_lastfm, (1_867, 1_529, 62_975)),
+    "ml-1m": (_movielens, (6_040, _N_MOVIES, 346_918)),
 }
 
 
@@ -243,9 +237,9 @@ def load_dataset(
     _check_size(loaded, (dataset.users, dataset.items, dataset.interactions), str(table))
     if preprocessing is None:
         return loaded
-    paper = _PAPER[dataset.name]
-    prepared = paper.prepare(loaded)
-    _check_size(prepared, paper.size, f"{table} after the paper's preprocessing")
+    prepare, size = _PAPER[dataset.name]
+    prepared = prepare(loaded)
+    _check_size(prepared, size, f"{table} after the paper's preprocessing")
     return prepared
 
 

@@ -99,18 +99,14 @@ def _from_memory(source: Any) -> dict[Any, Any]:
             f"names cannot be read from {type(source).__name__}: give {{id: name}}, a table with "
             "an id and a name column, or the path of one."
         )
-    if tables.is_pandas(source):
-        header = [str(name) for name in source.columns]
-        if len(set(header)) < len(header):
-            raise InvalidDataError(
-                f"the table of names has two columns of the same name: {', '.join(header)}. "
-                "Rename one."
-            )
-        columns = {name: source.iloc[:, place].tolist() for place, name in enumerate(header)}
-    else:
-        columns = tables.frame_of(source).to_dict(as_series=False)
-    id_column, name_column = _two_columns(list(columns), "the table of names")
-    return dict(zip(columns[id_column], columns[name_column], strict=True))
+    table = source if tables.is_pandas(source) else tables.frame_of(source)
+    header = [str(name) for name in table.columns]
+    if len(set(header)) < len(header):
+        raise InvalidDataError(
+            f"the table of names has two columns of the same name: {', '.join(header)}. Rename one."
+        )
+    ids, names = (table[name].to_list() for name in _two_columns(header, "the table of names"))
+    return dict(zip(ids, names, strict=True))
 
 
 def _two_columns(header: Sequence[str], source: str) -> tuple[str, str]:

@@ -180,16 +180,12 @@ def _asked_position(
     if isinstance(wish, str) and names is not None and wish in names:
         return list(names).index(wish)
     # the command line passes text: "2" is a position unless a column has that name
-    places = {str(place): place for place in range(n_columns)}
-    text = str(wish) if isinstance(wish, str) or abs(wish) < 10**9 else "<a large number>"
-    if text in places:
-        return places[text]
-    shown, rule = (repr(wish[:80]) if isinstance(wish, str) else text), "is not one of its columns"
-    if not isinstance(wish, str) or wish.isdecimal():
-        rule = f"is not a position in a table of {n_columns} columns (counted from 0)"
+    if str(wish) in map(str, range(n_columns)):
+        return int(wish)
     raise InvalidDataError(
-        f"{source}: {role}={shown} {rule}. {_list_columns(names, n_columns)} "
-        f"Set {role}= (--{role}) to one of them."
+        f"{source}: {role}={repr(wish)[:80]} is not one of its columns. "
+        f"{_list_columns(names, n_columns)} Set {role}= (--{role}) to one of them, or to a "
+        "position from 0."
     )
 
 

@@ -93,15 +93,10 @@ def _needs_query(what: object, columns: Iterable[Sequence[Any]]) -> InvalidDataE
 
 
 def _sqlite_path(address: str) -> Path:
-    if "?" in address:
+    if "?" in address or not (address.startswith("/") and address[1:]):
         raise InvalidDataError(
-            "a SQLite URL has no options here: the file is opened for reading only. Leave out what "
-            "follows the question mark (write one in the name of the file as %3F)."
-        )
-    if not (address.startswith("/") and address[1:]):
-        raise InvalidDataError(
-            "the SQLite URL has no file: it should look like sqlite:///shop.db, or "
-            "sqlite:////home/ann/shop.db for a path from the root."
+            "a SQLite URL has a file and no options: it should look like sqlite:///shop.db, or "
+            "sqlite:////home/ann/shop.db for a path from the root (%3F is a question mark)."
         )
     return Path(unquote(address[1:]))
 
