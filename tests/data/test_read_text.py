@@ -126,7 +126,7 @@ class TestColumns:
             Interactions.read(path)
         with pytest.raises(InvalidDataError, match=r"value='nope' is not .*columns.*--value"):
             Interactions.read(path, item="thing", value="nope")
-        with pytest.raises(InvalidDataError, match=r"item=7 .*3 columns"):
+        with pytest.raises(InvalidDataError, match=r"item=7 .*columns.*position from 0"):
             Interactions.read(path, item=7)
 
     def test_two_columns_that_could_both_be_the_item_are_refused(self, write):
