@@ -7,6 +7,7 @@ lost block is computed again by the functions that made it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 from uuid import uuid4
 
@@ -27,24 +28,6 @@ from equipoise.memory import require
 
 # Partial sums added in one task. Fixed: it decides the order of the sum.
 _FAN_IN = 4
-
-
-class _Blocks:
-    """The futures of blocks, moved when workers join; shared by all views of the same blocks."""
-
-    def __init__(self, client: Any, futures: Sequence[Any]) -> None:
-        self.client = client
-        self.futures = list(futures)
-        self.sizes: list[BlockSize] | None = None
-        self._workers: list[str] = []
-
-    def balanced(self) -> list[Any]:
-        """Give workers that joined since the last computation their share of the blocks."""
-        workers = sorted(self.client.nthreads())
-        if workers != self._workers:
-            self.futures = balance(self.client, self.futures, workers)
-            self._workers = workers
-        return self.futures
 
 
 class DaskRows(Rows):
@@ -68,8 +51,10 @@ class DaskRows(Rows):
     ) -> None:
         self.client = client
         self.retry = retry or RetryPolicy()
+        self.futures = list(futures)
         self._prepares: tuple[Prepare, ...] = ()
-        self._blocks = _Blocks(client, futures)
+        self._sizes: list[BlockSize] | None = None
+        self._workers: list[str] = []
 
     @classmethod
     def scattered(
@@ -82,19 +67,14 @@ class DaskRows(Rows):
         tasks = [delayed(block, pure=False, traverse=False) for block in blocks]
         return cls(connected, compute(connected, tasks), retry)
 
-    @property
-    def futures(self) -> list[Any]:
-        """The blocks on the cluster."""
-        return self._blocks.futures
-
     def __len__(self) -> int:
-        return len(self._blocks.futures)
+        return len(self.futures)
 
     def sizes(self) -> list[BlockSize]:
         """Return the counts of every block; computed once."""
-        if self._blocks.sizes is None:
-            self._blocks.sizes = self.map(size_of)
-        return self._blocks.sizes
+        if self._sizes is None:
+            self._sizes = self.map(size_of)
+        return self._sizes
 
     def handles(self) -> list[Any]:
         """Return a placeholder per block: its future."""
@@ -129,10 +109,18 @@ class DaskRows(Rows):
 
     def prepared(self, prepare: Prepare) -> DaskRows:
         """Return the same blocks with a function applied to each matrix as it is used."""
-        view = DaskRows(self.client, (), self.retry)
-        view._blocks = self._blocks
+        view = copy(self)
         view._prepares = (*self._prepares, prepare)
         return view
+
+    def _balanced(self) -> list[Any]:
+        """Give workers that joined since the last computation their share of the blocks."""
+        workers = sorted(self.client.nthreads())
+        if workers != self._workers:
+            # in place: views of the same blocks share the list
+            self.futures[:] = balance(self.client, self.futures, workers)
+            self._workers = workers
+        return self.futures
 
     def check_memory(self, n_items: int, width: int, columns: int) -> None:
         """Refuse a fit whose vectors do not fit this process or the smallest worker."""
@@ -166,7 +154,7 @@ class DaskRows(Rows):
         """
         from dask.delayed import delayed
 
-        blocks = self._blocks.balanced()
+        blocks = self._balanced()
         own = each or [()] * len(blocks)
         token = uuid4().hex
         common = delayed((function, self._prepares, shared), pure=False, traverse=False)

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,8 +42,6 @@ class DiskRows(Rows):
         Bytes that this process may take. A fit whose vectors alone take more is refused.
     scratch : Scratch, optional
         Removed with its files when no rows use it any more.
-    prepares : tuple of callable
-        Applied to each matrix as it is read, one after the other.
     """
 
     def __init__(
@@ -51,12 +50,11 @@ class DiskRows(Rows):
         sizes: list[BlockSize],
         memory: int | None = None,
         scratch: Scratch | None = None,
-        prepares: tuple[Prepare, ...] = (),
     ) -> None:
         self.folder = folder
         self.memory = memory
         self.scratch = scratch
-        self.prepares = prepares
+        self._prepares: tuple[Prepare, ...] = ()
         self._sizes = sizes
 
     def __len__(self) -> int:
@@ -68,7 +66,7 @@ class DiskRows(Rows):
 
     def handles(self) -> list[Any]:
         """Return a placeholder per block: its file."""
-        return [_BlockFile(_block_path(self.folder, i), self.prepares) for i in range(len(self))]
+        return [_BlockFile(_block_path(self.folder, i), self._prepares) for i in range(len(self))]
 
     def loaded(self, value: Any) -> Any:
         """Read a block from its file; return anything else unchanged."""
@@ -84,8 +82,9 @@ class DiskRows(Rows):
 
     def prepared(self, prepare: Prepare) -> DiskRows:
         """Return the same files with a function applied to each matrix as it is read."""
-        prepares = (*self.prepares, prepare)
-        return DiskRows(self.folder, self._sizes, self.memory, self.scratch, prepares)
+        view = copy(self)
+        view._prepares = (*self._prepares, prepare)
+        return view
 
     def memory_limit(self) -> int | None:
         """Return the memory that this process may take."""
