@@ -20,7 +20,7 @@ from equipoise.data import block_ops
 from equipoise.data.identifiers import Lookup, factorize, name_a_few, show
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock, Rows
-from equipoise.exceptions import InvalidDataError, InvalidParameterError, OutputError
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, OutputError, explained
 from equipoise.files import require_folder, scratch_folder
 
 Method = Literal["per_user_random", "per_user_last", "leave_last_n", "temporal", "by_user"]
@@ -351,12 +351,9 @@ def cut_by_time(interactions: Interactions, cut: str | float, *, validation: flo
 
 
 def _share_since(interactions: Interactions, date: str) -> float:
-    try:
+    problem = f"the cut must be a date such as 2024-01-31, or a share, got {date!r}"
+    with explained(problem, ValueError, kind=InvalidParameterError):
         when = np.datetime64(date).astype("datetime64[us]")
-    except ValueError:
-        raise InvalidParameterError(
-            f"the cut must be a date such as 2024-01-31, or a share, got {date!r}."
-        ) from None
     after = int(interactions.total(_count_since, when))
     if not 0 < after < interactions.nnz:
         raise InvalidDataError(

@@ -18,7 +18,7 @@ from equipoise.data.readers.ids import ColumnVocabulary
 from equipoise.data.readers.sql import without_credentials
 from equipoise.data.rows import BlockSize
 from equipoise.data.validation import CodedColumns, Duplicates
-from equipoise.exceptions import InvalidDataError, InvalidParameterError, OutputError, first_line
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, OutputError, explained
 from equipoise.memory import parse_bytes, require
 from equipoise.progress import Progress, task
 
@@ -87,7 +87,12 @@ def shuffle(
     users, items = opened.vocabulary("user"), opened.vocabulary("item")
     encoder = Encoder(users, items)
     files = [folder / f"shuffle-{number:05}" for number in range(n_blocks)]
-    try:
+    problem = f"the blocks of {source} could not be written to {folder}; free space there, or name "
+    problem += "another folder with scratch="
+    with (
+        explained(f"{source} cannot be read", *POLARS_ERRORS),
+        explained(problem, OSError, kind=OutputError),
+    ):
         for batch in opened.batches:
             for file, rows in zip(files, divide(encoder.encode(batch), n_blocks), strict=True):
                 if len(rows["user"]):
@@ -104,13 +109,6 @@ def shuffle(
             for i, (file, ids) in enumerate(zip(files, own, strict=False))
         )
         sizes = write_blocks(folder, blocks)
-    except POLARS_ERRORS as error:
-        raise InvalidDataError(f"{source} cannot be read: {first_line(error)}.") from error
-    except OSError as error:
-        raise OutputError(
-            f"the blocks of {source} could not be written to {folder}: {error.strerror or error}. "
-            "Free space there, or name another folder with scratch=."
-        ) from error
     return sizes, item_ids, encoder.columns
 
 

@@ -28,7 +28,7 @@ from equipoise.data.readers.columns import (
 )
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch
 from equipoise.data.readers.text import Chunk, chunks, head, prefetch
-from equipoise.exceptions import InvalidDataError
+from equipoise.exceptions import InvalidDataError, explained
 
 _DELIMITERS = ("\t", ",", ";", "|", " ")
 # polars needs a delimiter of one byte: "unit separator", which text does not contain, replaces "::"
@@ -96,14 +96,12 @@ def _split(
 ) -> list[list[str]]:
     byte = _one_byte(delimiter)
     cells = _csv_reader((line.replace(delimiter, byte) for line in lines), byte, quoted, strict)
-    try:
+    problem = (
+        f"{path}: the {'header' if strict else 'first lines'} cannot be split into columns; a "
+        "quote may be open or inside a name, or a carriage return inside a line"
+    )
+    with explained(problem, csv.Error):
         return [row for row in cells if row]
-    except csv.Error as error:
-        raise InvalidDataError(
-            f"{path}: the {'header' if strict else 'first lines'} cannot be split into columns; "
-            "a quote may be open or inside a name, or a carriage return inside a line. Quote whole "
-            f"fields and end lines with newlines. ({error})"
-        ) from error
 
 
 def _csv_reader(lines: Iterator[str], byte: str, quoted: bool, strict: bool) -> Any:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from equipoise.data.readers.ids import Vocabulary
 from equipoise.data.validation import CodedColumns, invalid_at, value_rule
-from equipoise.exceptions import InvalidDataError, InvalidParameterError, first_line
+from equipoise.exceptions import InvalidDataError, InvalidParameterError, explained
 from equipoise.parallel import in_threads
 
 # polars raises these for input that it cannot read; PanicException is not an Exception
@@ -167,13 +167,10 @@ def localized(batch: Batch, decimal: str | None, date_format: str | None) -> Bat
         rows = rows.with_columns(pl.col("value").str.replace(decimal, ".", literal=True))
     if date_format is not None and types.get("timestamp") == pl.String:
         text = rows["timestamp"].str.strip_chars()
-        try:
+        problem = f"date_format={date_format!r} (--date-format) is not a format of dates like "
+        problem += "'%d.%m.%Y' or '%d/%m/%Y %H:%M'"
+        with explained(problem, *POLARS_ERRORS, kind=InvalidParameterError):
             times = text.str.to_datetime(date_format, strict=False, time_unit="us")
-        except POLARS_ERRORS as error:
-            raise InvalidParameterError(
-                f"date_format={date_format!r} (--date-format) is not a format of dates: "
-                f"{first_line(error)}. Write it like '%d.%m.%Y' or '%d/%m/%Y %H:%M'."
-            ) from error
         if times.has_nulls():
             row = _first(times.is_null())
             raise batch.error(

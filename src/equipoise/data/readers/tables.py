@@ -13,7 +13,7 @@ from equipoise.data.interactions import Interactions
 from equipoise.data.readers.columns import Columns, recorded, refuse_unused_numbers, resolve
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch, row_place, times_of
 from equipoise.data.validation import Duplicates
-from equipoise.exceptions import EquipoiseError, InvalidDataError, first_line
+from equipoise.exceptions import EquipoiseError, InvalidDataError, explained, first_line
 
 _ONE_COLUMN = "it is one column"
 _PANDAS = "the pandas table"
@@ -67,15 +67,12 @@ def from_pandas(table: Any, asked: Columns, duplicates: Duplicates) -> Interacti
 
 
 def _pandas_numbers(column: Any) -> Any:
-    try:
+    problem = f"{_PANDAS}, column {column.name!r} (value): not all cells are numbers; choose "
+    problem += "another column with value= (--value)"
+    with explained(problem, TypeError, ValueError, OverflowError):
         if column.dtype.kind in "cMm":  # pandas would drop a part, or count nanoseconds
             raise TypeError(f"{column.dtype} is not a real number")
         return column.to_numpy(dtype="float64", na_value=float("nan"))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidDataError(
-            f"{_PANDAS}, column {column.name!r} (value): {error}. Values must be numbers; choose "
-            "another column with value= (--value)."
-        ) from error
 
 
 def _pandas_times(column: Any) -> Any:
