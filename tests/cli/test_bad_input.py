@@ -140,7 +140,7 @@ CASES = {
     ),
     "no column is the item": (fit("no-item.csv"), "no column.*the item"),
     "the column does not exist": (fit_plays("--user", "whom"), "'whom' is not.*columns"),
-    "the position does not exist": (fit_plays("--item", "9"), "'9' is not.*columns.*position from 0"),
+    "the position does not exist": (fit_plays("--item", "9"), "'9' is not.*position from 0"),
     "one column plays two roles": (
         fit_plays("--user", "item", "--item", "item"),
         "both user and item",

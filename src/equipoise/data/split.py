@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from equipoise import defaults
 from equipoise.checks import check_choice, check_whole_number
 from equipoise.data import block_ops
-from equipoise.data.identifiers import Lookup, factorize, name_a_few, show
+from equipoise.data.identifiers import Lookup, as_id_array, name_a_few, show
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock, Rows
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, OutputError, explained
@@ -187,24 +187,22 @@ def _all_ids(role: str, by_part: dict[str, NDArray[Any]]) -> NDArray[Any]:
     """Return the ids of all parts, those of train first; refuse a part that has none of these."""
     # held-out users are known by their history
     first = [name for name in ("train", "history") if name in by_part and role == "user"]
-    names = (first or ["train"]) + [name for name in by_part if name not in (first or ["train"])]
-    found = [by_part[name] for name in names]
-    known = Lookup(_together(found[: len(first) or 1], role), role)
-    for name, ids in zip(names, found, strict=True):
-        if (known.find(ids) < 0).all():
+    found = by_part["train"]
+    for name in (first or ["train"]) + [name for name in by_part if name not in first]:
+        ids = by_part[name]
+        place = Lookup(found, role).find(ids)
+        if name not in first and (place < 0).all():
             raise InvalidDataError(
                 f"no {role} id of {name} is in train: {name_a_few(ids)} and "
                 f"{name_a_few(by_part['train'])}. Ids must match in type and spelling. Check the "
                 f"{role} columns of both."
             )
-    return _together(found, role)
-
-
-def _together(parts: list[NDArray[Any]], role: str) -> NDArray[Any]:
-    """Return the distinct ids of all parts, in order of first appearance."""
-    same = len({ids.dtype.kind for ids in parts}) == 1
-    ids = np.concatenate(parts) if same else [each for ids in parts for each in ids.tolist()]
-    return factorize(ids, role).ids
+        new = ids[place < 0]
+        if ids.dtype.kind == found.dtype.kind:
+            found = np.concatenate([found, new])
+        elif len(new):
+            found = as_id_array([*found.tolist(), *new.tolist()], role)
+    return found
 
 
 def _refuse_repeats(parts: dict[str, Interactions]) -> None:

@@ -214,6 +214,9 @@ def times_of(batch: Batch) -> NDArray[Any]:
 
 
 def _times_of_text(column: pl.Series) -> pl.Series:
+    numbers = column.cast(pl.Int64, strict=False)
+    if not numbers.has_nulls():
+        return numbers
     text = column.str.strip_chars()
     for kind in (pl.Int64, pl.Float64):
         numbers = text.cast(kind, strict=False)
