@@ -495,6 +495,8 @@ class TestRefusing:
         data = Interactions.from_pairs([1], [5])
         with pytest.raises(InvalidDataError, match=r"n.parquet cannot be read"):
             data.with_names(write(b"PAR1 and no more", "n.parquet"))
+        with pytest.raises(InvalidDataError, match=r"n.csv needs a column of ids"):
+            data.with_names(write('"x::X"\ny', "n.csv"))
 
     def test_a_timestamp_that_is_none_is_refused(self, write):
         with pytest.raises(InvalidDataError, match=r"line 3, column 'time' .*'noon'"):

@@ -132,11 +132,10 @@ def id_columns(header: Sequence[str]) -> list[str]:
 
 def _from_file(source: str | os.PathLike[str]) -> dict[Any, Any]:
     table = read_columns(source)
-    if "0" in table:  # no header (movies.dat): first the id, then the name
-        ids, names = table["0"], table.get("1", [])
-    else:
-        ids, names = (table[column] for column in _two_columns(list(table), str(source)))
-    return {str(key): name or None for key, name in zip(ids, names, strict=True)}
+    # no header (movies.dat): first the id, then the name
+    without_header = {"0", "1"} <= table.keys()
+    ids, names = ("0", "1") if without_header else _two_columns(list(table), str(source))
+    return {str(key): name or None for key, name in zip(table[ids], table[names], strict=True)}
 
 
 def read_columns(source: str | os.PathLike[str], *wanted: str) -> dict[str, list[Any]]:
