@@ -47,7 +47,8 @@ KNOWN = {
         "ctypes.py_object",
         "ctypes.pythonapi",
     },
-    # calls the loop that this file itself writes: arguments choose among fixed types, nothing else
+    # these call the loops that they themselves write: arguments choose among fixed types only
+    "spectral/narrow_loop.py": {"ctypes", "ctypes.c_int64", "ctypes.c_void_p"},
     "spectral/vector_loop.py": {
         "ctypes",
         "ctypes.CFUNCTYPE",

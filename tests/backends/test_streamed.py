@@ -336,9 +336,9 @@ def test_less_memory_means_smaller_blocks(table_folder):
             "memory='9{40}…' is not a size. Write it like",
         ),
         (
-            lambda _: Interactions.read("x", memory=10**5000),
+            lambda _: Interactions.read("x", memory=10**20),
             InvalidParameterError,
-            "memory='a number of more than 18 digits' is not a size",
+            "is not a size",
         ),
         (lambda _: Interactions.read("x", memory=3), InvalidParameterError, "3 B is available"),
         (lambda _: Interactions.read("nowhere.csv", memory="4GB"), InvalidDataError, "no file"),
