@@ -17,6 +17,9 @@ from equipoise.reranking.base import Candidates, ItemContext, Positions, Reranke
 _STEPS = 100
 _TOLERANCE = 1e-10
 
+# A sum of probabilities that differs from the significance by rounding alone is equal to it.
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True)
 class FAIR(Reranker):
@@ -113,7 +116,8 @@ def _ranked(chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
 
 def _thresholds(length: int, p: float, alpha: float) -> NDArray[np.intp]:
     """Return the quantiles at α of the binomial distributions of 1 to `length` draws."""
-    return np.asarray((_distributions(length, p) < alpha).sum(axis=1))
+    below = _distributions(length, p) < alpha * (1 - _ROUNDING)
+    return np.asarray(below.sum(axis=1))
 
 
 @cache
