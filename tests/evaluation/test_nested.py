@@ -91,13 +91,14 @@ def scored_rows(draw):
 @given(scored_rows())
 @pytest.mark.medium
 def test_compiled_and_plain_selection_agree_whatever_the_guess_and_the_ties(case):
-    scores, seen, k, rng = case
-    plain = best_of_rows(scores, seen, k, compiled=False).ids
-    np.testing.assert_array_equal(best_of_rows(scores, seen, k).ids, plain)
+    raw, seen, k, rng = case
+    scores = np.where(seen.toarray() > 0, -np.inf, raw)
+    plain = best_of_rows(scores, k, compiled=False).ids
+    np.testing.assert_array_equal(best_of_rows(scores, k).ids, plain)
     shuffled = rng.permutation(scores.ravel()).reshape(scores.shape)
-    other = best_of_rows(shuffled, seen, k, compiled=False).ids
+    other = best_of_rows(shuffled, k, compiled=False).ids
     for guess in (plain, other):
-        np.testing.assert_array_equal(best_of_rows(scores, seen, k, guess).ids, plain)
+        np.testing.assert_array_equal(best_of_rows(scores, k, guess).ids, plain)
 
 
 @pytest.mark.medium

@@ -139,7 +139,7 @@ def nested_lists(
             if position == 0:
                 scores[left_out] = -np.inf  # and stay so, whatever is added
             guess = last if near is None else near[position, rows]
-            best = best_of_rows(scores, None, k, guess, limits, compiled=compiled)
+            best = best_of_rows(scores, k, guess, limits, compiled=compiled)
             lists[position, rows] = best.ids
             last = lists[position, rows]
 

@@ -44,7 +44,7 @@ THREADED_FROM = 2**18
 # it would be padding only, and soon exceed memory.
 _LONGEST_PADDED_LIST = 10_000
 
-# Items per group when one user's candidates are searched: few maxima to sort, few candidates.
+# Most items per group when candidates are searched: few maxima to sort, few candidates.
 _GROUP = 64
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -176,7 +176,7 @@ def rank_items(
     check_whole_number("k", k, least=1, most=max(n_items, _LONGEST_PADDED_LIST))
     mask = _mask(seen, excluded, n_users, n_items)
     compiled = n_users * n_items >= COMPILED_FROM and n_users > 1
-    select = _select_compiled if compiled else _select_one if n_users == 1 else _select_numpy
+    select = _select_compiled if compiled else _select_numpy
     kept = min(k, n_items)
 
     def rank(rows: slice) -> Ranking:
@@ -187,10 +187,10 @@ def rank_items(
 
     ids = np.full((n_users, k), -1, dtype=np.int64)
     scores = np.full((n_users, k), np.nan)
-    plan = _plan(n_users, n_items, block_bytes, thread_count() if compiled else 1)
-    shared = plan.threads > 1  # or else the only thread's products are for BLAS to share
-    tops = map_in_threads(rank, *plan) if shared else map(rank, plan.blocks)
-    for rows, top in zip(plan.blocks, tops, strict=True):
+    blocks, threads = _plan(n_users, n_items, block_bytes, thread_count() if compiled else 1)
+    shared = threads > 1  # or else the only thread's products are for BLAS to share
+    tops = map_in_threads(rank, blocks, threads) if shared else map(rank, blocks)
+    for rows, top in zip(blocks, tops, strict=True):
         if rows.start == 0:
             scores = scores.astype(top.scores.dtype, copy=False)
         ids[rows, :kept], scores[rows, :kept] = top
@@ -212,7 +212,6 @@ def top_items(scores: NDArray[Any], k: int, *, excluded: ItemMask = None) -> Ran
 
 def best_of_rows(
     scores: NDArray[Any],
-    seen: csr_array | None,
     k: int,
     guess: NDArray[np.int32] | None = None,
     limits: NDArray[Any] | None = None,
@@ -227,9 +226,7 @@ def best_of_rows(
     Parameters
     ----------
     scores : ndarray of shape (n, n_items)
-        C-contiguous float32 or float64.
-    seen : csr_array of shape (n, n_items), optional
-        Entries to leave out. Without it, those are left out whose score is -inf.
+        C-contiguous float32 or float64. Items with the score -inf are left out.
     k : int
         Items to give each row; padded as in `rank_items`.
     guess : ndarray of int32, shape (n, k or more), optional
@@ -241,27 +238,20 @@ def best_of_rows(
 
     Examples
     --------
-    >>> import numpy as np, scipy.sparse as sp
-    >>> best_of_rows(np.array([[0.5, 2.0, 2.0, 1.0]]), sp.csr_array([[0, 1, 0, 0]]), 2).ids
+    >>> import numpy as np
+    >>> best_of_rows(np.array([[0.5, -np.inf, 2.0, 1.0]]), 2).ids
     array([[2, 3]])
     """
     n, m = scores.shape
     kept = min(k, m)
-    mask, ties = _mask(seen, None, n, m).rows(slice(0, n)), _ties(scores, limits)
-    if compiled:
-        found = _select_compiled(scores, mask, kept, 0, ties, guess, refill=seen is not None)
-    else:
-        found = _select_numpy(scores, mask, kept, 0, ties)
-    if seen is None:
-        found.ids[found.scores == -np.inf] = -1
-        found.scores[found.ids < 0] = np.nan
-    if kept == k:
-        return found
-    missing = ((0, 0), (0, k - kept))
-    return Ranking(
-        np.pad(found.ids, missing, constant_values=-1),
-        np.pad(found.scores, missing, constant_values=np.nan),
+    ids, top = np.full((n, k), -1, dtype=np.int64), np.full((n, k), np.nan, scores.dtype)
+    how = scores, _mask(None, None, n, m), kept, 0, _ties(scores, limits)
+    ids[:, :kept], top[:, :kept] = (
+        _select_compiled(*how, guess) if compiled else _select_numpy(*how)
     )
+    left_out = ~(top > -np.inf)
+    ids[left_out], top[left_out] = -1, np.nan
+    return Ranking(ids, top)
 
 
 def _mask(seen: csr_array | None, excluded: ItemMask, n_users: int, n_items: int) -> _Mask:
@@ -270,49 +260,38 @@ def _mask(seen: csr_array | None, excluded: ItemMask, n_users: int, n_items: int
     if seen is None:
         return _Mask(np.zeros(n_users + 1, np.int64), np.zeros(0, np.int64), excluded)
     if seen.shape != (n_users, n_items) or seen.format != "csr":
-        message = (
+        raise InvalidDataError(
             f"seen must be a CSR matrix of {n_users} users by {n_items} items, got "
             f"{seen.format} of shape {seen.shape}. Pass the rows of the users being ranked."
         )
-        raise InvalidDataError(message)
     return _Mask(seen.indptr, seen.indices, excluded)
 
 
-class _Plan(NamedTuple):
-    blocks: list[slice]
-    threads: int
-
-
-def _plan(n_users: int, n_items: int, block_bytes: int, threads: int) -> _Plan:
-    """Cut the users into blocks: one for each thread at least, where there is enough to do."""
+def _plan(n_users: int, n_items: int, block_bytes: int, threads: int) -> tuple[list[slice], int]:
+    """Cut the users into blocks, one for each thread at least; one thread for few scores."""
     step = max(1, block_bytes // (8 * max(1, n_items)))
     share = min(step, -(-n_users // threads))
-    if threads > 1 and share * n_items >= THREADED_FROM:
-        step = share
-    else:
-        threads = 1
-    blocks = [slice(start, min(start + step, n_users)) for start in range(0, n_users, step)]
-    return _Plan(blocks, threads)
+    if threads == 1 or share * n_items < THREADED_FROM:
+        share, threads = step, 1
+    return [slice(start, min(start + share, n_users)) for start in range(0, n_users, share)], threads
 
 
 def _checked_block(block: NDArray[Any], rows: slice, n_items: int) -> NDArray[Any]:
     expected = (rows.stop - rows.start, n_items)
     if block.shape != expected or block.dtype not in _FLOATS:
-        message = (
+        raise InvalidDataError(
             f"the scores of user rows {rows.start} to {rows.stop - 1} must be float32 or float64 "
             f"of shape {expected}, got {block.dtype} of shape {block.shape}. "
             "Correct the function that scores them."
         )
-        raise InvalidDataError(message)
     return np.ascontiguousarray(block)
 
 
 def _refuse_nan(user: int, item: int) -> None:
-    message = (
+    raise InvalidDataError(
         f"score of user row {user}, item {item} is NaN, so the items have no order. "
         "Look for NaN or overflow in the factors that were fitted, or fit the model again."
     )
-    raise InvalidDataError(message)
 
 
 class _Ties(NamedTuple):
@@ -342,7 +321,10 @@ def _lowest_ties(worst: NDArray[Any], ties: _Ties) -> NDArray[Any]:
 def _select_numpy(
     block: NDArray[Any], mask: _Mask, kept: int, first_user: int, ties: _Ties
 ) -> Ranking:
-    """Partition out the scores not below the k-th best of their row, then sort only those."""
+    """Find a score that k items of the row reach, then sort only the items that reach it.
+
+    The items are dealt into groups: k items at least reach the k-th best of the groups' maxima.
+    """
     n, m = block.shape
     ids = np.full((n, kept), -1, dtype=np.int64)
     scores = np.full((n, kept), np.nan, dtype=block.dtype)
@@ -351,15 +333,18 @@ def _select_numpy(
     if np.isnan(block.max()):
         user, item = np.argwhere(np.isnan(block))[0]
         _refuse_nan(first_user + int(user), int(item))
-    allowed = np.ones((n, m), np.bool_)
-    allowed[:, np.flatnonzero(mask.excluded)] = False
-    users = np.repeat(np.arange(n), np.diff(mask.indptr))
-    allowed[users, mask.indices[mask.indptr[0] : mask.indptr[-1]]] = False
-    masked = np.where(allowed, block, -np.inf)
-    threshold = np.partition(masked, m - kept, axis=1)[:, m - kept, None]
+    seen = np.repeat(np.arange(n), np.diff(mask.indptr)), mask.indices
+    excluded = np.flatnonzero(mask.excluded)
+    masked = block.copy()
+    masked[seen] = masked[:, excluded] = -np.inf
+    size = max(1, min(_GROUP, m // (4 * kept)))
+    groups = masked[:, : m // size * size].reshape(n, size, m // size)
+    maxima = groups.max(axis=1) if size > 1 else masked
+    threshold = np.partition(maxima, -kept, axis=1)[:, -kept, None]
     # settling keeps the order, so the k-th best settled score is the settled k-th best
     lowest = _lowest_ties(settled(threshold, ties.limits[:, None], ties.factor), ties)
-    rows, items = np.nonzero(allowed & (masked >= lowest))
+    masked[seen] = masked[:, excluded] = np.nan  # reaches nothing
+    rows, items = np.divmod(np.flatnonzero(masked >= lowest), m)
     values = settled(block[rows, items], ties.limits[rows], ties.factor)
     order = np.lexsort((items, -values, rows))
     rows, items = rows[order], items[order]
@@ -372,33 +357,6 @@ def _select_numpy(
     return Ranking(ids, np.minimum.accumulate(scores, axis=1))
 
 
-def _select_one(
-    block: NDArray[Any], mask: _Mask, kept: int, first_user: int, ties: _Ties
-) -> Ranking:
-    """Select for one user: find the few candidates in fast passes over the scores, then sort them.
-
-    The items are dealt into groups. At least k items reach the k-th best of the groups' maxima.
-    """
-    n_items = block.shape[1]
-    n_groups = n_items // _GROUP
-    if n_groups < 2 * kept:
-        return _select_numpy(block, mask, kept, first_user, ties)
-    allowed = block[0].copy()
-    allowed[np.flatnonzero(mask.excluded)] = -np.inf
-    allowed[mask.indices] = -np.inf
-    maxima = allowed[: n_groups * _GROUP].reshape(_GROUP, n_groups).max(axis=0)
-    reached = np.partition(maxima, n_groups - kept)[n_groups - kept]
-    if not np.isfinite(reached):  # NaN, infinite scores, or few items that are allowed
-        return _select_numpy(block, mask, kept, first_user, ties)
-    lowest = reached - max(abs(reached) * ties.margin, ties.limits[0])
-    found = np.flatnonzero(~(allowed < lowest))  # NaN is a candidate, and refused
-    none = _Mask(np.zeros(2, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
-    if np.isnan(allowed[found]).any():
-        return _select_numpy(block, mask, kept, first_user, ties)
-    top = _select_numpy(block[:, found], none, kept, first_user, ties)
-    return Ranking(found[top.ids], top.scores)
-
-
 def _select_compiled(
     block: NDArray[Any],
     mask: _Mask,
@@ -406,13 +364,11 @@ def _select_compiled(
     first_user: int,
     ties: _Ties,
     guess: NDArray[np.int32] | None = None,
-    *,
-    refill: bool = True,
 ) -> Ranking:
     """Select in one pass over the scores; a guess of each row's best makes it a faster one.
 
-    The kernel ranks no score of -inf. If there are such scores and they may be listed, rows that
-    are short of items are selected again.
+    The kernel ranks no score of -inf. If there are such scores, rows that are short of items are
+    selected again.
     """
     n, m = block.shape
     ids = np.empty((n, kept), dtype=np.int64)
@@ -424,7 +380,7 @@ def _select_compiled(
     failure = int(_kernel()(block, *mask, *ties, start, ids, scores, np.empty(m, block.dtype)))
     if failure >= 0:
         _refuse_nan(first_user + failure // m, failure % m)
-    for row in np.flatnonzero(ids[:, -1] < 0) if refill else ():
+    for row in np.flatnonzero(ids[:, -1] < 0):
         if np.isneginf(block[row]).any():
             rows = slice(row, row + 1)
             limits = ties._replace(limits=ties.limits[rows])
