@@ -229,19 +229,17 @@ def _is_storable(dtype: np.dtype[Any]) -> bool:
 
 
 def _write_entry(archive: zipfile.ZipFile, name: str, content: bytes | NDArray[Any]) -> None:
-    info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
-    info.create_system, info.external_attr = 3, 0o644 << 16
-    n_bytes = 0 if isinstance(content, bytes) else content.nbytes
-    large = n_bytes > zipfile.ZIP64_LIMIT // 2
-    if n_bytes >= MAPPED_FROM:  # at a multiple of 64 bytes, so arrays in mapped pages are aligned
-        header = archive.start_dir + 30 + len(name) + (20 if large else 0)
-        padding = (-header - 4) % _ALIGNMENT
+    info = zipfile.ZipInfo(name)  # of 1980, whenever it is written
+    info.create_system, info.external_attr = 3, 0o644 << 16  # on every system
+    if isinstance(content, bytes):
+        archive.writestr(info, content)
+        return
+    is_mapped = content.nbytes >= MAPPED_FROM
+    if is_mapped:  # at a multiple of 64 bytes, so arrays in mapped pages are aligned
+        padding = -(archive.start_dir + 30 + len(name) + 20 + 4) % _ALIGNMENT
         info.extra = struct.pack("<HH", _PADDING, padding) + bytes(padding)
-    with archive.open(info, "w", force_zip64=large) as entry:
-        if isinstance(content, bytes):
-            entry.write(content)
-        else:
-            npy.write_array(entry, content, allow_pickle=False)
+    with archive.open(info, "w", force_zip64=is_mapped) as entry:  # which adds the 20 bytes
+        npy.write_array(entry, content, allow_pickle=False)
 
 
 def read_model(

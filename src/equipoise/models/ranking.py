@@ -273,7 +273,8 @@ def _plan(n_users: int, n_items: int, block_bytes: int, threads: int) -> tuple[l
     share = min(step, -(-n_users // threads))
     if threads == 1 or share * n_items < THREADED_FROM:
         share, threads = step, 1
-    return [slice(start, min(start + share, n_users)) for start in range(0, n_users, share)], threads
+    starts = range(0, n_users, share)
+    return [slice(start, min(start + share, n_users)) for start in starts], threads
 
 
 def _checked_block(block: NDArray[Any], rows: slice, n_items: int) -> NDArray[Any]:

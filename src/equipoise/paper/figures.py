@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
-from typing import Any, Literal, NamedTuple
+from operator import itemgetter
+from typing import Any, Literal
 
 import polars as pl
 import polars.selectors as cs
@@ -149,16 +150,6 @@ _GRID_COLUMNS = dict.fromkeys(("dataset", "metric", "group", "model"), str) | {
 }
 
 
-class _Cell(NamedTuple):
-    """One pair of axes in a grid of curves over the rank."""
-
-    dataset: str
-    metric: str
-    group: str
-    title: str
-    label: str = ""
-
-
 #: The axes of each data set in a figure: metric, group, title and label.
 _PANELS: dict[str, list[tuple[str, str, str, str]]] = {
     "fig2": [
@@ -181,13 +172,13 @@ def _curves(name: str, runner: ExperimentRunner, panels: str | None = None) -> F
     cells, rows = [], []
     for e in runner.evaluations:
         for metric, group, title, label in _PANELS[panels or name]:
-            cells.append(_Cell(e.dataset, metric, group, f"{e.title}: {title}", label))
+            cells.append((e.dataset, metric, group, f"{e.title}: {title}", label))
             ranks = e.user_ranks if metric in USER_METRICS else e.item_ranks
             for model in MODELS:
                 curve = zip(ranks, e.curve(metric, model, ranks, group), strict=True)
                 rows += [(e.dataset, metric, group, model, rank, value) for rank, value in curve]
     if name == "fig3":
-        cells.sort(key=lambda cell: cell.metric)
+        cells.sort(key=itemgetter(1))
     size = (7.2, 5.4) if name == "fig4" else (12.0, 5.0)
     return _titled(name, _table(rows, **_GRID_COLUMNS), partial(_draw_curves, cells=cells), size)
 
@@ -238,28 +229,27 @@ def _draw_8(canvas: Any, table: pl.DataFrame) -> None:
     axes.legend(loc="center right", bbox_to_anchor=(1.0, 0.37))
 
 
-def _draw_curves(canvas: Any, table: pl.DataFrame, cells: Sequence[_Cell]) -> None:
+def _draw_curves(canvas: Any, table: pl.DataFrame, cells: Sequence[tuple[str, ...]]) -> None:
     grid = canvas.subplots(2, len(cells) // 2)
-    for axes, cell in zip(grid.flat, cells, strict=True):
-        shown = table.filter(dataset=cell.dataset, metric=cell.metric, group=cell.group)
+    for axes, (dataset, metric, group, title, label) in zip(grid.flat, cells, strict=True):
+        shown = table.filter(dataset=dataset, metric=metric, group=group)
         for model in shown["model"].unique(maintain_order=True):
             curve, (color, style, marker) = shown.filter(model=model), _LOOKS[model]
             values = curve["value"].fill_null(float("nan"))  # a missing value is a gap
             axes.plot(curve["rank"], values, style, color=color, marker=marker, label=model)
         _rank_axis(axes)
-        axes.set(title=cell.title, ylabel=cell.label)
-        axes.set_ylim(bottom=0 if cell.metric in USER_METRICS else None)
+        axes.set(title=title, ylabel=label)
+        axes.set_ylim(bottom=0 if metric in USER_METRICS else None)
     _legend_below(canvas, grid[:, 0])
 
 
 def _rank_axis(axes: Any) -> None:
-    from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+    from matplotlib.ticker import FixedLocator, NullLocator
 
-    axes.set_xscale("log")
+    axes.set(xscale="log", xlabel="rank r")
     axes.xaxis.set_major_locator(FixedLocator([1, 4, 10, 32, 100, 300, 1000]))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(ScalarFormatter())
-    axes.set_xlabel("rank r")
+    axes.xaxis.set_major_formatter("{x:g}")
 
 
 def _legend_below(canvas: Any, panels: Iterable[Any]) -> None:

@@ -266,13 +266,13 @@ class GroupPCA(FilteredProjection):
         weights = dict(zip(names, np.asarray(error.dual_weights).tolist(), strict=True))
         hardest = sorted(weights, key=lambda name: -weights[name])[:3]
         what, reach = "limits", f"some limit is missed by at least {-error.best:.4g}"
-        chosen, within = self.get_params(deep=False), f"{self.n_components} components"
-        for name in ("max_disparity", "error_budget"):
-            if chosen.get(name) is not None:
-                within += f" and {name}={chosen[name]:g}"
-        if chosen.get("floors") is not None:
+        chosen = {k: v for k, v in self.get_params(deep=False).items() if v is not None}
+        others = [name for name in ("max_disparity", "error_budget") if name in chosen]
+        within = f"{self.n_components} components"
+        within += "".join(f" and {name}={chosen[name]:g}" for name in others)
+        if "floors" in chosen:
             what = "floors"
-            if np.ptp(limits) == 0 and chosen["error_budget"] is None:
+            if np.ptp(limits) == 0 and "error_budget" not in chosen:
                 best = f"{limits[0] + error.best:.4g}, below the floor of {limits[0]:.4g}"
                 reach = f"the group with the smallest share reaches at most {best}"
         return InfeasibleError(

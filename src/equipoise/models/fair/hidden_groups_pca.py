@@ -13,7 +13,13 @@ import scipy.sparse as sp
 from equipoise.data.groups import Groups, row_groups
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
-from equipoise.models.fair.group_pca import Goal, GroupPCA, GroupSpec, find_groups
+from equipoise.models.fair.group_pca import (
+    Goal,
+    GroupPCA,
+    GroupSpec,
+    find_groups,
+    refuse_empty,
+)
 from equipoise.models.item_vectors import Floats
 from equipoise.models.parameters import Count, NonNegative, Values, estimator
 from equipoise.spectral.groups.families import (
@@ -132,12 +138,7 @@ class HiddenGroupsPCA(GroupPCA):
         signal = self._signal(data)
         everyone = sp.csr_array(np.ones((data.n_users, 1)))
         rows = row_groups(signal, sp.hstack([everyone, S], format="csr"))
-        empty = [name for name, n in zip(groups.names, rows.sizes[1:], strict=True) if n == 0]
-        if empty:
-            raise InvalidDataError(
-                f"{len(empty)} groups have no users in these data: {', '.join(empty[:5])}. Leave "
-                "them out with groups.select."
-            )
+        refuse_empty(groups.names, rows.sizes[1:], "users")
         means = rows.sums[1:] / rows.sizes[1:, None]
         differences = (means - means.mean(axis=0)).T
         N = mean_differences(means) if self.mean_gap == 0 else differences[:, :0]

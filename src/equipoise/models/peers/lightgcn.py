@@ -30,7 +30,7 @@ from equipoise.models.parameters import (
 from equipoise.models.peers.base import FactorModel
 from equipoise.models.peers.baselines import hash_rows
 from equipoise.models.peers.lightgcn_training import Task, Trained, normalized, train
-from equipoise.models.user_rows import invert, with_values
+from equipoise.models.user_rows import invert, transform_rows
 from equipoise.progress import task as reported_task
 
 # Relative to the mean eigenvalue: avoids a division by zero along directions without data.
@@ -172,7 +172,7 @@ class LightGCN(FactorModel):
         self._propagate_items(normalized(user_items), weights)
         own = weights[: user_items.shape[0]] / np.float32(self.n_layers + 1)
         filled = np.flatnonzero(np.diff(user_items.indptr))
-        rows = hash_rows(_ones(user_items))[filled]
+        rows = hash_rows(transform_rows(user_items, "binary"))[filled]
         self.row_hashes_, group, times = np.unique(rows, return_inverse=True, return_counts=True)
         sums = np.zeros((len(times), own.shape[1]))
         np.add.at(sums, group, own[filled])
@@ -208,7 +208,7 @@ class LightGCN(FactorModel):
 
     def _places(self, user_items: sp.csr_array) -> NDArray[np.intp]:
         """Return which row of the training data each row is; −1 for none."""
-        known, wanted = self.row_hashes_, hash_rows(_ones(user_items))
+        known, wanted = self.row_hashes_, hash_rows(transform_rows(user_items, "binary"))
         at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
         return np.where(known[at] == wanted, at, -1)
 
@@ -225,15 +225,9 @@ class LightGCN(FactorModel):
         return shares.data * (self.item_messages_[shares.indices] @ direction)
 
 
-def _ones(user_items: sp.csr_array) -> sp.csr_array:
-    return with_values(user_items, np.ones(user_items.nnz))
-
-
 def user_shares(user_items: sp.csr_array) -> sp.csr_array:
     """Return the rows with the value d_u^−½ at each of their items."""
-    counts = np.diff(user_items.indptr)
-    values = np.repeat(invert(np.sqrt(counts)), counts)
-    return sp.csr_array((values, user_items.indices, user_items.indptr), shape=user_items.shape)
+    return transform_rows(user_items.astype(np.float64, copy=False), "binary", 0.5)
 
 
 def hold_out(user_items: sp.csr_array, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:

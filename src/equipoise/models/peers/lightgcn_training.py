@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from equipoise.exceptions import InvalidDataError, SolverError, require_extra
 from equipoise.metrics.ranking import ndcg_at_k
 from equipoise.models.ranking import rank_items
-from equipoise.models.user_rows import normalize_degrees
+from equipoise.models.user_rows import normalize_degrees, transform_rows
 from equipoise.progress import Progress
 
 if TYPE_CHECKING:
@@ -33,19 +33,12 @@ VALIDATION_USERS = 10_000
 _STEPS, _SMALLEST_BATCH, _LARGEST_BATCH = 8, 256, 32_768
 
 
-class Epoch(NamedTuple):
-    """Mean loss of one pass over the training edges, and NDCG@20 on the inner hold-out, or NaN."""
-
-    loss: float
-    ndcg: float
-
-
 class Trained(NamedTuple):
-    """Layer 0 at the best epoch, the number of that epoch, and all epochs."""
+    """Layer 0 at the best epoch, its number, and of all epochs the loss and NDCG@20, or NaN."""
 
     weights: Floats
     best: int
-    epochs: list[Epoch]
+    epochs: list[tuple[float, float]]
 
 
 class Task(NamedTuple):
@@ -57,8 +50,7 @@ class Task(NamedTuple):
 
 def normalized(user_items: sp.csr_array) -> sp.csr_array:
     """B = D_u^−½ R D_i^−½ of the 0/1 matrix R; every stored entry is an edge."""
-    parts = (np.ones(user_items.nnz), user_items.indices, user_items.indptr)
-    return normalize_degrees(sp.csr_array(parts, shape=user_items.shape))
+    return normalize_degrees(transform_rows(user_items.astype(np.float64, copy=False), "binary"))
 
 
 def adjacency(B: sp.csr_array) -> sp.csr_array:
@@ -98,17 +90,13 @@ class Pairs:
 
     def negatives(self, users: Integers, rng: np.random.Generator) -> Integers:
         """Draw one item per user, uniformly among those that the user does not have."""
-        drawn = rng.integers(self.n_items, size=len(users))
-        again = np.flatnonzero(self._has(users, drawn))
+        drawn, again = np.empty(len(users), np.int64), np.arange(len(users))
         while len(again):
             drawn[again] = rng.integers(self.n_items, size=len(again))
-            again = again[self._has(users[again], drawn[again])]
+            wanted = users[again] * self.n_items + drawn[again]
+            at = np.minimum(np.searchsorted(self._edges, wanted), len(self._edges) - 1)
+            again = again[self._edges[at] == wanted]
         return drawn
-
-    def _has(self, users: Integers, items: Integers) -> NDArray[np.bool_]:
-        wanted = users * self.n_items + items
-        at = np.minimum(np.searchsorted(self._edges, wanted), len(self._edges) - 1)
-        return self._edges[at] == wanted
 
 
 class Trainer:
@@ -235,13 +223,19 @@ def train(task: Task, settings: LightGCN, rng: np.random.Generator, progress: Pr
         Advances by one per epoch.
     """
     trainer = Trainer(task, settings, rng)
-    epochs: list[Epoch] = []
+    epochs: list[tuple[float, float]] = []
     best, highest, weights = 0, -1.0, trainer.current()
     with reproducible(trainer.torch):
         while len(epochs) < settings.max_epochs and len(epochs) - best < settings.patience:
             number = len(epochs) + 1
-            loss, ndcg = epoch = _next_epoch(trainer, number)
-            epochs.append(epoch)
+            loss = trainer.run_epoch()
+            if not (np.isfinite(loss) and np.isfinite(trainer.current()).all()):
+                raise SolverError(
+                    f"LightGCN's loss was {loss} in epoch {number}: training diverged. "
+                    f"Lower learning_rate={settings.learning_rate}."
+                )
+            ndcg = trainer.ndcg()
+            epochs.append((loss, ndcg))
             # without a hold-out NDCG is NaN, which is not <= anything: the last epoch is the best
             if not ndcg <= highest:
                 best, highest, weights = number, ndcg, trainer.current()
@@ -250,16 +244,6 @@ def train(task: Task, settings: LightGCN, rng: np.random.Generator, progress: Pr
             progress.note(f"epoch {number} of at most {limit}, loss {loss:.4f}{judged}")
             progress.advance()
     return Trained(weights, best, epochs)
-
-
-def _next_epoch(trainer: Trainer, number: int) -> Epoch:
-    loss = trainer.run_epoch()
-    if not (np.isfinite(loss) and np.isfinite(trainer.current()).all()):
-        raise SolverError(
-            f"LightGCN's loss was {loss} in epoch {number}: training diverged. "
-            f"Lower learning_rate={trainer.settings.learning_rate}."
-        )
-    return Epoch(loss, trainer.ndcg())
 
 
 def validation_users(held_out: sp.csr_array) -> NDArray[np.intp]:
