@@ -112,7 +112,7 @@ def test_catalogue_that_just_fits_or_memory_that_is_unknown_is_no_reason_to_refu
 
 @pytest.mark.parametrize("penalty", [0.0, -1.0, "much"])
 def test_bad_parameters_are_refused(X, penalty):
-    message = r"'regularization' parameter of EASE must be a float in the range \(0.0, inf\)"
+    message = r"'regularization' parameter of EASE must be a float in the range \(0, inf\)"
     with pytest.raises(InvalidParameterError, match=message):
         EASE(penalty).fit(X)
 

@@ -9,7 +9,6 @@ degrees, one layer of LightGCN is the product with
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -136,7 +135,7 @@ class LightGCN(FactorModel):
     batch_size: Count | None = None
     max_epochs: Count = 1000
     patience: Count = 30
-    validation: Annotated[float, interval(Real, 0, 1, closed="left")] = 0.1
+    validation: Annotated[float, interval("[0, 1)")] = 0.1
     refit: bool = True
     device: Literal["auto", "cpu", "cuda"] = "auto"
     random_state: RandomState = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
-from numbers import Real
 from typing import Annotated
 
 import numpy as np
@@ -153,7 +152,7 @@ class IPSMF(_ReweightedMF):
     array([1])
     """
 
-    clip: Annotated[float, interval(Real, 0, 1, closed="right")] = 0.01
+    clip: Annotated[float, interval("(0, 1]")] = 0.01
 
     def _weights(self, counts: NDArray[np.intp]) -> Floats:
         propensities = (counts / counts.max()) ** self.exponent

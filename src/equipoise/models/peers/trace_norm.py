@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import Annotated, Any
 
 import numpy as np
@@ -109,7 +108,7 @@ class TraceNormMF(TransformsValues, FactorModel):
     [[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     """
 
-    penalty: Annotated[float, interval(Real, 1e-3, 1, closed="left")] = 0.1
+    penalty: Annotated[float, interval("[0.001, 1)")] = 0.1
     _: KW_ONLY
     max_components: Count = 512
     solver: Solver = "auto"
