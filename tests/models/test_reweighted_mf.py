@@ -9,7 +9,6 @@ from sklearn.base import clone
 
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
 from equipoise.models.peers.reweighted_mf import IPSMF, PopularityWeightedMF
-from equipoise.models.peers.weighted_als import solve_rows
 
 MODELS = {
     "ips": IPSMF(3),
@@ -121,15 +120,6 @@ def test_without_a_seed_the_seed_is_zero_and_another_gives_other_bits(name, X):
     first, again, other = (make(name).set_params(random_state=s).fit(X) for s in (None, 0, 1))
     np.testing.assert_array_equal(first.item_factors_, again.item_factors_)
     assert not np.array_equal(first.item_factors_, other.item_factors_)
-
-
-@every_model
-@pytest.mark.medium
-def test_the_compiled_loop_gives_the_same_scores(name, X):
-    model = make(name).fit(X)
-    cells, V = model.cells(sp.csr_array(X)), model.item_factors_
-    users = solve_rows(cells, V, model.regularization, compiled=True).factors
-    np.testing.assert_allclose(users @ V.T, model.score_items(X), atol=1e-10)
 
 
 def test_vectors_that_vanish_are_warned_of(X):

@@ -191,8 +191,8 @@ def test_empty_rows_score_zero(X):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"penalty": 1.0}, r"'penalty' parameter of TraceNormMF must be .* \[0.001, 1.0\)"),
-        ({"penalty": 0.0}, r"'penalty' parameter of TraceNormMF must be .* \[0.001, 1.0\)"),
+        ({"penalty": 1.0}, r"'penalty' parameter of TraceNormMF must be .* \[0.001, 1\)"),
+        ({"penalty": 0.0}, r"'penalty' parameter of TraceNormMF must be .* \[0.001, 1\)"),
         ({"max_components": 0}, "'max_components' parameter of TraceNormMF must be an int"),
         ({"solver": "guess"}, "'solver' parameter of TraceNormMF must be a str among"),
     ],

@@ -1,4 +1,4 @@
-"""Weighted ALS against dense least squares, the truncated SVD and itself compiled."""
+"""Weighted ALS against dense least squares and the truncated SVD."""
 
 from __future__ import annotations
 
@@ -46,25 +46,14 @@ def dense_solution(cells: Cells, V: np.ndarray, ridge: float = RIDGE) -> np.ndar
     )
 
 
-# compiling takes some seconds the first time
-@pytest.fixture(
-    params=[
-        pytest.param(False, id="lapack"),
-        pytest.param(True, id="compiled", marks=pytest.mark.medium),
-    ]
-)
-def compiled(request) -> bool:
-    return request.param
-
-
 @pytest.mark.parametrize("w0", [0.0, 0.4, 3.0])
-def test_a_half_step_equals_dense_weighted_least_squares(w0, compiled):
+def test_a_half_step_equals_dense_weighted_least_squares(w0):
     cells = random_cells(w0=w0)
     V = np.random.default_rng(1).normal(size=(9, 4))
-    found = solve_rows(cells, V, RIDGE, compiled=compiled)
+    found = solve_rows(cells, V, RIDGE)
     np.testing.assert_allclose(found.factors, dense_solution(cells, V), atol=1e-12)
     U = np.random.default_rng(2).normal(size=(13, 4))
-    found = solve_rows(cells.transposed(), U, RIDGE, compiled=compiled)
+    found = solve_rows(cells.transposed(), U, RIDGE)
     X, W = dense(cells)
     flipped = [
         np.linalg.solve((U.T * w) @ U + RIDGE * np.eye(4), U.T @ (w * x))
@@ -73,20 +62,20 @@ def test_a_half_step_equals_dense_weighted_least_squares(w0, compiled):
     np.testing.assert_allclose(found.factors, flipped, atol=1e-12)
 
 
-def test_what_a_half_step_explains_is_what_the_objective_loses(compiled):
+def test_what_a_half_step_explains_is_what_the_objective_loses():
     cells = random_cells()
     V = np.random.default_rng(1).normal(size=(9, 4))
-    U, explained = solve_rows(cells, V, RIDGE, compiled=compiled)
+    U, explained = solve_rows(cells, V, RIDGE)
     nothing = objective(cells, np.zeros_like(U), V)
     assert objective(cells, U, V) == pytest.approx(nothing - explained, rel=1e-12)
 
 
-@pytest.mark.medium
 def test_rows_longer_than_a_gathered_block_are_summed_whole():
-    cells = random_cells(n=4, m=700)
-    V = np.random.default_rng(1).normal(size=(700, 3))
+    m = 4 * weighted_als._GATHERED
+    cells = random_cells(n=4, m=m)
+    V = np.random.default_rng(1).normal(size=(m, 3))
     assert np.diff(cells.targets.indptr).max() > weighted_als._GATHERED
-    found = solve_rows(cells, V, RIDGE, compiled=True)
+    found = solve_rows(cells, V, RIDGE)
     np.testing.assert_allclose(found.factors, dense_solution(cells, V), atol=1e-12)
 
 
@@ -98,25 +87,6 @@ def test_the_objective_never_rises_between_half_steps(seed, w0, r):
     assert np.all(np.diff(found.objectives) <= 1e-12 * start)
     last = objective(cells, found.user_factors, found.item_factors)
     assert found.objectives[-1] == pytest.approx(last, rel=1e-9)
-
-
-@pytest.mark.medium
-def test_compiled_and_lapack_fits_are_the_same():
-    options = {"regularization": RIDGE, "iterations": 5}
-    fits = [
-        factorize(random_cells(), 3, rng=np.random.default_rng(3), compiled=compiled, **options)
-        for compiled in (True, False)
-    ]
-    np.testing.assert_allclose(fits[0].item_factors, fits[1].item_factors, atol=1e-10)
-    np.testing.assert_allclose(fits[0].user_factors, fits[1].user_factors, atol=1e-10)
-    np.testing.assert_allclose(fits[0].objectives, fits[1].objectives, rtol=1e-10)
-
-
-def test_large_problems_are_compiled_and_small_ones_are_not():
-    cells = random_cells()
-    assert not weighted_als._compiling_pays((cells,), 4, 100)
-    assert weighted_als._compiling_pays((cells,), 4, 100_000)
-    assert weighted_als._compiling_pays((cells,), 40_000, 1)
 
 
 def test_with_equal_weights_and_hardly_any_ridge_the_optimum_is_the_truncated_svd():
@@ -166,8 +136,8 @@ def test_the_fit_stops_when_the_objective_does():
     assert np.all(drops[:-1] > 1e-3)
 
 
-def test_same_seed_same_bits_and_another_seed_other_bits(compiled):
-    options = {"regularization": 1.0, "iterations": 3, "compiled": compiled}
+def test_same_seed_same_bits_and_another_seed_other_bits():
+    options = {"regularization": 1.0, "iterations": 3}
     first, again, other = (
         factorize(random_cells(), 3, rng=np.random.default_rng(seed), **options).item_factors
         for seed in (5, 5, 6)
@@ -176,14 +146,14 @@ def test_same_seed_same_bits_and_another_seed_other_bits(compiled):
     assert not np.array_equal(first, other)
 
 
-@pytest.mark.medium
 def test_the_number_of_threads_does_not_change_a_bit(monkeypatch):
     cells = random_cells(n=60)
+    monkeypatch.setattr(weighted_als, "_BLOCK_BYTES", 2_000)
     V = np.random.default_rng(1).normal(size=(9, 4))
     solved = []
     for threads in (1, 3, 64):
         monkeypatch.setattr(weighted_als, "thread_count", lambda count=threads: count)
-        solved.append(solve_rows(cells, V, RIDGE, compiled=True))
+        solved.append(solve_rows(cells, V, RIDGE))
     for other in solved[1:]:
         np.testing.assert_array_equal(other.factors, solved[0].factors)
         assert other.explained == solved[0].explained
@@ -202,11 +172,11 @@ def test_contributions_sum_to_the_product_of_user_and_item():
 
 
 @pytest.mark.parametrize("values", [[[1.0, 0.0]], [[1.0, 1.0]], [[0.0, 3.0]]])
-def test_singular_equations_are_said_to_be(values, compiled):
+def test_singular_equations_are_said_to_be(values):
     V = np.array([[1.0, 1.0], [0.1, 0.1]])  # its Cholesky factor ends in 0, or in rounding
     cells = Cells.of(sp.csr_array(values), np.full(np.count_nonzero(values), 0.7), 0.0)
     with pytest.raises(SolverError, match=r"singular .* Raise regularization"):
-        solve_rows(cells, V, 1e-300, compiled=compiled)
+        solve_rows(cells, V, 1e-300)
 
 
 @pytest.mark.parametrize("scale", [1e200, 1e-200])
@@ -217,11 +187,11 @@ def test_values_whose_squares_leave_floating_point_are_refused(scale):
         factorize(extreme, 2, regularization=1.0, iterations=2, rng=np.random.default_rng(0))
 
 
-def test_read_only_arrays_are_taken(compiled):
+def test_read_only_arrays_are_taken():
     cells = random_cells()
     for part in (cells.targets.data, cells.targets.indices, cells.weights):
         part.flags.writeable = False
     V = np.random.default_rng(1).normal(size=(9, 4))
     V.flags.writeable = False
-    found = solve_rows(cells, V, RIDGE, compiled=compiled)
+    found = solve_rows(cells, V, RIDGE)
     np.testing.assert_allclose(found.factors, dense_solution(cells, V), atol=1e-12)

@@ -145,7 +145,8 @@ def largest_contributions(
     width = wide if k is None else min(k, wide)
     columns = np.full((*lists.shape, width), -1, dtype=np.intp)
     values = np.full((*lists.shape, width), np.nan)
-    for users in _alike(counts, lists.shape[1], block_bytes):
+    per_entry = 8 * (_NUMBERS_PER_ENTRY + 2 * lists.shape[1])
+    for users in alike(counts, lambda count: per_entry * count, block_bytes):
         some, wanted = rows[users], lists[users]
         padded = PaddedRows.of(some)
         parts = contributions_of(some, np.maximum(wanted, 0))
@@ -158,14 +159,30 @@ def largest_contributions(
     return columns, values
 
 
-def _alike(counts: NDArray[Any], length: int, block_bytes: int) -> Iterator[NDArray[np.intp]]:
-    """Yield blocks of users with about the same number of items, the most active first."""
+def alike(
+    counts: NDArray[Any], bytes_of: Callable[[int], int], block_bytes: int
+) -> Iterator[NDArray[np.intp]]:
+    """Yield blocks of rows with about the same number of entries, the longest rows first.
+
+    Parameters
+    ----------
+    counts : ndarray of int, shape (n,)
+        Entries per row; rows without any are left out.
+    bytes_of : callable
+        From a number of entries to the memory that a row takes.
+    block_bytes : int
+        Upper limit of a block, about; one row is the least.
+
+    Examples
+    --------
+    >>> [rows.tolist() for rows in alike(np.array([1, 0, 9, 2]), lambda count: count, 4)]
+    [[2], [3, 0]]
+    """
     order = np.argsort(-counts, kind="stable")
     order = order[: np.count_nonzero(counts)]
     start = 0
     while start < len(order):
-        each = 8 * int(counts[order[start]]) * (_NUMBERS_PER_ENTRY + 2 * length)
-        stop = start + max(1, block_bytes // each)
+        stop = start + max(1, block_bytes // bytes_of(int(counts[order[start]])))
         yield order[start:stop]
         start = stop
 

@@ -12,9 +12,7 @@ so VᵀV, computed once, covers all the cells that are not stored. Sums are in f
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from functools import cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -23,22 +21,18 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from equipoise.exceptions import InvalidDataError, SolverError
+from equipoise.models.explanations import PaddedRows, alike
 from equipoise.models.parameters import Count, Positive, RandomState, estimator
 from equipoise.models.peers.base import FactorModel
 from equipoise.models.user_rows import TransformsValues
-from equipoise.parallel import compile_loop, in_threads, one_blas_thread, thread_count
+from equipoise.parallel import in_threads, one_blas_thread, thread_count
 from equipoise.progress import Progress, task
-from equipoise.spectral.kernels import user_ranges
 
 Floats = NDArray[np.float64]
 
-# Above these sizes, loading the compiled loop is cheaper than Python's loop over rows (about 20 µs
-# per row) with LAPACK. Both give the same numbers.
-_MOST_ROWS = 50_000
-_MOST_PRODUCTS = 2e10
-
-# Rows of V gathered at a time: enough for BLAS, and little memory however popular an item is.
-_GATHERED = 256
+# Normal equations of a block of rows take about this. Of a row with more entries, so many are added
+# at a time: little memory, however popular an item is.
+_BLOCK_BYTES, _GATHERED = 4 * 2**20, 4096
 
 # A pivot that lost all digits of its diagonal entry but these is rounding, not curvature.
 _SINGULAR = 8 * float(np.finfo(np.float64).eps)
@@ -151,7 +145,6 @@ def factorize(
     iterations: int,
     tol: float = 0.0,
     rng: np.random.Generator,
-    compiled: bool | None = None,
     progress: Progress | None = None,
 ) -> Factorization:
     """Alternate between users and items, from random items on.
@@ -170,24 +163,22 @@ def factorize(
         Stop when an iteration lowers the objective by this share of it or less.
     rng : Generator
         Draws the first V.
-    compiled : bool, optional
-        As in `solve_rows`.
     progress : Progress, optional
         Receives one step per iteration, with the objective.
     """
-    by_item, total = cells.transposed(), weighted_squares(cells)
-    if compiled is None:
-        compiled = _compiling_pays((cells, by_item), n_components, iterations)
+    by_item = cells.transposed()
     n_items = cells.targets.shape[1]
     # All positive, as the data mostly are: from mixed signs, a fit of observed cells alone can end
     # with items of opposite sign that no user connects.
     V = rng.random((n_items, n_components)) / np.sqrt(n_components)
     objectives: list[float] = []
-    with task(progress, "Alternating least squares", iterations) as alternating:
+    # idle BLAS threads would spin, and take the cores from the threads that share the rows
+    with one_blas_thread(), task(progress, "Alternating least squares", iterations) as alternating:
+        total = weighted_squares(cells)
         for iteration in range(1, iterations + 1):
-            U, explained = solve_rows(cells, V, regularization, compiled=compiled)
+            U, explained = solve_rows(cells, V, regularization)
             objectives.append(total - explained + regularization * float(np.vdot(V, V)))
-            V, explained = solve_rows(by_item, U, regularization, compiled=compiled)
+            V, explained = solve_rows(by_item, U, regularization)
             objectives.append(total - explained + regularization * float(np.vdot(U, U)))
             alternating.note(f"objective {objectives[-1]:.6g}")
             alternating.advance()
@@ -196,9 +187,7 @@ def factorize(
     return Factorization(U, V, np.array(objectives))
 
 
-def solve_rows(
-    cells: Cells, V: Floats, regularization: float, *, compiled: bool | None = None
-) -> HalfStep:
+def solve_rows(cells: Cells, V: Floats, regularization: float) -> HalfStep:
     """Return the best U for given V: each row by its own normal equations.
 
     Parameters
@@ -209,8 +198,6 @@ def solve_rows(
         The other side.
     regularization : float
         λ > 0.
-    compiled : bool, optional
-        Whether to take the compiled loop; by default where it pays.
 
     Examples
     --------
@@ -227,12 +214,36 @@ def solve_rows(
     >>> round(solve_rows(both, np.ones((2, 1)), 1.0).factors.item(), 12)
     1.5
     """
-    V = np.ascontiguousarray(V)
-    if compiled is None:
-        compiled = _compiling_pays((cells,), V.shape[1], 1)
-    solve = _solve_compiled if compiled else _solve_lapack
-    with one_blas_thread():  # the rows are shared among our own threads
-        return solve(cells, V, _common_part(cells, V, regularization))
+    with one_blas_thread():
+        return _solve_rows(cells, V, _common_part(cells, V, regularization))
+
+
+def _solve_rows(cells: Cells, V: Floats, common: Floats) -> HalfStep:
+    X, r = cells.targets, V.shape[1]
+    U, explained = np.zeros((X.shape[0], r)), np.zeros(X.shape[0])
+    places = sp.csr_array((np.arange(X.nnz), X.indices, X.indptr), shape=X.shape)
+    extra, pull = cells.weights - cells.unobserved_weight, cells.weights * X.data
+
+    def solve(rows: NDArray[np.intp]) -> None:
+        own = places[rows]
+        columns, stored = PaddedRows.of(own)
+        extras, pulls = (PaddedRows.spread(each[own.data], stored) for each in (extra, pull))
+        A, b = np.tile(common, (len(rows), 1, 1)), np.zeros((len(rows), r))
+        for first in range(0, columns.shape[1], _GATHERED):
+            part = slice(first, first + _GATHERED)
+            G = V[columns[:, part]]
+            A += (G * extras[:, part, None]).swapaxes(1, 2) @ G
+            b += (pulls[:, None, part] @ G)[:, 0]
+        U[rows] = _solved(A, b)
+        explained[rows] = np.einsum("ur,ur->u", b, U[rows])
+
+    def bytes_of(width: int) -> int:
+        return 8 * r * (r + 2 * min(width, _GATHERED))
+
+    blocks = list(alike(np.diff(X.indptr), bytes_of, _BLOCK_BYTES))
+    parts = max(1, min(len(blocks), thread_count()))
+    in_threads(lambda part: [solve(rows) for rows in blocks[part::parts]], parts)
+    return HalfStep(U, float(explained.sum()))
 
 
 def contributions(cells: Cells, V: Floats, regularization: float, item: int) -> Floats:
@@ -241,9 +252,9 @@ def contributions(cells: Cells, V: Floats, regularization: float, item: int) -> 
     u_u is linear in the values, u_u = A⁻¹ Σ_i w_ui x_ui v_i, so item i adds
     w_ui x_ui v_iᵀ A⁻¹ v_item (Hu, Koren & Volinsky 2008, section 5).
     """
-    G = V[cells.targets.indices]
-    A = _normal_matrix(_common_part(cells, V, regularization), G, cells)
-    return cells.weights * cells.targets.data * (G @ _solved(A, V[item]))
+    G, extra = V[cells.targets.indices], cells.weights - cells.unobserved_weight
+    A = _common_part(cells, V, regularization) + (G.T * extra) @ G
+    return cells.weights * cells.targets.data * (G @ _solved(A[None], V[[item]])[0])
 
 
 def weighted_squares(cells: Cells) -> float:
@@ -261,12 +272,6 @@ def weighted_squares(cells: Cells) -> float:
     return total
 
 
-def _compiling_pays(sides: tuple[Cells, ...], n_components: int, repeated: int) -> bool:
-    rows = sum(side.targets.shape[0] for side in sides)
-    products = n_components**2 * (sum(side.targets.nnz for side in sides) + rows * n_components / 3)
-    return bool(rows * repeated > _MOST_ROWS or products * repeated > _MOST_PRODUCTS)
-
-
 def _common_part(cells: Cells, V: Floats, regularization: float) -> Floats:
     """The part of the normal matrix that all rows share: w₀ VᵀV + λI."""
     A: Floats = cells.unobserved_weight * (V.T @ V)
@@ -274,105 +279,16 @@ def _common_part(cells: Cells, V: Floats, regularization: float) -> Floats:
     return A
 
 
-def _normal_matrix(common: Floats, G: Floats, cells: Cells) -> Floats:
-    return common + (G.T * (cells.weights - cells.unobserved_weight)) @ G
-
-
 def _solved(A: Floats, b: Floats) -> Floats:
-    L, x, info = dposv(A, b)
-    if info != 0 or np.any(L.diagonal() ** 2 <= _SINGULAR * A.diagonal()):
-        raise _singular()
+    """Return A_k⁻¹ b_k for every k; the A_k are symmetric, and are overwritten."""
+    diagonals, x, failed = np.diagonal(A, axis1=1, axis2=2).copy(), np.empty_like(b), 0
+    for k in range(len(b)):  # SciPy's own loop over matrices takes three times as long
+        _, x[k], info = dposv(A[k].T, b[k], overwrite_a=True)
+        failed |= info
+    pivots = np.diagonal(A, axis1=1, axis2=2)
+    if failed or np.any(pivots**2 <= _SINGULAR * diagonals):
+        raise SolverError(
+            "the normal equations of a row are singular in floating point: regularization is too "
+            "small for the weights. Raise regularization, or unobserved_weight."
+        )
     return x
-
-
-def _singular() -> SolverError:
-    return SolverError(
-        "the normal equations of a row are singular in floating point: regularization is too "
-        "small for the weights. Raise regularization, or unobserved_weight."
-    )
-
-
-def _solve_lapack(cells: Cells, V: Floats, common: Floats) -> HalfStep:
-    X = cells.targets
-    U, explained = np.zeros((X.shape[0], V.shape[1])), 0.0
-    for row in np.flatnonzero(np.diff(X.indptr)):
-        stored = slice(X.indptr[row], X.indptr[row + 1])
-        G, weights = V[X.indices[stored]], cells.weights[stored]
-        A = _normal_matrix(common, G, cells._replace(weights=weights))
-        b = (weights * X.data[stored]) @ G
-        U[row] = _solved(A, b)
-        explained += float(b @ U[row])
-    return HalfStep(U, explained)
-
-
-def _solve_compiled(cells: Cells, V: Floats, common: Floats) -> HalfStep:
-    X = cells.targets
-    U, explained = np.zeros((X.shape[0], V.shape[1])), np.zeros(X.shape[0])
-    ranges = user_ranges(X.indptr, thread_count())
-    # numba would compile again for read-only arrays, such as those of Interactions
-    data = [np.require(part, requirements="W") for part in (X.indptr, X.indices, X.data)]
-    weights = np.require(cells.weights, requirements="W")
-    operands = (*data, weights, cells.unobserved_weight, np.require(V, requirements="W"), common)
-    loop = _loop()
-
-    def run(part: int) -> None:
-        loop(*operands, *ranges[part], U, explained)
-
-    try:
-        in_threads(run, len(ranges))
-    except np.linalg.LinAlgError:
-        raise _singular() from None
-    return HalfStep(U, float(explained.sum()))
-
-
-@cache
-def _loop() -> Callable[..., None]:
-    return compile_loop(_solve_range)
-
-
-def _solve_range(
-    indptr: Any,
-    indices: Any,
-    data: Any,
-    weights: Any,
-    unobserved_weight: float,
-    V: Any,
-    common: Any,
-    start: int,
-    stop: int,
-    U: Any,
-    explained: Any,
-) -> None:
-    """Solve the rows from start to stop: gather V, add G' diag(w - w0) G, Cholesky."""
-    r = V.shape[1]
-    G, H = np.empty((_GATHERED, r)), np.empty((_GATHERED, r))
-    A, update = np.empty((r, r)), np.empty((r, r))
-    for row in range(start, stop):
-        if indptr[row] == indptr[row + 1]:
-            continue
-        A[:] = common
-        x = U[row]
-        for first in range(indptr[row], indptr[row + 1], _GATHERED):
-            count = min(_GATHERED, indptr[row + 1] - first)
-            for p in range(count):
-                v = V[indices[first + p]]
-                extra = weights[first + p] - unobserved_weight
-                pull = weights[first + p] * data[first + p]
-                for k in range(r):
-                    G[p, k] = v[k]
-                    H[p, k] = extra * v[k]
-                    x[k] += pull * v[k]
-            np.dot(G[:count].T, H[:count], update)
-            A += update
-        L = np.linalg.cholesky(A)
-        for k in range(r):  # L y = b, where b is in x and y overwrites it
-            if L[k, k] * L[k, k] <= _SINGULAR * A[k, k]:
-                raise np.linalg.LinAlgError("singular")
-            for j in range(k):
-                x[k] -= L[k, j] * x[j]
-            x[k] /= L[k, k]
-            explained[row] += x[k] * x[k]  # bᵀ A⁻¹ b = ‖y‖²
-        for k in range(r - 1, -1, -1):  # Lᵀ u = y
-            x[k] /= L[k, k]
-            for j in range(k):
-                x[j] -= L[k, j] * x[k]
