@@ -242,7 +242,12 @@ def _solve_rows(cells: Cells, V: Floats, common: Floats) -> HalfStep:
 
     blocks = list(alike(np.diff(X.indptr), bytes_of, _BLOCK_BYTES))
     parts = max(1, min(len(blocks), thread_count()))
-    in_threads(lambda part: [solve(rows) for rows in blocks[part::parts]], parts)
+
+    def run(part: int) -> None:
+        for rows in blocks[part::parts]:
+            solve(rows)
+
+    in_threads(run, parts)
     return HalfStep(U, float(explained.sum()))
 
 
