@@ -1,7 +1,8 @@
 """Where the time of one fit goes: passes over the data, orthogonalizing, eigenproblems, the end.
 
 Run ``python benchmarks/profile_fit.py gowalla 128`` (or ``lastfm``, ``movielens``, ``ml20m``). The
-times are of each part alone, without the parts that it calls; a fit before it loads and compiles.
+times are CPU time of each part alone, of all threads and without the parts that it calls. A fit
+before it loads and compiles.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SETS = {
 
 
 class Clock:
-    """Counts calls and seconds of functions, without those of others that it counts."""
+    """Counts calls and CPU seconds of functions, without those of others that it counts."""
 
     def __init__(self) -> None:
         self.calls: dict[str, int] = defaultdict(int)
@@ -92,7 +93,7 @@ def main() -> None:
     left = total - sum(clock.seconds.values())
     rows.append(["all else", "", f"{left:.3f}", f"{left / total:.0%}"])
     title = f"{SETS[options.set].name}, r = {options.rank}, {model.solver_}: {total:.2f} s"
-    harness.print_table(Table(title, ("part", "calls", "s", "share"), rows))
+    harness.print_table(Table(title, ("part", "calls", "CPU s", "share"), rows))
 
 
 if __name__ == "__main__":

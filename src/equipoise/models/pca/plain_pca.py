@@ -14,6 +14,7 @@ from equipoise.data.rows import Prepare, RowBlock
 from equipoise.models.item_vectors import Floats, item_norms
 from equipoise.models.pca.projection import ProjectionModel
 from equipoise.models.user_rows import with_values
+from equipoise.spectral.norms import column_sums
 from equipoise.spectral.solve import Components
 
 
@@ -139,8 +140,7 @@ class NormalizedPCA(ProjectionModel):
 
 def _part_of_means(block: RowBlock, n_users: int) -> Floats:
     """Return what the users of a block add to the mean of each column."""
-    means = (block.matrix * (1.0 / n_users)).sum(axis=0)
-    return np.asarray(means, dtype=np.float64).ravel()
+    return column_sums(block.matrix, 1) / n_users
 
 
 def columns_divided(
