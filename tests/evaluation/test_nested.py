@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from equipoise.evaluation import evaluate
 from equipoise.evaluation.nested import NestedLists, nested_lists
-from equipoise.metrics.projection import growing_scores
+from equipoise.metrics.growing import growing_scores
 from equipoise.models import ItemWeightedPCA, LocalGlobal, NormalizedPCA, VanillaPCA
 from equipoise.models.ranking import best_of_rows
 from equipoise.parallel import Tally

@@ -14,7 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.metrics.projection import column_slices, growing_scores
+from equipoise.metrics.growing import growing_scores
+from equipoise.metrics.projection import column_slices
 from equipoise.metrics.ties import row_norms, user_limits
 from equipoise.models.item_vectors import LowRank
 from equipoise.models.ranking import best_of_rows

@@ -32,7 +32,6 @@ from equipoise.metrics.projection import (
     Whole,
     check_n_items,
     column_slices,
-    growing_scores,
     unchanged,
     weighted_basis,
 )
@@ -305,6 +304,8 @@ class Factors(NamedTuple):
 
     def scorer(self, X: Any) -> Scorer:
         """Return what scores the users of these rows, each rank from the one before."""
+        from equipoise.metrics.growing import growing_scores
+
         left, right = self.basis
         order = np.argsort(self.sizes, kind="stable")
         edges = [0, *self.sizes[order]]

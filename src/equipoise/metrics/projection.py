@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -104,31 +103,6 @@ def column_slices(n_columns: int) -> Iterator[slice]:
     """Yield the columns that a sparse product takes at a time."""
     for start in range(0, n_columns, _COLUMNS_AT_ONCE):
         yield slice(start, min(start + _COLUMNS_AT_ONCE, n_columns))
-
-
-def growing_scores(
-    coordinates: NDArray[Any], components: NDArray[Any], sizes: Sequence[int]
-) -> Iterator[NDArray[Any]]:
-    """Yield E[:, :r] U[:r] for ascending sizes r, in one array that grows from each to the next.
-
-    Where there are fewer components than r, all of them count.
-
-    Examples
-    --------
-    >>> E, U = np.array([[1.0, 2.0]]), np.array([[1.0, 0.0], [0.0, 1.0]])
-    >>> [scores.tolist() for scores in growing_scores(E, U, [1, 2])]
-    [[[1.0, 0.0]], [[1.0, 2.0]]]
-    """
-    from scipy.linalg import get_blas_funcs
-
-    scores = np.zeros((len(coordinates), components.shape[1]), coordinates.dtype)
-    add_product = get_blas_funcs("gemm", dtype=scores.dtype)  # NumPy's has no sum
-    for low, high in pairwise([0, *sizes]):
-        # BLAS refuses an empty matrix
-        if low < len(components) and high > low and scores.size:
-            sides = components[low:high].T, coordinates[:, low:high].T
-            scores = add_product(1.0, *sides, float(low > 0), scores.T, overwrite_c=True).T
-        yield scores
 
 
 class Basis(NamedTuple):
