@@ -50,7 +50,10 @@ def test_the_certified_loss_bounds_the_true_loss(plays, before, model, passes):
     assert found.passes == passes == found.model.certificate_.passes
     assert not found.refitted
     assert set(found.model.item_ids_) == set(plays.item_ids)
-    np.testing.assert_allclose(found.model.certificate_.objective, objective(found.model, plays))
+    # an update passes over data of this size in float32, whose rounding is 6e-8
+    np.testing.assert_allclose(
+        found.model.certificate_.objective, objective(found.model, plays), rtol=1e-6
+    )
     np.testing.assert_allclose(
         found.model.components_ @ found.model.components_.T, np.eye(8), atol=1e-9
     )
