@@ -146,10 +146,10 @@ class Search:
 
     def run(self) -> None:
         """Search: preparations first, then all else at the best of them."""
-        self._compare_preparations()
+        normalized = self._compare_preparations()
         others = {EASE: self._ease, ALS: self._als}
         together = [model for model in others if self._is_cheap(model)]
-        self._try_in_turn(self._pcas(), *(others.pop(model)() for model in together))
+        self._try_in_turn(self._pcas(normalized), *(others.pop(model)() for model in together))
         self._try_in_turn(*(chain() for chain in others.values()))
 
     def _is_cheap(self, model: str) -> bool:
@@ -157,14 +157,14 @@ class Search:
         settings = len(self._for_others()) + _OTHER_SETTINGS
         return settings * self._fit_seconds(model, find_model(model).make()) <= self.seconds / 4
 
-    def _pcas(self) -> Iterator[list[Attempt]]:
-        """Yield which exponents, ranks and filters to try of the PCAs, step by step."""
+    def _pcas(self, first: Sequence[Attempt]) -> Iterator[list[Attempt]]:
+        """Yield these and which exponents, ranks and filters to try of the PCAs, step by step."""
         ranks = {"n_components": possible_sizes(self.task.n_items, _RANKS)}
         if self.every_model:
             yield from self._more_ranks(ranks)
             yield self._widen([self.best(WEIGHTED)], {"gamma": (*_EXPONENTS, _BEYOND_EXPONENTS[0])})
         else:  # a fit at the largest rank serves ranks and filters: at the best exponent only
-            yield self._widen([self.best(WEIGHTED)], {"gamma": _EXPONENTS})
+            yield [*first, *self._widen([self.best(WEIGHTED)], {"gamma": _EXPONENTS})]
         for exponent in _BEYOND_EXPONENTS:
             if "gamma" in self.best(WEIGHTED).edge:
                 yield self._widen([self.best(WEIGHTED)], {"gamma": (exponent,)})
@@ -253,11 +253,12 @@ class Search:
     def _score(self, trial: Trial) -> float:
         return trial.scores[f"ndcg@{self.k}"]
 
-    def _compare_preparations(self) -> None:
+    def _compare_preparations(self) -> list[Attempt]:
+        """Try the PCAs with all preparations; return what is still to be tried at the best one."""
         different = preparations(self.task.fitted)
         if self.every_model:
             self._compare(different)
-            return
+            return []
         self._compare([each for each in different if not each.user_scaling])
         values = self.best(WEIGHTED).preparation.value_transform
         same = None if values == "shares" else values  # shares are scaling by 1
@@ -267,7 +268,7 @@ class Search:
         chosen = _fixed(self.best(WEIGHTED).preparation._asdict())
         normalized = Attempt(NORMALIZED, {**chosen, "n_components": self._first_sizes()})
         self.seconds -= self._cost(normalized)
-        self._try([normalized])
+        return [normalized]
 
     def _still_rises(self, best: Best, leader: Best) -> bool:
         """Whether a model is not far behind, and its last rank was notably better than others."""
@@ -315,8 +316,9 @@ class Search:
         )
         if whole > self.seconds >= less:  # all models rather than all ranks of the first one
             ranks = fewer
-        yield self._widen(together, ranks)
-        yield self._widen([self.best(PCA)], ranks)  # another one, if as given is still not best
+        prepared = self.best(PCA)
+        both = [*together, prepared] if prepared != self.as_given() else together
+        yield self._widen(both, ranks)
 
     def _widen(self, around: Iterable[Best], grid: Mapping[str, Sequence[Any]]) -> list[Attempt]:
         """Return more values around the best settings of models, as far as time allows."""

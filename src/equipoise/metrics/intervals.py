@@ -217,7 +217,9 @@ def bootstrap_sums(
     values = np.concatenate(drawn)
     limits = np.full((2, len(found)), np.nan)
     known = ~np.isnan(values).all(axis=0)
-    limits[:, known] = np.nanquantile(values[:, known], _levels(confidence), axis=0)
+    values = values[:, known]
+    quantile = np.nanquantile if np.isnan(values).any() else np.quantile  # far faster, same numbers
+    limits[:, known] = quantile(values, _levels(confidence), axis=0)
     return [
         Interval(float(v), float(low), float(high), confidence, n)
         for v, low, high in zip(found, *limits, strict=True)
