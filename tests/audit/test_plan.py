@@ -158,6 +158,12 @@ def test_the_estimate_grows_with_the_data_the_depth_and_the_budget():
     assert plan.estimate_audit(large.holdout(seed=0), "standard", None, 0) > 0
 
 
+def test_the_machine_is_measured_once_per_process():
+    first = plan.relative_time()
+    assert 0 < first < np.inf
+    assert plan.relative_time() == first
+
+
 def test_fewer_users_get_lists_of_a_large_catalog_but_at_least_half():
     effort = EFFORTS["standard"]
     assert effort.users_among(3_000) == effort.users

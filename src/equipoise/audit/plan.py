@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from timeit import repeat
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -17,6 +19,7 @@ from equipoise.data.split import Split
 from equipoise.evaluation.task import Task, group_items
 from equipoise.metrics import ItemGroups, gini
 from equipoise.models.user_rows import has_different_values
+from equipoise.parallel import one_blas_thread
 from equipoise.spectral.solve import estimate_seconds
 
 Depth = Literal["quick", "standard", "deep"]
@@ -119,6 +122,10 @@ _START, _SPEEDUP = 1.7, 1.6
 # CPU seconds of a search and of a measured fit, relative to the estimates that decide what is
 # tried: those leave out checks and what only first calls need.
 _SEARCH_FACTOR, _FIT_FACTOR = 0.8, 1.4
+
+# Milliseconds of `relative_time` on the machine where these constants were measured, an AMD EPYC:
+# products of matrices, look-ups in memory, and Python. And the share of each in an audit.
+_REFERENCE_MS, _SHARES = (2.2, 1.2, 1.7), (0.5, 0.25, 0.25)
 
 # CPU seconds per interaction to split the data and to count.
 _PER_INTERACTION = 5e-7
@@ -472,7 +479,7 @@ def depth_for(data: Interactions, *, at_least: int, effort: Effort) -> int:
 
 
 def estimate_audit(data: Interactions | Split, depth: Depth, budget: float | None, n: int) -> float:
-    """Estimate the seconds of an audit with n given models, on two idle cores.
+    """Estimate the seconds of an audit with n given models, on two idle cores of this machine.
 
     The constants were measured on the data sets of the guide, in CPU seconds of one thread.
     """
@@ -495,7 +502,37 @@ def estimate_audit(data: Interactions | Split, depth: Depth, budget: float | Non
     )
     fits = _FIT_FACTOR * models * full * (2 if n and not isinstance(data, Split) else 1)
     others = _START + _PER_INTERACTION * rows.nnz + 2 * full + 3 * small
-    return (others + fits + models * per_model + _SEARCH_FACTOR * search) / _SPEEDUP
+    in_all = others + fits + models * per_model + _SEARCH_FACTOR * search
+    return relative_time() * in_all / _SPEEDUP
+
+
+@cache
+def relative_time() -> float:
+    """Return how long one core of this machine takes, relative to that of the constants.
+
+    It is measured once per process, in about 20 ms. Other work on the machine hardly changes it:
+    of three short runs the fastest counts.
+    """
+    rng = np.random.default_rng(0)
+    A, values = rng.standard_normal((192, 192)), np.ones(1_000_000)
+    product, chosen = np.empty_like(A), rng.integers(0, len(values), 300_000)
+
+    def multiply() -> None:
+        for _ in range(10):
+            np.matmul(A, A, out=product)
+
+    def look_up() -> None:
+        values[chosen].sum()
+
+    def count() -> None:
+        totals: dict[int, int] = {}
+        for i in range(30_000):
+            totals[i % 97] = totals.get(i % 97, 0) + i
+
+    with one_blas_thread():
+        measured = [min(repeat(run, number=1, repeat=3)) for run in (multiply, look_up, count)]
+    parts = zip(_SHARES, measured, _REFERENCE_MS, strict=True)
+    return sum(share * 1000 * seconds / reference for share, seconds, reference in parts)
 
 
 def _search_seconds(rows: Interactions, effort: Effort, budget: float) -> float:
