@@ -71,7 +71,8 @@ class Recommender(RowReader, ABC):
     - `_similarities` (default: no item is similar to another);
     - `_contributions` (default: `explain` reports the whole score as `rest`);
     - `factors` or `item_item`, if scores are inner products of vectors, or X B;
-    - ``_parameter_constraints``, scikit-learn's declaration of valid parameters;
+    - ``_parameter_constraints``, scikit-learn's declaration of valid parameters; those of a
+      dataclass are checked by the types of its fields;
     - ``about``, the fields of `equipoise.models.registry.ModelEntry` for ``equipoise models``;
     - ``ranks_without_items``, True if its scores mean something for a user without items.
 

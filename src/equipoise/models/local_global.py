@@ -16,14 +16,7 @@ from equipoise.data.rows import RowBlock
 from equipoise.models.base import grid_around, possible_sizes
 from equipoise.models.estimator import check_is_fitted, clone
 from equipoise.models.item_vectors import Floats, item_norms
-from equipoise.models.parameters import (
-    Count,
-    Finite,
-    ItemWeights,
-    NonNegative,
-    Tolerance,
-    estimator,
-)
+from equipoise.models.parameters import Count, Finite, ItemWeights, NonNegative, Tolerance
 from equipoise.models.pca.item_weighted_pca import item_weights_of
 from equipoise.models.pca.projection import ComponentModel
 from equipoise.models.user_rows import (
@@ -71,7 +64,6 @@ class Evidence(NamedTuple):
     by_component: NDArray[Any]
 
 
-@estimator
 @dataclass(eq=False, repr=False)
 class LocalGlobal(ComponentModel):
     """Item-weighted linear model for sparse catalogs: low rank plus sparse, without training.

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, is_dataclass
+from functools import cache, partial
+from inspect import signature
 from numbers import Integral, Real
 from types import NoneType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-)
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from typing import get_type_hints as hints_of
 
 import numpy as np
@@ -109,31 +101,29 @@ ItemWeights = Annotated[
     Rule("a callable", callable),
 ]
 
-Model = TypeVar("Model", bound=type)
+# What counts as a value of some types: NumPy's numbers, too
+_KINDS: dict[Any, tuple[type, ...]] = {bool: (bool, np.bool_), int: (Integral,), float: (Real,)}
+_KINDS[Any] = (object,)
 
 
-def estimator(model_class: Model) -> Model:
-    """Make the fields of a dataclass the parameters of a scikit-learn estimator.
+@cache
+def rules_of(model_class: type) -> dict[str, list[Any]]:
+    """Return the rules of each parameter of a model that is a dataclass: the types of its fields.
 
-    Parameters are checked by the types of their fields when the model is fitted. ``Annotated``
-    types contain constraints of scikit-learn; other types are their own.
+    ``Annotated`` types contain rules; other types are their own.
 
     Examples
     --------
     >>> from dataclasses import dataclass
-    >>> @estimator
-    ... @dataclass(eq=False, repr=False)
+    >>> @dataclass
     ... class Scaled:
     ...     factor: Positive | None = 1.0
-    >>> Scaled(factor=2.0).factor
-    2.0
-    >>> [str(each) for each in Scaled._parameter_constraints["factor"]]
+    >>> [str(each) for each in rules_of(Scaled)["factor"]]
     ['a float in the range (0, inf)', 'None']
     """
-    made: Any = model_class
-    hints, parameters = hints_of(made, include_extras=True), inspect.signature(made).parameters
-    made._parameter_constraints = {name: _allowed(hints[name]) for name in parameters}
-    return made
+    hints = hints_of(model_class, include_extras=True) if is_dataclass(model_class) else {}
+    names = signature(model_class).parameters.keys() & hints.keys()
+    return {name: _allowed(hints[name]) for name in names}
 
 
 def _allowed(hint: Any) -> list[Rule]:
@@ -147,7 +137,7 @@ def _allowed(hint: Any) -> list[Rule]:
         return [one_of(*parts)]
     if hint is NoneType:
         return [Rule("None", lambda value: value is None)]
-    kinds = (bool, np.bool_) if hint is bool else (object if hint is Any else origin or hint,)
+    kinds = _KINDS.get(hint, (origin or hint,))
     return [Rule(f"an instance of {one.__qualname__!r}", partial(_is_a, one)) for one in kinds]
 
 
@@ -155,13 +145,16 @@ def _is_a(kind: type, value: Any) -> bool:
     return isinstance(value, kind)
 
 
-def check_parameters(model: Estimator, constraints: dict[str, list[Any]]) -> None:
-    """Refuse parameters that satisfy none of their constraints, declared as in scikit-learn."""
+def check_parameters(model: Estimator, constraints: Mapping[str, list[Any]]) -> None:
+    """Refuse parameters that satisfy none of their rules.
+
+    Rules are the types of fields, or are declared as in scikit-learn.
+    """
+    model_class: Any = type(model)
+    declared = {**rules_of(model_class), **constraints}
     for name, value in model.get_params(deep=False).items():
-        if name not in constraints:
-            continue
-        allowed = [_rule(one) for one in constraints[name]]
-        if not any(one.is_satisfied_by(value) for one in allowed):
+        allowed = [_rule(one) for one in declared.get(name, ())]
+        if allowed and not any(one.is_satisfied_by(value) for one in allowed):
             rules = ", ".join(map(str, allowed[:-1])) + " or " * (len(allowed) > 1)
             raise InvalidParameterError(
                 f"The {name!r} parameter of {type(model).__name__} must be {rules}{allowed[-1]}. "

@@ -24,7 +24,6 @@ from equipoise.data.rows import Prepare, RowBlock
 from equipoise.data.validation import refuse_broken_structure
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, UnknownIdError
 from equipoise.models.estimator import Estimator, check_is_fitted
-from equipoise.models.parameters import estimator
 
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
@@ -393,7 +392,6 @@ def row_sums(user_items: sp.csr_array) -> NDArray[np.float64]:
         return np.asarray(user_items.sum(axis=1, dtype=np.float64)).ravel()
 
 
-@estimator
 @dataclass(eq=False, repr=False, kw_only=True)
 class TransformsValues:
     """Mixin of models with a parameter `value_transform`, and perhaps `user_scaling`."""

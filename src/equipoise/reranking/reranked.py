@@ -21,7 +21,7 @@ from equipoise.metrics import ItemGroups
 from equipoise.models import Ranking, Recommender, VanillaPCA
 from equipoise.models.estimator import clone
 from equipoise.models.item_vectors import Factors
-from equipoise.models.parameters import Count, estimator
+from equipoise.models.parameters import Count
 from equipoise.models.persistence import SavedModel
 from equipoise.models.ranking import ItemMask
 from equipoise.models.registry import find_model
@@ -39,7 +39,6 @@ _OF_MODEL = "model__"
 _VECTORS = 32
 
 
-@estimator
 @dataclass(eq=False, repr=False)
 class Reranked(Recommender):
     """A model whose lists are re-ranked.

@@ -9,7 +9,7 @@ import numpy as np
 from equipoise.data.interactions import Interactions
 from equipoise.models.fair.group_pca import Goal, GroupPCA
 from equipoise.models.item_vectors import Floats
-from equipoise.models.parameters import NonNegative, estimator
+from equipoise.models.parameters import NonNegative
 from equipoise.spectral.groups.families import Combined, ItemFamily
 
 # Popularities that differ by less than this share are equal: there is nothing to bound.
@@ -18,7 +18,6 @@ _EQUAL = 1e-12
 _NAMES = ("objective", "covariance, from above", "covariance, from below")
 
 
-@estimator
 @dataclass(eq=False, repr=False, kw_only=True)
 class CovarianceRegularizedPCA(GroupPCA):
     """PCA with a bound on the covariance of scores and popularity over the training interactions.

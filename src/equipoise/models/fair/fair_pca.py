@@ -20,7 +20,7 @@ from equipoise.models.fair.group_pca import (
     find_groups,
     refuse_empty,
 )
-from equipoise.models.parameters import NonNegative, estimator
+from equipoise.models.parameters import NonNegative
 from equipoise.spectral.groups.families import Combined, Family, MatrixFamily, RowFamily
 from equipoise.spectral.groups.minmax import EigenSolver
 from equipoise.spectral.groups.welfare import Welfare
@@ -36,7 +36,6 @@ _DENSE_NUMBERS = 2_000_000
 _ALONE_TOL = 1e-5
 
 
-@estimator
 @dataclass(eq=False, repr=False, kw_only=True)
 class FairPCA(GroupPCA):
     """PCA that balances the reconstruction of groups of users.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from equipoise.exceptions import (
     SolverWarning,
 )
 from equipoise.models.item_vectors import Floats
-from equipoise.models.parameters import Count, Positive, Values, estimator
+from equipoise.models.parameters import Count, Positive, Values
 from equipoise.models.pca.projection import FilteredProjection
 from equipoise.spectral.gram import DenseGram, Gram
 from equipoise.spectral.groups.families import Family, FamilyOperator
@@ -175,7 +175,6 @@ class Goal(NamedTuple):
     welfare: Welfare = Welfare(goals=1)
 
 
-@estimator
 @dataclass(eq=False, repr=False, kw_only=True)
 class GroupPCA(FilteredProjection):
     """Base of the PCAs with groups: filters, transforms, the certificate, saving."""
@@ -197,13 +196,6 @@ class GroupPCA(FilteredProjection):
             {name: values for name, values in space.items() if not (own and name == "groups")}
             for space in spaces
         ]
-
-    def truncate(self, n_components: int) -> Self:
-        """Refused: the optimum of rank r does not contain that of a smaller rank."""
-        raise InvalidParameterError(
-            f"{type(self).__name__} has no nested ranks: groups are balanced for one rank. "
-            f"Refit with n_components={n_components}."
-        )
 
     def filter_factors(self) -> NDArray[Any]:
         """Return what component i counts in a score: f(λ_i), less for a fractional direction."""

@@ -21,7 +21,7 @@ from equipoise.models.fair.group_pca import (
     refuse_empty,
 )
 from equipoise.models.item_vectors import Floats
-from equipoise.models.parameters import Count, NonNegative, Values, estimator
+from equipoise.models.parameters import Count, NonNegative, Values
 from equipoise.spectral.groups.families import (
     Combined,
     Deflated,
@@ -52,7 +52,6 @@ class _Constraint(NamedTuple):
     limit: float
 
 
-@estimator
 @dataclass(eq=False, repr=False, kw_only=True)
 class HiddenGroupsPCA(GroupPCA):
     """PCA in the complement of the differences between the means of groups of users.

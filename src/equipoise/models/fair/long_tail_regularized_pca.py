@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from equipoise.data.interactions import Interactions
-from equipoise.models.parameters import Finite, Share, estimator
+from equipoise.models.parameters import Finite, Share
 from equipoise.models.pca.projection import FilteredProjection
 from equipoise.spectral.certificate import certify_pairs
 from equipoise.spectral.gram import Gram, WeightedGram
@@ -15,7 +15,6 @@ from equipoise.spectral.groups.families import low_rank
 from equipoise.spectral.solve import Components
 
 
-@estimator
 @dataclass(eq=False, repr=False, kw_only=True)
 class LongTailRegularizedPCA(FilteredProjection):
     """PCA that moves the vectors of items of the same class apart: popular items, or the long tail.

@@ -20,7 +20,7 @@ from equipoise.models.fair.group_pca import (
     refuse_empty,
 )
 from equipoise.models.item_vectors import Floats
-from equipoise.models.parameters import Finite, NonNegative, Share, estimator
+from equipoise.models.parameters import Finite, NonNegative, Share
 from equipoise.models.pca.item_weighted_pca import popularity_weights
 from equipoise.spectral.gram import Gram, WeightedGram
 from equipoise.spectral.groups.families import (
@@ -72,7 +72,6 @@ class _Users(NamedTuple):
     names: tuple[str, ...]
 
 
-@estimator
 @dataclass(eq=False, repr=False, kw_only=True)
 class MaxMinItemWeightedPCA(GroupPCA):
     """Item-Weighted PCA that maximizes the smallest share retained by a group of items.

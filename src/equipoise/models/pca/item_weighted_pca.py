@@ -15,7 +15,7 @@ from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.models.base import grid_around
 from equipoise.models.estimator import check_is_fitted, clone
 from equipoise.models.item_vectors import Floats
-from equipoise.models.parameters import Finite, ItemWeights, NonNegative, estimator
+from equipoise.models.parameters import Finite, ItemWeights, NonNegative
 from equipoise.models.pca.projection import FilteredProjection
 from equipoise.progress import Progress, task
 from equipoise.spectral.certificate import Certificate
@@ -30,7 +30,6 @@ _FILTER_GRIDS: tuple[dict[str, tuple[Any, ...]], ...] = (
 )
 
 
-@estimator
 @dataclass(eq=False, repr=False)
 class ItemWeightedPCA(FilteredProjection):
     """Low-rank model of users × items in which every item has its own weight.
@@ -255,21 +254,6 @@ class ItemWeightedPCA(FilteredProjection):
         gram = DenseGram.of(self.preprocess(self._read(X)))
         U = self.components_.T.astype(np.float64)
         return certify_rigorously(gram, self.item_weights_, U, self.n_components)
-
-    def truncate(self, n_components: int) -> Self:
-        """Return the model at a smaller rank, without refitting: solutions are nested.
-
-        Parameters
-        ----------
-        n_components : int
-            At most `n_components_`.
-        """
-        if self.error_budget is not None:
-            raise InvalidParameterError(
-                "truncate is not defined with an error_budget, which holds for one rank. "
-                "Refit with the smaller n_components."
-            )
-        return super().truncate(n_components)
 
     def _solve(self, gram: Gram) -> Components:
         self.item_weights_ = item_weights_of(self.item_norms_, self.gamma, self.item_weights)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -77,19 +77,6 @@ class VanillaPCA(ProjectionModel):
         total = mean_square - float(self._item_means @ self._item_means)
         # equal users have no variance to explain
         self.explained_variance_ratio_ = self.explained_variance_ / (total if total > 0 else np.nan)
-
-    def truncate(self, n_components: int) -> Self:
-        """Return the model at a smaller rank, without refitting: solutions are nested.
-
-        Parameters
-        ----------
-        n_components : int
-            At most `n_components_`.
-        """
-        shorter = super().truncate(n_components)
-        shorter.explained_variance_ = self.explained_variance_[:n_components]
-        shorter.explained_variance_ratio_ = self.explained_variance_ratio_[:n_components]
-        return shorter
 
 
 class NormalizedPCA(ProjectionModel):

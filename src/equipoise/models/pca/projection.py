@@ -29,14 +29,7 @@ from equipoise.models.item_vectors import (
     project_onto,
     unchanged,
 )
-from equipoise.models.parameters import (
-    Count,
-    Finite,
-    NonNegative,
-    RandomState,
-    Tolerance,
-    estimator,
-)
+from equipoise.models.parameters import Count, Finite, NonNegative, RandomState, Tolerance
 from equipoise.models.persistence import SavedModel
 from equipoise.models.ranking import Scored
 from equipoise.models.user_rows import TransformsValues
@@ -73,6 +66,13 @@ _SEARCH_TOLERANCE = 1e-5
 _NESTED_TOLERANCE = 1e-8
 
 
+# What a model learns for each component: `truncate` keeps the first ones.
+_BY_COMPONENT = {
+    *("components_", "eigenvalues_", "residuals_"),
+    *("explained_variance_", "explained_variance_ratio_"),
+}
+
+
 class NewItems(NamedTuple):
     """Vectors of items from their interactions, without a fit; see `project_items`.
 
@@ -90,7 +90,6 @@ class NewItems(NamedTuple):
     errors: Floats
 
 
-@estimator
 @dataclass(eq=False, repr=False)
 class ComponentModel(TransformsValues, Recommender):
     """Base of the models whose smaller ranks are the first of their components.
@@ -119,13 +118,21 @@ class ComponentModel(TransformsValues, Recommender):
         n_components : int
             At most that of the model.
         """
-        check_is_fitted(self)
-        check_whole_number("n_components", n_components, least=1, most=self.n_components)
+        self._check_truncation(n_components, self.n_components)
         shorter: Self = copy.copy(self).set_params(n_components=n_components)
-        shorter.components_ = self.components_[:n_components]
-        shorter.eigenvalues_ = self.eigenvalues_[:n_components]
+        for name in _BY_COMPONENT & vars(self).keys():
+            setattr(shorter, name, getattr(self, name)[:n_components])
         shorter.n_components_ = len(shorter.eigenvalues_)
         return shorter
+
+    def _check_truncation(self, n_components: int, most: int) -> None:
+        check_is_fitted(self)
+        if self.nested_parameter is None:
+            raise InvalidParameterError(
+                f"{self} has no nested ranks: its optimum of one rank does not contain that of a "
+                f"smaller one. Refit with n_components={n_components}."
+            )
+        check_whole_number("n_components", n_components, least=1, most=most)
 
     def _choose_solver(self, data: Interactions, *, fits: int = 1) -> Solver:
         """Return the solver for these data; refuse a Gram matrix that does not fit into memory."""
@@ -175,7 +182,6 @@ class ComponentModel(TransformsValues, Recommender):
             )
 
 
-@estimator
 @dataclass(eq=False, repr=False)
 class ProjectionModel(Transformer, ComponentModel):
     """Base of the models that project users onto leading components.
@@ -395,12 +401,10 @@ class ProjectionModel(Transformer, ComponentModel):
         n_components : int
             At most `n_components_`.
         """
-        check_is_fitted(self)
-        check_whole_number("n_components", n_components, least=1, most=self.n_components_)
+        self._check_truncation(n_components, self.n_components_)
         if n_components == self.n_components:
             return copy.copy(self)
         shorter = super().truncate(n_components)
-        shorter.residuals_ = self.residuals_[:n_components]
         kept = Eigenpairs(
             values=shorter.eigenvalues_,
             vectors=shorter.components_.T.astype(np.float64),
@@ -501,7 +505,6 @@ class ProjectionModel(Transformer, ComponentModel):
         return model
 
 
-@estimator
 @dataclass(eq=False, repr=False)
 class FilteredProjection(ProjectionModel):
     """A projection with a spectral filter."""

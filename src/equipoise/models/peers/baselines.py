@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
 from equipoise.models.base import Recommender
-from equipoise.models.parameters import RandomState, estimator
+from equipoise.models.parameters import RandomState
 
 # Constants of SplitMix64: the increment of its counter (2⁶⁴ by the golden ratio), and the shifts
 # and multipliers of its finalizer.
@@ -76,7 +76,6 @@ class Popularity(Recommender):
         return np.broadcast_to(self.user_counts_.astype(np.float64), user_items.shape)
 
 
-@estimator
 @dataclass(eq=False, repr=False)
 class Random(Recommender):
     """Recommend random items: uniform scores, determined by the seed and the user's own row.

@@ -9,14 +9,13 @@ import numpy as np
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError
 from equipoise.models.item_vectors import Floats, item_norms
-from equipoise.models.parameters import Finite, Positive, estimator
+from equipoise.models.parameters import Finite, Positive
 from equipoise.models.peers.base import ItemItemModel
 from equipoise.parallel import lapack_threads
 from equipoise.spectral.gram import DenseGram
 from equipoise.spectral.lapack import call_lapack
 
 
-@estimator
 @dataclass(eq=False, repr=False)
 class EASE(ItemItemModel):
     """Linear regression of every item on all other items.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
 from equipoise.models.item_vectors import item_norms
-from equipoise.models.parameters import Count, NonNegative, estimator
+from equipoise.models.parameters import Count, NonNegative
 from equipoise.models.pca.projection import ComponentModel
 from equipoise.models.user_rows import invert, normalize_degrees
 from equipoise.parallel import one_blas_thread
@@ -26,7 +26,6 @@ _DENSE_BYTES = 256 * 2**20
 _BLOCK_BYTES = 32 * 2**20
 
 
-@estimator
 @dataclass(eq=False, repr=False)
 class GFCF(ComponentModel):
     """Graph-filter collaborative filtering: recommends signals that are smooth on the item graph.

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
 from equipoise.models.item_vectors import Floats, item_norms
-from equipoise.models.parameters import Count, NonNegative, estimator
+from equipoise.models.parameters import Count, NonNegative
 from equipoise.models.peers.base import ItemItemModel
 from equipoise.models.ranking import Ranking, rank_items
 
 
-@estimator
 @dataclass(eq=False, repr=False)
 class ItemKNN(ItemItemModel):
     """Score an item by those of its nearest neighbors that the user has.

@@ -18,14 +18,7 @@ from numpy.typing import NDArray
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import require_extra
 from equipoise.models.estimator import clone
-from equipoise.models.parameters import (
-    Count,
-    NonNegative,
-    Positive,
-    RandomState,
-    estimator,
-    interval,
-)
+from equipoise.models.parameters import Count, NonNegative, Positive, RandomState, interval
 from equipoise.models.peers.base import FactorModel
 from equipoise.models.peers.baselines import hash_rows
 from equipoise.models.peers.lightgcn_training import Task, Trained, normalized, train
@@ -36,7 +29,6 @@ from equipoise.progress import task as reported_task
 _RIDGE = 1e-3
 
 
-@estimator
 @dataclass(eq=False, repr=False)
 class LightGCN(FactorModel):
     """Embeddings of users and items, smoothed over the graph of their interactions.

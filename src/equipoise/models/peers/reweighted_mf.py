@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError, SolverWarning
-from equipoise.models.parameters import Count, Finite, NonNegative, Positive, estimator, interval
+from equipoise.models.parameters import Count, Finite, NonNegative, Positive, interval
 from equipoise.models.peers.weighted_als import (
     Cells,
     Floats,
@@ -27,7 +27,6 @@ from equipoise.models.user_rows import with_values
 _LEAST_EXPLAINED = 1e-3
 
 
-@estimator
 @dataclass(eq=False, repr=False, kw_only=True)
 class _ReweightedMF(WeightedFactorModel):
     """Base of both: weighted ALS in which the weight of an entry is that of its item."""
@@ -76,7 +75,6 @@ class _ReweightedMF(WeightedFactorModel):
         return Cells.of(targets, self.item_weights_[targets.indices], self.unobserved_weight)
 
 
-@estimator
 @dataclass(eq=False, repr=False, kw_only=True)
 class IPSMF(_ReweightedMF):
     """Matrix factorization with inverse propensity weights: rare items count more.
@@ -159,7 +157,6 @@ class IPSMF(_ReweightedMF):
         return 1.0 / np.maximum(propensities, self.clip)
 
 
-@estimator
 @dataclass(eq=False, repr=False, kw_only=True)
 class PopularityWeightedMF(_ReweightedMF):
     """Matrix factorization of all cells, in which an entry counts less the more popular its item.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import SolverWarning
 from equipoise.models.item_vectors import item_norms
-from equipoise.models.parameters import Count, RandomState, Tolerance, estimator, interval
+from equipoise.models.parameters import Count, RandomState, Tolerance, interval
 from equipoise.models.peers.base import FactorModel
 from equipoise.models.user_rows import TransformsValues
 from equipoise.spectral.gram import Gram
@@ -27,7 +27,6 @@ _FIRST_RANK, _USUAL_RANK = 32, 128
 _SMALLEST_TOL = 1e-12
 
 
-@estimator
 @dataclass(eq=False, repr=False)
 class TraceNormMF(TransformsValues, FactorModel):
     """The matrix Z that minimizes ½‖X − Z‖²_F + τ‖Z‖_*: the SVD of X, softly thresholded.

@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dposv
 
 from equipoise.exceptions import InvalidDataError, SolverError
 from equipoise.models.explanations import PaddedRows, alike
-from equipoise.models.parameters import Count, Positive, RandomState, estimator
+from equipoise.models.parameters import Count, Positive, RandomState
 from equipoise.models.peers.base import FactorModel
 from equipoise.models.user_rows import TransformsValues
 from equipoise.parallel import in_threads, one_blas_thread, thread_count
@@ -103,7 +103,6 @@ class Factorization(NamedTuple):
     objectives: Floats
 
 
-@estimator
 @dataclass(eq=False, repr=False)
 class WeightedFactorModel(TransformsValues, FactorModel):
     """Base of the matrix factorizations; a subclass provides values and weights of cells, and fits.

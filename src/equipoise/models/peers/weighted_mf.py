@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from equipoise.checks import check_choice
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, require_extra
-from equipoise.models.parameters import Finite, NonNegative, estimator
+from equipoise.models.parameters import Finite, NonNegative
 from equipoise.models.peers.weighted_als import Cells, WeightedFactorModel
 from equipoise.models.user_rows import with_values
 from equipoise.parallel import one_blas_thread, threads_left
@@ -26,7 +26,6 @@ _PUBLISHED_ALPHA: dict[Source, float] = {"code": 1.0, "text": 0.0}
 _PUBLISHED_ITERATIONS = 50
 
 
-@estimator
 @dataclass(eq=False, repr=False, kw_only=True)
 class WeightedMF(WeightedFactorModel):
     """Matrix factorization in which observed cells count more: Hu, Koren & Volinsky (2008).
