@@ -80,7 +80,7 @@ def test_reconstruction_error_stays_within_the_budget(budget, solver):
     dense = X.toarray()
     singular = np.linalg.svd(dense, compute_uv=False)
     least = (singular[5:] ** 2).sum()
-    U = fit(X, w, 5, budget, solver).vectors
+    U = fit(X, w, 5, budget, solver).pairs.vectors
     error = np.linalg.norm(dense - dense @ U @ U.T) ** 2
     assert error <= (1 + budget) * least * (1 + 1e-9)
 
@@ -102,7 +102,7 @@ def test_zero_budget_is_pca_exactly():
     X, w = problem(3)
     found = fit(X, w, 4, 0.0)
     V = np.linalg.svd(X.toarray())[2][:4].T
-    np.testing.assert_allclose(found.vectors @ found.vectors.T, V @ V.T, atol=1e-10)
+    np.testing.assert_allclose(found.pairs.vectors @ found.pairs.vectors.T, V @ V.T, atol=1e-10)
     assert found.multiplier == np.inf
     assert found.certificate.gap == 0
 
@@ -113,7 +113,7 @@ def test_budget_that_does_not_bind_changes_nothing():
     free = solve(gram, w, 4, solver="dense", rng=np.random.default_rng(0))
     loose = fit(X, w, 4, 100.0)
     assert loose.multiplier == 0
-    np.testing.assert_allclose(loose.vectors, free.vectors, atol=1e-12)
+    np.testing.assert_allclose(loose.pairs.vectors, free.pairs.vectors, atol=1e-12)
 
 
 def test_larger_budget_never_lowers_the_objective():
@@ -134,7 +134,7 @@ def test_budget_is_met_inside_a_tied_eigenspace():
     epsilon = 1.5
     found = fit(X, w, 1, epsilon)
     heavy = (5 - (1 + epsilon) - 1) / 3  # tr(CP) = 4h + (1 − h) = 5 − (1 + ε)
-    np.testing.assert_allclose(found.vectors[:, 0] ** 2, [heavy, 1 - heavy], atol=1e-8)
+    np.testing.assert_allclose(found.pairs.vectors[:, 0] ** 2, [heavy, 1 - heavy], atol=1e-8)
     assert found.certificate.objective == pytest.approx(4 * heavy + 8 * (1 - heavy), rel=1e-8)
     assert found.certificate.gap < 1e-8
     assert found.multiplier == pytest.approx(4 / 3, rel=1e-8)  # 4 + 4μ = 8 + μ

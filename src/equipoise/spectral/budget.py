@@ -92,14 +92,8 @@ class _Problem:
     ) -> BudgetedPairs:
         """In units of gram.scale; without a bound the solution is the only one."""
         unit, objective = self.unit, self.objective(pairs.vectors, CU)
-        in_units = replace(
-            pairs,
-            values=pairs.values * unit,
-            residuals=pairs.residuals * unit,
-            next_value=pairs.next_value * unit,
-        )
         return BudgetedPairs(
-            in_units,
+            pairs.in_units(unit),
             multiplier * unit,
             objective * unit,
             (objective if bound is None else bound) * unit,
@@ -165,14 +159,14 @@ def solve_within_budget(
     multiplier = float(found.dual_weights[1])
     U = _met(problem, found.vectors, pca.vectors, b, rounding)
     shifted = problem.family.operator(found.dual_weights)
-    pairs = replace(rayleigh_ritz(shifted, U), next_value=found.next_value, method=found.method)
-    pairs = _in_units(replace(pairs, vectors=fix_signs(pairs.vectors)), shifted.scale)
+    pairs = rayleigh_ritz(shifted, U).in_units(shifted.scale)
+    pairs = replace(
+        pairs,
+        vectors=fix_signs(pairs.vectors),
+        next_value=found.next_value,
+        method=found.method,
+    )
     return problem.solution(pairs, problem.times(pairs.vectors), multiplier, found.upper)
-
-
-def _in_units(pairs: Eigenpairs, scale: float) -> Eigenpairs:
-    """Of values and residuals; the next value has them already."""
-    return replace(pairs, values=pairs.values * scale, residuals=pairs.residuals * scale)
 
 
 def _rounding_loss(U: Floats, CU: Floats, epsilon: float) -> float:

@@ -86,7 +86,30 @@ class Gram(ABC):
         return unit
 
 
-class SparseGram(Gram):
+class _RowsGram(Gram):
+    """XᵀX that is never formed: each product is a pass over the rows of X."""
+
+    def __init__(self, squared_norms: Floats, *, parallel: bool, row_scale: float = 1.0) -> None:
+        self.n_items, self.squared_norms = len(squared_norms), squared_norms
+        self._unit = float(squared_norms.max())
+        self.scale = self._unit * row_scale
+        self.parallel = parallel
+        self.working_dtype = np.dtype(np.float32 if parallel else np.float64)
+
+    def product(self, V: Block) -> Block:
+        """Return XᵀXV / scale in V's dtype: one pass over the data."""
+        return self._multiply(V, None)
+
+    def weighted_product(self, weights: Floats) -> Product:
+        """Return V ↦ ½(w∘XᵀXV + XᵀX(w∘V)) / scale, one pass over the data per call."""
+        return lambda V: self._multiply(V, weights.astype(V.dtype))
+
+    @abstractmethod
+    def _multiply(self, V: Block, weights: Block | None) -> Block:
+        """Return the product, or with weights the weighted one."""
+
+
+class SparseGram(_RowsGram):
     """XᵀX of a sparse matrix in memory; the product is computed without forming XᵀX.
 
     Parameters
@@ -104,23 +127,12 @@ class SparseGram(Gram):
     """
 
     def __init__(self, X: sp.csr_array, *, parallel: bool | None = None) -> None:
+        parallel = X.nnz >= PARALLEL_FROM if parallel is None else parallel
+        super().__init__(squared_column_norms(X), parallel=parallel)
         self.X = X
-        self.n_items = X.shape[1]
         self.row_weights: Floats | None = None
-        self.squared_norms = squared_column_norms(X)
-        self.scale = self._unit = float(self.squared_norms.max())
-        self.parallel = X.nnz >= PARALLEL_FROM if parallel is None else parallel
-        self.working_dtype = np.dtype(np.float32 if self.parallel else np.float64)
         self._equal_values = self.parallel and bool(X.data.min() == X.data.max())
         self.rows = _with_short_indices(X) if self.parallel else X
-
-    def product(self, V: Block) -> Block:
-        """Return XᵀXV / scale in V's dtype."""
-        return self._multiply(V, None)
-
-    def weighted_product(self, weights: Floats) -> Product:
-        """Return V ↦ ½(w∘XᵀXV + XᵀX(w∘V)) / scale, one pass over the data per call."""
-        return lambda V: self._multiply(V, weights.astype(V.dtype))
 
     def row_weighted(self, d: Floats) -> SparseGram:
         """Return the products with Xᵀ diag(d) X, d of any sign; X is not copied.
@@ -227,7 +239,7 @@ class GramProduct(NamedTuple):
     threads: int | None
 
 
-class BlockGram(Gram):
+class BlockGram(_RowsGram):
     """XᵀX of blocks of rows: each product is one sum over the blocks, without forming XᵀX.
 
     Parameters
@@ -256,22 +268,8 @@ class BlockGram(Gram):
         threads: int | None = None,
         row_scale: float = 1.0,
     ) -> None:
-        self.total = total
-        self.n_items = len(squared_norms)
-        self.squared_norms = squared_norms
-        self._unit = float(squared_norms.max())
-        self.scale = self._unit * row_scale
-        self.threads = threads
-        self.parallel = nnz >= PARALLEL_FROM
-        self.working_dtype = np.dtype(np.float32 if self.parallel else np.float64)
-
-    def product(self, V: Block) -> Block:
-        """Return XᵀXV / scale in V's dtype: one pass over the data."""
-        return self._multiply(V, None)
-
-    def weighted_product(self, weights: Floats) -> Product:
-        """Return V ↦ ½(w∘XᵀXV + XᵀX(w∘V)) / scale, one pass over the data per call."""
-        return lambda V: self._multiply(V, weights.astype(V.dtype))
+        super().__init__(squared_norms, parallel=nnz >= PARALLEL_FROM, row_scale=row_scale)
+        self.total, self.threads = total, threads
 
     def _multiply(self, V: Block, weights: Block | None) -> Block:
         V = np.ascontiguousarray(V)

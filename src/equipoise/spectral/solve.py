@@ -22,7 +22,7 @@ from equipoise.spectral.certificate import (
 from equipoise.spectral.gram import PARALLEL_FROM, DenseGram, Gram, SparseGram, WeightedGram
 from equipoise.spectral.groups.minmax import EigenSolver
 from equipoise.spectral.lanczos import block_width, lanczos_eigenpairs
-from equipoise.spectral.lapack import dense_eigenpairs, rayleigh_ritz
+from equipoise.spectral.lapack import Eigenpairs, dense_eigenpairs, rayleigh_ritz
 from equipoise.spectral.matmul import Floats
 
 Solver = Literal["auto", "matrix_free", "gram", "dense"]
@@ -44,23 +44,17 @@ class Components:
 
     Attributes
     ----------
-    eigenvalues : ndarray of shape (k,)
-        Of M (+ μC under a binding budget), in the units of the data, largest first.
-    vectors : ndarray of shape (n_items, k)
-        U, orthonormal.
-    residuals : ndarray of shape (k,)
-        ‖M u − θ u‖ of each, in the units of the data.
-    multiplier : float
-        μ of the error budget: 0 without one, inf if only PCA meets it.
+    pairs : Eigenpairs
+        Of M (+ μC under a binding budget), in the units of the data.
     certificate : Certificate
         How close the solution is to the optimum.
+    multiplier : float
+        μ of the error budget: 0 without one, inf if only PCA meets it.
     """
 
-    eigenvalues: Floats
-    vectors: Floats
-    residuals: Floats
-    multiplier: float
+    pairs: Eigenpairs
     certificate: Certificate
+    multiplier: float = 0.0
 
 
 def choose_solver(X: sp.csr_array, rank: int, *, fits: int = 1) -> Solver:
@@ -168,13 +162,7 @@ def solve(
             objective = float(pairs.values.sum())
             bound, passes = objective + suboptimality(pairs, rank), pairs.passes
     certificate = certify(pairs, objective=objective, bound=bound, scale=gram.scale, passes=passes)
-    return Components(
-        pairs.values * gram.scale,
-        pairs.vectors,
-        pairs.residuals * gram.scale,
-        multiplier,
-        certificate,
-    )
+    return Components(pairs.in_units(gram.scale), certificate, multiplier)
 
 
 def certify_rigorously(gram: DenseGram, weights: Floats, vectors: Floats, rank: int) -> Certificate:

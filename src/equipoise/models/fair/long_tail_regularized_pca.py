@@ -89,5 +89,4 @@ certificate_, solver_
             weight * (sizes @ classes),
         )
         pairs = self._eigen_solver(gram)(operator, self.n_components, self.tol)
-        certificate = certify_pairs(pairs, self.n_components)
-        return Components(pairs.values, pairs.vectors, pairs.residuals, 0.0, certificate)
+        return Components(pairs, certify_pairs(pairs, self.n_components))

@@ -71,8 +71,8 @@ class VanillaPCA(ProjectionModel):
         return np.ones_like(norms)
 
     def _learn_more(self, found: Components) -> None:
-        mean_squares = found.eigenvalues / self._n_users
-        self.explained_variance_ = mean_squares - (self._item_means @ found.vectors) ** 2
+        mean_squares = found.pairs.values / self._n_users
+        self.explained_variance_ = mean_squares - (self._item_means @ found.pairs.vectors) ** 2
         mean_square = float(np.square(self.item_norms_).sum()) / self._n_users
         total = mean_square - float(self._item_means @ self._item_means)
         # equal users have no variance to explain

@@ -170,9 +170,9 @@ class ComponentModel(TransformsValues, Recommender):
 
     def _keep(self, found: Components, dtype: Any, why_fewer: str) -> None:
         """Learn the components; warn, in the name of the caller of `fit`, if there are fewer."""
-        self.n_components_ = len(found.eigenvalues)
-        self.eigenvalues_ = found.eigenvalues
-        self.components_ = np.ascontiguousarray(found.vectors.T, dtype)
+        self.eigenvalues_ = found.pairs.values
+        self.n_components_ = len(self.eigenvalues_)
+        self.components_ = np.ascontiguousarray(found.pairs.vectors.T, dtype)
         if self.n_components_ < self.n_components:
             warnings.warn(
                 f"{self.n_components_} of the {self.n_components} requested components were "
@@ -444,7 +444,7 @@ class ProjectionModel(Transformer, ComponentModel):
     def _learn(self, found: Components) -> None:
         zero = f"{self._zero():.0e} of the largest"
         self._keep(found, self._dtype, f"the data have no more with an eigenvalue above {zero}")
-        self.residuals_ = found.residuals
+        self.residuals_ = found.pairs.residuals
         self.certificate_ = found.certificate
         self._learn_more(found)
 

@@ -93,8 +93,7 @@ def update(
         refitted = clone(model).fit(data, progress=progress)
         taken = pairs.passes + refitted.certificate_.passes
         return Update(refitted, refitted.certificate_.gap, taken, refitted=True)
-    scaled = (pairs.values * operator.scale, pairs.vectors, pairs.residuals * operator.scale)
-    _learn(new, weights, Components(*scaled, 0.0, certificate))
+    _learn(new, weights, Components(pairs.in_units(operator.scale), certificate))
     return Update(new, certificate.gap, pairs.passes, refitted=False)
 
 

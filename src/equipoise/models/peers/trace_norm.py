@@ -157,14 +157,14 @@ class TraceNormMF(TransformsValues, FactorModel):
                 rng=self._generator(),
                 progress=self._progress,
             )
-            values = np.sqrt(found.eigenvalues)
+            values = np.sqrt(found.pairs.values)
             below = len(values) < rank or values[-1] <= self.penalty * values[0]
             if below or rank == largest:
                 return found
             rank = min(2 * rank, largest)
 
     def _learn(self, found: Components, dtype: np.dtype[Any]) -> None:
-        values = np.sqrt(found.eigenvalues)
+        values = np.sqrt(found.pairs.values)
         self.threshold_ = float(self.penalty * values[0])
         above = int(np.count_nonzero(values > self.threshold_))
         if above > self.max_components:
@@ -177,6 +177,6 @@ class TraceNormMF(TransformsValues, FactorModel):
             )
         self.n_components_ = min(above, self.max_components)
         self.singular_values_ = values[: self.n_components_]
-        vectors = found.vectors[:, : self.n_components_]
+        vectors = found.pairs.vectors[:, : self.n_components_]
         factors = vectors * np.sqrt(self.singular_values_ - self.threshold_)
         self.item_factors_ = np.ascontiguousarray(factors, dtype=dtype)
