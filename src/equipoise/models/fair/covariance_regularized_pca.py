@@ -10,7 +10,7 @@ from equipoise.data.interactions import Interactions
 from equipoise.models.fair.group_pca import Goal, GroupPCA
 from equipoise.models.item_vectors import Floats
 from equipoise.models.parameters import NonNegative
-from equipoise.spectral.groups.families import Combined, ItemFamily
+from equipoise.spectral.groups.families import ItemFamily
 
 # Popularities that differ by less than this share are equal: there is nothing to bound.
 _EQUAL = 1e-12
@@ -94,7 +94,7 @@ class CovarianceRegularizedPCA(GroupPCA):
         if np.abs(excess).max() > _EQUAL * counts.max() and unit > 0:
             T = np.array([[1.0, 0.0], [0.0, -1 / unit], [0.0, 1 / unit]])
             offsets = np.array([0.0, self.max_covariance, self.max_covariance])
-        goal = Goal(Combined(parts, T), offsets, _NAMES[: len(T)])
+        goal = Goal(parts, T, offsets, _NAMES[: len(T)])
         found = self._maximize(goal, solver)
         weights = T.T @ found.dual_weights
         self.item_weights_ = energy * (S @ weights)

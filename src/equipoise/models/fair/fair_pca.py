@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import permutations
 from typing import Literal
 
@@ -21,9 +21,8 @@ from equipoise.models.fair.group_pca import (
     refuse_empty,
 )
 from equipoise.models.parameters import NonNegative
-from equipoise.spectral.groups.families import Combined, Family, MatrixFamily, RowFamily
+from equipoise.spectral.groups.families import Family, MatrixFamily, RowFamily
 from equipoise.spectral.groups.minmax import EigenSolver
-from equipoise.spectral.groups.welfare import Welfare
 from equipoise.spectral.lapack import Eigenpairs
 
 Balance = Literal["loss", "variance", "share"]
@@ -122,10 +121,7 @@ class FairPCA(GroupPCA):
         own = slice(first := int(self.max_disparity is not None), first + groups.n_groups)
         refuse_empty(groups.names, rows.energies[own], "users")
         size, small = data.n_items * int(np.ceil(np.sqrt(rows.k))), rows.k * data.n_items**2
-        self.solver_ = self._dense_or_not(size, small=small <= _DENSE_NUMBERS)
-        gram = rows.gram(np.ones(rows.k))
-        self._check_memory(data, gram, self.solver_)
-        solver = self._eigen_solver(gram)
+        solver = self._row_solver(data, rows, size, small=small <= _DENSE_NUMBERS)
         scale = 1 / rows.sizes
         if self.balance == "share":
             scale[own] = 1 / rows.energies[own]
@@ -170,16 +166,12 @@ class FairPCA(GroupPCA):
         """The goal over groups or the variance, then disparities and the error budget."""
         k, basis = len(names), np.eye(family.k)
         b = -self.best_ if self.balance == "loss" else np.zeros(k)
-        T, labels, welfare = basis[:k], names, self._welfare(self.welfare)
+        goal = Goal(family, basis[:k], b, names, self._welfare(self.welfare))
         if self.max_disparity is not None:  # u_g − u_h + δ ≥ 0
             pairs = np.array(list(permutations(range(k), 2)), dtype=np.intp).reshape(-1, 2)
             g, h = pairs.T
             T = np.vstack([basis[:1], basis[1 + g] - basis[1 + h]])
             b = np.append(0.0, b[g] - b[h] + self.max_disparity)
             labels = ("variance", *(f"{names[i]} - {names[j]}" for i, j in pairs))
-            welfare = Welfare(goals=1)
-        if least is not None:
-            T, b = np.vstack([T, basis[-1]]), np.append(b, -least)
-            labels = (*labels, "error budget")
-            welfare = replace(welfare, goals=welfare.goals or k)
-        return Goal(Combined(family, T), b, labels, welfare)
+            goal = Goal(family, T, b, labels)
+        return goal if least is None else goal.within_budget(basis[-1], least)

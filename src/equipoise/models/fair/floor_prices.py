@@ -125,7 +125,7 @@ def price_of_floors(
             floors = np.linspace(share, max(share, _LAST * min(limit, 1.0)), points).tolist()
             kept, near = [1.0], free.vectors
             for floor in floors[1:]:
-                goal = Goal(both, np.array([0.0, -floor]), ("objective", name))
+                goal = Goal(both, np.eye(2), np.array([0.0, -floor]), ("objective", name))
                 found = model._maximize(goal, solver, np.hstack([near, alone.vectors]))
                 kept.append(found.value / objective)
                 near = found.vectors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -22,7 +22,7 @@ from equipoise.models.item_vectors import Floats
 from equipoise.models.parameters import Count, Positive, Values
 from equipoise.models.pca.projection import FilteredProjection
 from equipoise.spectral.gram import DenseGram, Gram
-from equipoise.spectral.groups.families import Family, FamilyOperator
+from equipoise.spectral.groups.families import Combined, Family, FamilyOperator, RowGroups
 from equipoise.spectral.groups.minmax import (
     EigenSolver,
     FairSolution,
@@ -32,7 +32,6 @@ from equipoise.spectral.groups.minmax import (
 )
 from equipoise.spectral.groups.welfare import Welfare
 from equipoise.spectral.lapack import BoundMethod
-from equipoise.spectral.solve import Solver
 
 GroupSpec = Count | Groups | Values
 WelfareGoal = Literal["min", "nash"] | Positive
@@ -155,12 +154,14 @@ class GroupCertificate:
 
 
 class Goal(NamedTuple):
-    """Utilities ⟨A_g, P⟩ + b_g with their names, and the goal over them.
+    """Utilities u_i = ⟨Σ_g T_ig A_g, P⟩ + b_i with their names, and the goal over them.
 
     Attributes
     ----------
     family : Family
         The matrices A_g.
+    T : ndarray of shape (k, number of matrices)
+        Which of them, or which differences of them, the utilities are.
     offsets : ndarray of shape (k,)
         b.
     names : tuple of str
@@ -170,9 +171,24 @@ class Goal(NamedTuple):
     """
 
     family: Family
+    T: Floats
     offsets: Floats
     names: tuple[str, ...]
     welfare: Welfare = Welfare(goals=1)
+
+    @property
+    def utilities(self) -> Combined:
+        """The matrices of the utilities."""
+        return Combined(self.family, self.T)
+
+    def within_budget(self, row: Floats, least: float) -> Goal:
+        """Add the constraint of an error budget: this combination keeps at least so much."""
+        return self._replace(
+            T=np.vstack([self.T, row]),
+            offsets=np.append(self.offsets, -least),
+            names=(*self.names, "error budget"),
+            welfare=replace(self.welfare, goals=self.welfare.goals or len(self.names)),
+        )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -214,13 +230,23 @@ class GroupPCA(FilteredProjection):
             return Welfare("min")
         return Welfare("alpha", 1.0 if welfare == "nash" else float(welfare))
 
-    def _dense_or_not(self, size: int, *, small: bool) -> Solver:
-        """Return "dense" if that is asked for and fits into memory, or if the problem is small."""
-        if self.solver in ("gram", "dense"):
+    def _row_solver(
+        self, data: Interactions, rows: RowGroups, size: int, *, small: bool
+    ) -> EigenSolver:
+        """Choose a solver for groups of rows, and check its memory.
+
+        It is dense if that is asked for, or if the matrices, which need as much as one of `size`,
+        are small.
+        """
+        forced = self.solver in ("gram", "dense")
+        if forced:
             advice = "Use solver='matrix_free', which forms none."
             DenseGram.require_memory(size, type(self).__name__, advice)
-            return "dense"
-        return "dense" if small and self.solver == "auto" else "matrix_free"
+        dense = forced or (small and self.solver == "auto")
+        self.solver_ = "dense" if dense else "matrix_free"
+        gram = rows.gram(np.ones(rows.k))
+        self._check_memory(data, gram, self.solver_)
+        return self._eigen_solver(gram)
 
     def _within_budget(
         self, error_budget: float, C: FamilyOperator, energy: float, solver: EigenSolver
@@ -239,7 +265,7 @@ class GroupPCA(FilteredProjection):
     ) -> FairSolution:
         try:
             return maximize(
-                goal.family,
+                goal.utilities,
                 self.n_components,
                 solver,
                 offsets=goal.offsets,
@@ -289,7 +315,7 @@ class GroupPCA(FilteredProjection):
         self.components_ = np.ascontiguousarray(found.vectors.T, dtype=self._dtype)
         self.eigenvalues_ = found.eigenvalues
         self.occupations_ = found.occupations
-        operator = goal.family.operator(found.dual_weights)
+        operator = goal.utilities.operator(found.dual_weights)
         image = operator(np.ascontiguousarray(found.vectors)) * operator.scale
         self.residuals_ = np.linalg.norm(image - found.vectors * found.eigenvalues, axis=0)
 

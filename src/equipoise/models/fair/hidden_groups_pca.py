@@ -149,10 +149,7 @@ class HiddenGroupsPCA(GroupPCA):
                 "group means."
             )
         small = data.n_items <= _DENSE_ITEMS
-        self.solver_ = self._dense_or_not(2 * data.n_items, small=small)
-        gram = rows.gram(np.ones(rows.k))
-        self._check_memory(data, gram, self.solver_)
-        solver = self._eigen_solver(gram)
+        solver = self._row_solver(data, rows, 2 * data.n_items, small=small)
         own = RowFamily(rows, 1 / rows.sizes, center=True)
         family: Family = Deflated(own, N)
         if self.solver_ == "dense":
@@ -165,7 +162,7 @@ class HiddenGroupsPCA(GroupPCA):
             variance = Stacked(variance, FactorFamily(factors, coefficients))
             offsets += limits
             names += [f"{g}, {kind}" for g, kind in zip(cycle(groups.names), kinds, strict=False)]
-        goal = Goal(variance, np.array(offsets), tuple(names))
+        goal = Goal(variance, np.eye(variance.k), np.array(offsets), tuple(names))
         found = self._maximize(goal, solver)
         if not found.vectors.shape[1]:
             raise InvalidDataError(

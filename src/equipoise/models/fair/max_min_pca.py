@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +30,6 @@ from equipoise.spectral.groups.families import (
     RowFamily,
     Stacked,
 )
-from equipoise.spectral.groups.welfare import Welfare
 
 # γ of the objective under floors if none is given: the paper's choice.
 _PAPER_GAMMA = -1.0
@@ -171,11 +170,10 @@ class MaxMinItemWeightedPCA(GroupPCA):
                 "ItemWeightedPCA."
             )
         groups, gram, membership, energies = shares = self._item_shares(data, fits=8)
-        squares = self.item_norms_**2
+        squares, k = self.item_norms_**2, groups.n_groups
         # an α-fair sum is over what groups keep of ‖X‖², the others over shares of each group
         total = float(squares.sum()) if self.welfare != "min" and self.floors is None else None
-        S, names = membership / (energies if total is None else total), groups.names
-        users = self._user_family(data, total)
+        users, names = self._user_family(data, total), groups.names
         if users is not None:
             names += users.names
             if len(set(names)) < len(names):
@@ -183,32 +181,36 @@ class MaxMinItemWeightedPCA(GroupPCA):
                     "groups of items and of users must have different names: "
                     f"{', '.join(sorted(set(groups.names) & set(users.names))[:5])}."
                 )
-        offsets, welfare = np.zeros(len(names)), self._welfare(self.welfare)
-        kept = np.ones(len(names), dtype=bool)
+        limits = self._limits(names)
+        kept = ~np.isnan(limits)
+        solver, start, least = self._eigen_solver(gram), None, 0.0
+        # weights of items: of the objective under floors, of each group, and of all for the budget
+        S = (membership / (energies if total is None else total))[:, kept[:k]]
+        everything = np.full((data.n_items, 1), 1 / float(squares.sum()))
+        first, n_groups = int(self.floors is not None), S.shape[1]
         if self.floors is not None:
-            limits = self._limits(names)
-            kept = ~np.isnan(limits)
-            S = np.column_stack([self._objective(squares), S[:, kept[: S.shape[1]]]])
-            names = ("objective", *np.array(names, dtype=object)[kept])
-            offsets, welfare = np.append(0.0, -limits[kept]), Welfare(goals=1)
-        solver, start, n_goals = self._eigen_solver(gram), None, S.shape[1]
+            S = np.column_stack([self._objective(squares), S])
         if self.error_budget is not None:
-            everything = np.full(data.n_items, 1 / float(squares.sum()))
-            C = WeightedGram(gram, everything)
+            C = WeightedGram(gram, everything[:, 0])
             least, start = self._within_budget(self.error_budget, C, 1.0, solver)
-            S = np.column_stack([S, everything])
-            welfare = replace(welfare, goals=welfare.goals or len(names))
-            names, offsets = (*names, "error budget"), np.append(offsets, -least)
+            S = np.hstack([S, everything])
         family: Family = ItemFamily(gram, S)
         if users is not None:
-            chosen = np.eye(users.family.k)[kept[groups.n_groups :]]
-            family = Stacked(family, Combined(users.family, chosen))
-        # items, users, and the error budget, a weight of all items, last
-        last = np.arange(n_goals, S.shape[1])
-        order = np.eye(family.k)[np.append(np.delete(np.arange(family.k), last), last)]
-        goal = Goal(Combined(family, order), offsets, names, welfare)
+            family = Stacked(family, Combined(users.family, np.eye(users.family.k)[kept[k:]]))
+        basis = np.eye(family.k)
+        T, offsets = (
+            np.vstack([basis[first : first + n_groups], basis[S.shape[1] :]]),
+            -limits[kept],
+        )
+        names = tuple(np.array(names, dtype=object)[kept])
+        goal = Goal(family, T, offsets, names, self._welfare(self.welfare))
+        if self.floors is not None:
+            T, offsets = np.vstack([basis[0], T]), np.append(0.0, offsets)
+            goal = Goal(family, T, offsets, ("objective", *names))
+        if self.error_budget is not None:
+            goal = goal.within_budget(basis[S.shape[1] - 1], least)
         found = self._maximize(goal, solver, start)
-        self.item_weights_ = S @ (order.T @ found.dual_weights)[: S.shape[1]]
+        self.item_weights_ = S @ (goal.T.T @ found.dual_weights)[: S.shape[1]]
         self._learn_solution(found, goal)
         of_groups = ItemFamily(gram, shares.weights)
         B = of_groups.compress(found.vectors, of_groups.image(found.vectors))
@@ -244,9 +246,9 @@ class MaxMinItemWeightedPCA(GroupPCA):
         return weights / float(weights @ squares)
 
     def _limits(self, names: tuple[str, ...]) -> Floats:
-        """The floor of every group; NaN for a group without one."""
+        """The floor of every group; NaN for a group without one. Without floors, 0 for all."""
         if not isinstance(self.floors, Mapping):
-            return np.full(len(names), self.floors, dtype=np.float64)
+            return np.full(len(names), self.floors or 0.0)
         unknown = [name for name in self.floors if name not in names]
         if unknown or not self.floors:
             raise InvalidParameterError(
