@@ -8,8 +8,9 @@ import scipy.optimize
 import scipy.sparse as sp
 
 from equipoise import ItemWeightedPCA
+from equipoise.spectral.certificate import Components
 from equipoise.spectral.gram import DenseGram, SparseGram
-from equipoise.spectral.solve import Components, solve
+from equipoise.spectral.solve import solve
 from tests.spectral.budget_root_finder import solve_by_root_finding
 
 

@@ -8,12 +8,12 @@ weights: M + μC = ½((D+μI)C + C(D+μI)). See docs/math/budget.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import scipy.linalg as sl
 
-from equipoise.spectral.certificate import suboptimality
+from equipoise.spectral.certificate import Components, certify, suboptimality
 from equipoise.spectral.gram import Gram
 from equipoise.spectral.groups.families import ItemFamily
 from equipoise.spectral.groups.minmax import EigenSolver, maximize
@@ -41,37 +41,12 @@ _SMALLEST_ANGLE = 1e-7
 _BISECTIONS = 60
 
 
-@dataclass(frozen=True)
-class BudgetedPairs:
-    """A solution that meets the budget.
-
-    Attributes
-    ----------
-    pairs : Eigenpairs
-        Ritz pairs of M + μC, or of C if the budget is zero; in units of gram.scale.
-    multiplier : float
-        μ: 0 if the budget does not bind, inf if only PCA meets it.
-    objective : float
-        tr(MP), in units of gram.scale.
-    bound : float
-        The dual value h(μ) = Σ max(λ_i(M + μC), 0) − μb: no feasible P has a larger objective.
-    passes : int
-        Passes over the data in all eigenproblems together.
-    """
-
-    pairs: Eigenpairs
-    multiplier: float
-    objective: float
-    bound: float
-    passes: int
-
-
 class _Problem:
     """M and C in units of the largest weight and of the largest column."""
 
     def __init__(self, gram: Gram, weights: Floats, rank: int, solver: EigenSolver) -> None:
         self.gram, self.rank, self.solver = gram.in_own_units(), rank, solver
-        self.unit = float(weights.max())
+        self.unit, self.scale = float(weights.max()), gram.scale
         self.weights = weights / self.unit
         S = np.column_stack([self.weights, np.ones(gram.n_items)])
         self.family = ItemFamily(self.gram, S)
@@ -89,16 +64,18 @@ class _Problem:
 
     def solution(
         self, pairs: Eigenpairs, CU: Floats, multiplier: float, bound: float | None = None
-    ) -> BudgetedPairs:
-        """In units of gram.scale; without a bound the solution is the only one."""
+    ) -> Components:
+        """In the units of the data; without a bound the solution is the only one."""
         unit, objective = self.unit, self.objective(pairs.vectors, CU)
-        return BudgetedPairs(
-            pairs.in_units(unit),
-            multiplier * unit,
-            objective * unit,
-            (objective if bound is None else bound) * unit,
-            self.solver.passes + _OTHER_PASSES,
+        pairs = pairs.in_units(unit)
+        certificate = certify(
+            pairs,
+            objective=objective * unit,
+            bound=(objective if bound is None else bound) * unit,
+            scale=self.scale,
+            passes=self.solver.passes + _OTHER_PASSES,
         )
+        return Components(pairs.in_units(self.scale), certificate, multiplier * unit)
 
 
 def solve_within_budget(
@@ -110,8 +87,11 @@ def solve_within_budget(
     *,
     tol: float = _TOL,
     rounding: float = 0.0,
-) -> BudgetedPairs:
+) -> Components:
     """Maximize tr(MP) subject to ‖X − XP‖² ≤ (1 + error_budget)·E_r.
+
+    The eigenpairs are those of M + μC, or of C if the budget is zero. The bound of the certificate
+    is the dual value h(μ) = Σ max(λ_i(M + μC), 0) − μb.
 
     Parameters
     ----------

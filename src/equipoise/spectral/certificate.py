@@ -84,6 +84,25 @@ class Certificate:
         )
 
 
+@dataclass(frozen=True)
+class Components:
+    """The leading components and their certificate.
+
+    Attributes
+    ----------
+    pairs : Eigenpairs
+        Of M (+ μC under a binding budget), in the units of the data.
+    certificate : Certificate
+        How close the solution is to the optimum.
+    multiplier : float
+        μ of the error budget: 0 without one, inf if only PCA meets it.
+    """
+
+    pairs: Eigenpairs
+    certificate: Certificate
+    multiplier: float = 0.0
+
+
 def suboptimality(pairs: Eigenpairs, rank: int) -> float:
     """Largest amount by which the positive among the first r values fall short of S_r(M).
 

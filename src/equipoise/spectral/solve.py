@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -14,15 +13,14 @@ from equipoise.progress import Progress
 from equipoise.spectral.budget import solve_within_budget
 from equipoise.spectral.certificate import (
     Certificate,
+    Components,
     bound_by_cholesky,
-    certify,
     certify_pairs,
-    suboptimality,
 )
 from equipoise.spectral.gram import PARALLEL_FROM, DenseGram, Gram, SparseGram, WeightedGram
 from equipoise.spectral.groups.minmax import EigenSolver
 from equipoise.spectral.lanczos import block_width, lanczos_eigenpairs
-from equipoise.spectral.lapack import Eigenpairs, dense_eigenpairs, rayleigh_ritz
+from equipoise.spectral.lapack import dense_eigenpairs, rayleigh_ritz
 from equipoise.spectral.matmul import Floats
 
 Solver = Literal["auto", "matrix_free", "gram", "dense"]
@@ -36,25 +34,6 @@ _DENSE_BYTES = 2 * 2**30
 # block width, and of SciPy. Only their ratios matter.
 _PARALLEL_RATES = {8: 1.5e10, 16: 2e10, 32: 3e10}
 _SCIPY_RATE = 1e9
-
-
-@dataclass(frozen=True)
-class Components:
-    """The leading components and their certificate.
-
-    Attributes
-    ----------
-    pairs : Eigenpairs
-        Of M (+ μC under a binding budget), in the units of the data.
-    certificate : Certificate
-        How close the solution is to the optimum.
-    multiplier : float
-        μ of the error budget: 0 without one, inf if only PCA meets it.
-    """
-
-    pairs: Eigenpairs
-    certificate: Certificate
-    multiplier: float = 0.0
 
 
 def choose_solver(X: sp.csr_array, rank: int, *, fits: int = 1) -> Solver:
@@ -140,29 +119,22 @@ def solve(
         if error_budget is not None:
             lapack = solver == "dense"
             eigensolver = EigenSolver(rng, block=block, progress=progress, lapack=lapack)
-            budgeted = solve_within_budget(
+            return solve_within_budget(
                 gram, weights, rank, error_budget, eigensolver, tol=tol, rounding=rounding
             )
-            pairs, multiplier = budgeted.pairs, budgeted.multiplier
-            objective, bound, passes = budgeted.objective, budgeted.bound, budgeted.passes
+        operator = WeightedGram(gram, weights)
+        if solver == "dense":
+            if not isinstance(gram, DenseGram):
+                raise TypeError(f"solver='dense' needs a DenseGram, got {type(gram).__name__}")
+            # M has no name here: it is freed when it is not needed
+            pairs = dense_eigenpairs(gram.weighted_matrix(operator.weights), rank, overwrite=True)
         else:
-            operator, multiplier = WeightedGram(gram, weights), 0.0
-            if solver == "dense":
-                if not isinstance(gram, DenseGram):
-                    raise TypeError(f"solver='dense' needs a DenseGram, got {type(gram).__name__}")
-                # M has no name here: it is freed when it is not needed
-                pairs = dense_eigenpairs(
-                    gram.weighted_matrix(operator.weights), rank, overwrite=True
-                )
-            else:
-                pairs = lanczos_eigenpairs(
-                    operator, rank, tol=tol, rng=rng, block=block, progress=progress
-                )
-            pairs = pairs.in_units(operator.scale / gram.scale)
-            objective = float(pairs.values.sum())
-            bound, passes = objective + suboptimality(pairs, rank), pairs.passes
-    certificate = certify(pairs, objective=objective, bound=bound, scale=gram.scale, passes=passes)
-    return Components(pairs.in_units(gram.scale), certificate, multiplier)
+            pairs = lanczos_eigenpairs(
+                operator, rank, tol=tol, rng=rng, block=block, progress=progress
+            )
+    pairs = pairs.in_units(operator.scale / gram.scale)
+    certificate = certify_pairs(pairs, rank, gram.scale)
+    return Components(pairs.in_units(gram.scale), certificate)
 
 
 def certify_rigorously(gram: DenseGram, weights: Floats, vectors: Floats, rank: int) -> Certificate:

@@ -9,10 +9,9 @@ import numpy as np
 from equipoise.data.interactions import Interactions
 from equipoise.models.parameters import Finite, Share
 from equipoise.models.pca.projection import FilteredProjection
-from equipoise.spectral.certificate import certify_pairs
+from equipoise.spectral.certificate import Components, certify_pairs
 from equipoise.spectral.gram import Gram, WeightedGram
 from equipoise.spectral.groups.families import low_rank
-from equipoise.spectral.solve import Components
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

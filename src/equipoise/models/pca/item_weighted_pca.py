@@ -18,9 +18,9 @@ from equipoise.models.item_vectors import Floats
 from equipoise.models.parameters import Finite, ItemWeights, NonNegative
 from equipoise.models.pca.projection import FilteredProjection
 from equipoise.progress import Progress, task
-from equipoise.spectral.certificate import Certificate
+from equipoise.spectral.certificate import Certificate, Components
 from equipoise.spectral.gram import DenseGram, Gram
-from equipoise.spectral.solve import Components, certify_rigorously
+from equipoise.spectral.solve import certify_rigorously
 
 # Grids of the spectral filter that `tune` tries, around the paper's hard filter.
 _FILTER_GRIDS: tuple[dict[str, tuple[Any, ...]], ...] = (

@@ -14,8 +14,8 @@ from equipoise.data.rows import Prepare, RowBlock
 from equipoise.models.item_vectors import Floats, item_norms
 from equipoise.models.pca.projection import ProjectionModel
 from equipoise.models.user_rows import with_values
+from equipoise.spectral.certificate import Components
 from equipoise.spectral.norms import column_sums
-from equipoise.spectral.solve import Components
 
 
 class VanillaPCA(ProjectionModel):

@@ -34,7 +34,7 @@ from equipoise.models.persistence import SavedModel
 from equipoise.models.ranking import Scored
 from equipoise.models.user_rows import TransformsValues
 from equipoise.progress import Progress
-from equipoise.spectral.certificate import Certificate, certify_pairs
+from equipoise.spectral.certificate import Certificate, Components, certify_pairs
 from equipoise.spectral.gram import DenseGram, Gram
 from equipoise.spectral.groups.minmax import EigenSolver
 from equipoise.spectral.lanczos import (
@@ -46,7 +46,6 @@ from equipoise.spectral.lanczos import (
 from equipoise.spectral.lapack import Eigenpairs
 from equipoise.spectral.norms import column_norms
 from equipoise.spectral.solve import (
-    Components,
     Solver,
     solve,
 )

@@ -15,10 +15,9 @@ from equipoise.exceptions import InvalidDataError, InvalidParameterError, Prepar
 from equipoise.models.estimator import check_is_fitted, clone
 from equipoise.parallel import one_blas_thread
 from equipoise.progress import Progress
-from equipoise.spectral.certificate import certify_pairs
+from equipoise.spectral.certificate import Components, certify_pairs
 from equipoise.spectral.gram import DenseGram, WeightedGram
 from equipoise.spectral.refine import refine
-from equipoise.spectral.solve import Components
 
 if TYPE_CHECKING:
     from equipoise.models.pca.projection import ProjectionModel

@@ -16,8 +16,9 @@ from equipoise.models.item_vectors import item_norms
 from equipoise.models.parameters import Count, RandomState, Tolerance, interval
 from equipoise.models.peers.base import FactorModel
 from equipoise.models.user_rows import TransformsValues
+from equipoise.spectral.certificate import Components
 from equipoise.spectral.gram import Gram
-from equipoise.spectral.solve import Components, Solver, build_gram, choose_solver, solve
+from equipoise.spectral.solve import Solver, build_gram, choose_solver, solve
 
 # Components sought first; the search doubles them until one falls below the threshold. The solver
 # is chosen for the rank that the penalties of use on real data end at.
