@@ -61,7 +61,7 @@ def test_rigorous_and_estimated_certificates_agree():
     w = rng.random(80)
     gram = DenseGram.of(X)
     found = solve(SparseGram(X), w, 7, solver="matrix_free", rng=np.random.default_rng(0))
-    proved = certify_rigorously(gram, w, found.vectors, 7)
+    proved = certify_rigorously(gram, w, found.pairs.vectors, 7)
     assert proved.method == "cholesky"
     assert found.certificate.method == "lanczos"
     assert proved.objective == pytest.approx(found.certificate.objective, rel=1e-10)
