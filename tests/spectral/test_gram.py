@@ -101,7 +101,7 @@ def test_row_weights_of_the_parallel_loop_may_be_negative(X, V, dtype):
 def test_equal_values_are_not_read_and_give_the_same_products(X, V, w, value):
     X.data[:] = value
     equal, other = SparseGram(X, parallel=True), SparseGram(X, parallel=False)
-    other.X = sp.csr_array((np.ones_like(X.data), X.indices, X.indptr), shape=X.shape)
+    other.rows = sp.csr_array((np.ones_like(X.data), X.indices, X.indptr), shape=X.shape)
     other._unit = float(np.bincount(X.indices).max())  # the same products, of X / value
     assert equal._equal_values
     for dtype, tolerance in ((np.float32, 1e-5), (np.float64, 1e-13)):

@@ -145,10 +145,8 @@ class SparseGram(_RowsGram):
         return weighted
 
     def _multiply(self, V: Block, weights: Block | None) -> Block:
-        if not self.parallel:
-            return _multiply_by_scipy(self.X, V, weights, self._unit, self.row_weights)
-        equal = self._equal_values
-        return _multiply(self.rows, V, weights, self._unit, self.row_weights, equal_values=equal)
+        wanted = GramProduct(V, weights, self._unit, self.parallel)
+        return _multiply(self.rows, wanted, self.row_weights, equal_values=self._equal_values)
 
 
 def _with_short_indices(X: sp.csr_array) -> sp.csr_array:
@@ -236,7 +234,7 @@ class GramProduct(NamedTuple):
     weights: Block | None
     scale: float
     parallel: bool
-    threads: int | None
+    threads: int | None = None
 
 
 class BlockGram(_RowsGram):
@@ -281,54 +279,44 @@ def multiply_rows(X: sp.csr_array, wanted: GramProduct, row_weights: Floats | No
 
     With row weights d, of any sign, XᵀX is Xᵀ diag(d) X.
     """
-    if wanted.parallel:
-        args = (X, wanted.V, wanted.weights, wanted.scale, row_weights)
-        return _multiply(*args, threads=wanted.threads)
-    values = X.data / np.sqrt(wanted.scale)  # in units: squares do not overflow
-    X = sp.csr_array((values, X.indices, X.indptr), shape=X.shape, copy=False)
-    return _multiply_by_scipy(X, wanted.V, wanted.weights, 1.0, row_weights)
+    if not wanted.parallel:
+        values = X.data / np.sqrt(wanted.scale)  # in units: squares do not overflow
+        X = sp.csr_array((values, X.indices, X.indptr), shape=X.shape, copy=False)
+        wanted = wanted._replace(scale=1.0)
+    return _multiply(X, wanted, row_weights)
 
 
 def _multiply(
     X: sp.csr_array,
-    V: Block,
-    weights: Block | None,
-    unit: float,
-    row_weights: Block | None = None,
-    **options: Any,
+    wanted: GramProduct,
+    row_weights: Block | None,
+    *,
+    equal_values: bool = False,
 ) -> Block:
-    """Return XᵀXV / unit, or ½(w∘XᵀXV + XᵀX(w∘V)) / unit with weights, in V's dtype.
-
-    With row weights d, XᵀX is Xᵀ diag(d) X. Options are those of `kernels.gram_product`.
-    """
-    from equipoise.spectral import kernels
+    """Return what `multiply_rows` does, by the parallel loop or by SciPy's products."""
+    V, weights, unit, parallel, threads = wanted
 
     def product(columns: Block, w: Block | None = None) -> Block:
-        options_of_all = {"row_weights": row_weights, "unit": unit, **options}
-        return kernels.gram_product(X, columns, w, **options_of_all)
+        if parallel:
+            from equipoise.spectral.kernels import gram_product
 
-    # the loop takes item weights or row weights; both together need twice the columns
-    if weights is not None and row_weights is not None:
-        return _weighted_twice(product, V, weights)
-    return product(V, weights)
-
-
-def _multiply_by_scipy(
-    X: sp.csr_array, V: Block, weights: Block | None, unit: float, row_weights: Block | None
-) -> Block:
-    """Return the same as `_multiply`, by SciPy's products."""
-
-    def product(columns: Block) -> Block:
+            return gram_product(
+                X,
+                columns,
+                w,
+                row_weights=row_weights,
+                threads=threads,
+                unit=unit,
+                equal_values=equal_values,
+            )
         scores = X @ columns
         total = X.T @ (scores if row_weights is None else row_weights[:, None] * scores)
         total /= unit
         return total.astype(V.dtype, copy=False)
 
-    return product(V) if weights is None else _weighted_twice(product, V, weights)
-
-
-def _weighted_twice(product: Product, V: Block, weights: Block) -> Block:
-    """Return ½(w∘XᵀXV + XᵀX(w∘V)) from one product with twice the columns."""
+    # SciPy takes no weights of items, and the loop either those or weights of rows
+    if weights is None or (parallel and row_weights is None):
+        return product(V, weights)
     w, width = weights[:, None], V.shape[1]
     both = product(np.hstack([V, w * V]))
     weighted: Block = (w * both[:, :width] + both[:, width:]) / 2

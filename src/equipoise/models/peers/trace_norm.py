@@ -18,7 +18,7 @@ from equipoise.models.peers.base import FactorModel
 from equipoise.models.user_rows import TransformsValues
 from equipoise.spectral.certificate import Components
 from equipoise.spectral.gram import Gram
-from equipoise.spectral.solve import Solver, build_gram, choose_solver, solve
+from equipoise.spectral.solve import Solver, solve
 
 # Components sought first; the search doubles them until one falls below the threshold. The solver
 # is chosen for the rank that the penalties of use on real data end at.
@@ -118,12 +118,11 @@ class TraceNormMF(TransformsValues, FactorModel):
     def _fit(self, data: Interactions) -> None:
         """Find all singular vectors of users × items above the threshold."""
         user_items = data.require_matrix(type(self).__name__)
-        signal = self.preprocess(user_items)
-        item_norms(Interactions.wrap(signal))  # refuses squares beyond floating point
-        auto = self.solver == "auto"
+        signal = Interactions.wrap(self.preprocess(user_items))
+        item_norms(signal)  # refuses squares beyond floating point
         usual = min(_USUAL_RANK, self._largest_rank())
-        self.solver_ = choose_solver(signal, usual) if auto else self.solver
-        found = self._solve(build_gram(signal, self.solver_))
+        self.solver_ = signal.fastest_solver(usual) if self.solver == "auto" else self.solver
+        found = self._solve(signal.gram(kind=self.solver_))
         self._learn(found, user_items.dtype)
 
     def user_factors(self, user_items: sp.csr_array) -> NDArray[Any]:

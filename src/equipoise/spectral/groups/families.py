@@ -395,14 +395,10 @@ class Deflated:
         """Return ΠA(y)Π."""
         operator, N = self.family.operator(y), self.N
 
-        def matrix() -> Floats | None:
-            M = operator.dense()
-            return None if M is None else remove(N, remove(N, M).T)
-
         def product(V: Block) -> Block:
             return remove(N, operator(remove(N, V)))
 
-        return FunctionOperator(self.size, product, matrix, [operator], operator.scale)
+        return FunctionOperator(self.size, product, lambda: None, [operator], operator.scale)
 
     def image(self, V: Floats) -> Floats:
         """Return the image of ΠV."""

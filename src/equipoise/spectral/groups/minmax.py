@@ -59,6 +59,10 @@ _RELAX = 3.0
 _LOOSE = 1e-5
 
 
+# The search ends after so many; the certificate then shows the gap that is left.
+_MOST_EIGENPROBLEMS = 60
+
+
 class EigenSolver:
     """Solves for leading eigenpairs by LAPACK where the operator is dense, else by block Lanczos.
 
@@ -197,7 +201,6 @@ def maximize(
     offsets: Floats | None = None,
     welfare: Welfare | None = None,
     tol: float = 1e-8,
-    max_eigenproblems: int = 60,
     fractional: Fractional = "auto",
     start: Floats | None = None,
 ) -> FairSolution:
@@ -217,8 +220,6 @@ def maximize(
         φ; the minimum by default.
     tol : float
         Gap at which to stop, relative to the sum of the r largest eigenvalues.
-    max_eigenproblems : int
-        Give up after so many; the certificate then shows the gap that is left.
     fractional : {"auto", "map", "projector"}
         What to return where the optimal P is not a projection. "auto" returns a map where there
         are constraints, which a projection of rank r near it may violate, else a projection.
@@ -234,7 +235,7 @@ def maximize(
     goal = welfare or Welfare()
     b = np.zeros(family.k) if offsets is None else np.asarray(offsets, dtype=np.float64)
     with one_blas_thread():
-        search = _Search(family, rank, b, goal, solver, tol, max_eigenproblems)
+        search = _Search(family, rank, b, goal, solver, tol)
         if start is not None:
             search.begin(start)
         if goal.constrained(family.k):
@@ -262,10 +263,9 @@ class _Search:
         welfare: Welfare,
         solver: EigenSolver,
         tol: float,
-        most: int,
     ) -> None:
         self.family, self.rank, self.b, self.welfare = family, rank, b, welfare
-        self.solver, self.tol, self.most = solver, tol, most
+        self.solver, self.tol = solver, tol
         self.count = min(rank + _EXTRA, family.size)
         self.V = np.zeros((family.size, 0))
         self.image = np.zeros((0, 0))
@@ -290,7 +290,7 @@ class _Search:
             self._scale_weights()
         if self.V.shape[1]:
             self._improve(self._compress())
-        for _ in range(self.most):
+        for _ in range(_MOST_EIGENPROBLEMS):
             if until is not None and (self.lower > until or self.upper < until):
                 return
             if self._solved():
@@ -317,7 +317,6 @@ class _Search:
             Welfare("min"),
             self.solver,
             self.tol,
-            self.most,
         )
         first.V, first.image = self.V, self.image
         # opposite constraints cancel at equal weights: the unit is that of their terms
