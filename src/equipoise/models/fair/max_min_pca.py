@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -173,14 +174,8 @@ class MaxMinItemWeightedPCA(GroupPCA):
         squares, k = self.item_norms_**2, groups.n_groups
         # an α-fair sum is over what groups keep of ‖X‖², the others over shares of each group
         total = float(squares.sum()) if self.welfare != "min" and self.floors is None else None
-        users, names = self._user_family(data, total), groups.names
-        if users is not None:
-            names += users.names
-            if len(set(names)) < len(names):
-                raise InvalidParameterError(
-                    "groups of items and of users must have different names: "
-                    f"{', '.join(sorted(set(groups.names) & set(users.names))[:5])}."
-                )
+        users = self._user_family(data, total, groups.names)
+        names = groups.names + (() if users is None else users.names)
         limits = self._limits(names)
         kept = ~np.isnan(limits)
         solver, start, least = self._eigen_solver(gram), None, 0.0
@@ -198,11 +193,8 @@ class MaxMinItemWeightedPCA(GroupPCA):
         if users is not None:
             family = Stacked(family, Combined(users.family, np.eye(users.family.k)[kept[k:]]))
         basis = np.eye(family.k)
-        T, offsets = (
-            np.vstack([basis[first : first + n_groups], basis[S.shape[1] :]]),
-            -limits[kept],
-        )
-        names = tuple(np.array(names, dtype=object)[kept])
+        T = np.vstack([basis[first : first + n_groups], basis[S.shape[1] :]])
+        offsets, names = -limits[kept], tuple(compress(names, kept))
         goal = Goal(family, T, offsets, names, self._welfare(self.welfare))
         if self.floors is not None:
             T, offsets = np.vstack([basis[0], T]), np.append(0.0, offsets)
@@ -225,11 +217,17 @@ class MaxMinItemWeightedPCA(GroupPCA):
         refuse_empty(groups.names, energies, "items")
         return ItemShares(groups, gram, membership, energies)
 
-    def _user_family(self, data: Interactions, total: float | None) -> _Users | None:
+    def _user_family(
+        self, data: Interactions, total: float | None, taken: tuple[str, ...]
+    ) -> _Users | None:
         """The shares of the groups of users, if any are given, or their parts of a total."""
         if self.user_groups is None:
             return None
         groups = find_groups(self.user_groups, data, "users", type(self).__name__)
+        if twice := sorted(set(taken) & set(groups.names)):
+            raise InvalidParameterError(
+                f"groups of items and of users must have different names: {', '.join(twice[:5])}."
+            )
         rows = row_groups(self._signal(data), groups.align(data).membership)
         refuse_empty(groups.names, rows.energies, "users")
         scale = 1 / rows.energies if total is None else np.full(rows.k, 1 / total)
