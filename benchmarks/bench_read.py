@@ -157,7 +157,7 @@ def measure_stages(path: Path) -> dict[str, float]:
     from equipoise import Interactions
     from equipoise.data.readers import Options, open_files
     from equipoise.data.readers.encoder import Encoder, joined
-    from equipoise.data.validation import coded_pairs
+    from equipoise.data.validation import CodedPairs
 
     started = [time.process_time()]
     opened = open_files(path, Options())
@@ -167,7 +167,7 @@ def measure_stages(path: Path) -> dict[str, float]:
     encoder = Encoder(users, items)
     parts = [encoder.encode(batch) for batch in batches]
     started.append(time.process_time())
-    pairs = coded_pairs(joined(parts), users.ids(), items.ids(), str(path))
+    pairs = CodedPairs(joined(parts), users.ids(), items.ids(), str(path))
     Interactions.from_codes(pairs)
     started.append(time.process_time())
     names = ("parse the file", "check cells, encode ids", "build the matrix")

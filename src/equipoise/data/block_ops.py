@@ -19,7 +19,6 @@ from equipoise.data.validation import (
     CodedPairs,
     Duplicates,
     assemble,
-    coded_pairs,
 )
 from equipoise.spectral.gram import GramProduct, multiply_rows
 from equipoise.spectral.norms import column_sums, squared_column_norms
@@ -181,15 +180,15 @@ def union(block: RowBlock, *others: RowBlock) -> RowBlock:
     parts = (block, *others)
     coordinates = [part.matrix.tocoo() for part in parts]
     times = [part.timestamps for part in parts if part.timestamps is not None]
-    pairs = CodedPairs(
-        users=np.concatenate([each.row for each in coordinates]),
-        items=np.concatenate([each.col for each in coordinates]),
-        values=np.concatenate([each.data for each in coordinates]),
-        timestamps=np.concatenate(times) if times else None,
-        user_ids=block.user_ids,
-        item_ids=np.arange(block.matrix.shape[1]),
-    )
-    built = assemble(pairs, "error")
+    columns = {
+        "user": np.concatenate([each.row for each in coordinates]),
+        "item": np.concatenate([each.col for each in coordinates]),
+        "value": np.concatenate([each.data for each in coordinates]),
+    }
+    if times:
+        columns["timestamp"] = np.concatenate(times)
+    items = np.arange(block.matrix.shape[1])
+    built = assemble(CodedPairs(columns, block.user_ids, items), "error")
     return block._replace(matrix=_marked(built.matrix), timestamps=built.timestamps)
 
 
@@ -323,6 +322,6 @@ def assemble_block(
     """
     number, n_blocks = block
     within = {**columns, "user": columns["user"] // n_blocks}
-    built = assemble(coded_pairs(within, user_ids, item_ids, source), duplicates)
+    built = assemble(CodedPairs(within, user_ids, item_ids, source), duplicates)
     ranks = number + n_blocks * np.arange(len(user_ids), dtype=np.int64)
     return RowBlock(built.matrix, user_ids, ranks, built.timestamps)

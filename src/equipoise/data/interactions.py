@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 _ALL = slice(None)
+_PARTS = ("rows", "item_ids", "item_names", "preparation")
 _POWERS = {"norm": 2, "count": 0, "sum": 1}
 
 
@@ -90,23 +91,22 @@ class Interactions(Displayed):
         block, items, names = validation.checked_parts(
             matrix, user_ids, item_ids, item_names, timestamps
         )
-        self._set(MemoryRows(block), items, names)
+        self._set(rows=MemoryRows(block), item_ids=items, item_names=names)
 
-    def _set(self, rows: Rows, item_ids: NDArray[Any], item_names: NDArray[Any] | None) -> None:
-        for ids in (item_ids, item_names):
-            if ids is not None:
-                ids.flags.writeable = False
-        for name, part in (("rows", rows), ("item_ids", item_ids), ("item_names", item_names)):
-            object.__setattr__(self, name, part)
+    def _set(self, **parts: Any) -> Self:
+        """Set attributes of a new object; arrays become read-only."""
+        for part in parts.values():
+            if isinstance(part, np.ndarray):
+                part.flags.writeable = False
+        self.__dict__.update(parts)
+        return self
 
     @classmethod
     def from_rows(
         cls, rows: Rows, item_ids: NDArray[Any], item_names: NDArray[Any] | None = None
     ) -> Self:
         """Build from blocks that are valid already; for backends."""
-        made = cls.__new__(cls)
-        made._set(rows, item_ids, item_names)
-        return made
+        return cls.__new__(cls)._set(rows=rows, item_ids=item_ids, item_names=item_names)
 
     @classmethod
     def wrap(cls, matrix: sparse.csr_array) -> Self:
@@ -209,9 +209,9 @@ class Interactions(Displayed):
         options = readers.Options(
             columns, delimiter, duplicates, format, query, decimal, date_format
         )
-        blocks: dict[str, Any] = {"n_blocks": n_blocks, "storage_options": storage_options}
-        on_disk = {"scratch": scratch}
-        on_cluster = {"rows_per_task": rows_per_task, "retry": retry}
+        in_blocks: dict[str, Any] = {"n_blocks": n_blocks, "storage_options": storage_options}
+        on_disk = in_blocks | {"scratch": scratch}
+        on_cluster = in_blocks | {"rows_per_task": rows_per_task, "retry": retry}
         if n_blocks is not None:
             check_whole_number("n_blocks", n_blocks, 1)
         if memory is not None and client is not None:
@@ -222,17 +222,17 @@ class Interactions(Displayed):
         if memory is not None:
             from equipoise.data.backends import disk_shuffle
 
-            check_unused(on_cluster, "has no effect without client=.")
-            blocks |= on_disk | {"progress": progress}
-            loaded = cls._of_blocks(options, *disk_shuffle.read(source, options, memory, **blocks))
+            check_unused(
+                {"rows_per_task": rows_per_task, "retry": retry}, "has no effect without client=."
+            )
+            loaded = disk_shuffle.read(source, options, memory, **on_disk, progress=progress)
         elif client is not None:
             from equipoise.data.backends import dask_shuffle
 
-            check_unused(on_disk, "has no effect without memory=.")
-            blocks |= on_cluster | {"progress": progress}
-            loaded = cls._of_blocks(options, *dask_shuffle.read(source, options, client, **blocks))
+            check_unused({"scratch": scratch}, "has no effect without memory=.")
+            loaded = dask_shuffle.read(source, options, client, **on_cluster, progress=progress)
         else:
-            check_unused(blocks | on_disk | on_cluster, "has no effect without memory= or client=.")
+            check_unused(on_disk | on_cluster, "has no effect without memory= or client=.")
             loaded = readers.read(source, options, progress)
         if names is None:
             return loaded
@@ -337,18 +337,7 @@ class Interactions(Displayed):
         if n_blocks is not None:
             check_whole_number("n_blocks", n_blocks, 1)
         options = readers.Options(readers.Columns(**columns), None, duplicates)
-        return cls._of_blocks(
-            options, *dask_shuffle.read_frame(frame, options, client, n_blocks, retry)
-        )
-
-    @classmethod
-    def _of_blocks(cls, options: Any, rows: Rows, item_ids: Any, columns: Any) -> Interactions:
-        """Return data that were read into blocks, with a record of how."""
-        from equipoise.data.readers.columns import recorded
-
-        how = recorded(options.columns, columns)
-        loaded = cls.from_rows(rows, item_ids)._not_empty()
-        return loaded.with_step("read", **how, duplicates=options.duplicates)
+        return dask_shuffle.read_frame(frame, options, client, n_blocks, retry)
 
     def distribute(self, client: Any = None, n_blocks: int = 8, *, retry: Any = None) -> Self:
         """Send data in memory to a Dask cluster, in blocks of consecutive users.
@@ -365,13 +354,12 @@ class Interactions(Displayed):
             block_ops.taken(block, _ALL, slice(first, last), np.arange(first, last))
             for first, last in pairwise(edges)
         ]
-        return self._with_rows(DaskRows.scattered(client, parts, retry), same_users=False)
+        return self._with(rows=DaskRows.scattered(client, parts, retry), same_users=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         block = self.rows.whole()
         if block is None:
-            names = ("rows", "item_ids", "item_names", "preparation")
-            state = {name: getattr(self, name) for name in names}
+            state = {name: getattr(self, name) for name in _PARTS}
             return copyreg.__newobj__, (type(self),), state  # type: ignore[attr-defined]
         # through the constructor: arrays from a pickle or a deep copy are writeable
         parts = (block.matrix, block.user_ids, self.item_ids, self.item_names, block.timestamps)
@@ -384,9 +372,7 @@ class Interactions(Displayed):
 
     def with_preparation(self, steps: tuple[Step, ...]) -> Self:
         """Return the same data with another record of what was done to them."""
-        marked = self._with_rows(self.rows)
-        object.__setattr__(marked, "preparation", steps)
-        return marked
+        return self._with(preparation=steps)
 
     def _not_empty(self) -> Self:
         """Return self, or refuse if there is not a single interaction."""
@@ -504,11 +490,11 @@ class Interactions(Displayed):
         self, function: Callable[..., RowBlock], *shared: Any, each: Each | None = None
     ) -> Self:
         """Return data of the same items whose blocks are what the function returns."""
-        return self._with_rows(self.rows.transform(function, *shared, each=each))
+        return self._with(rows=self.rows.transform(function, *shared, each=each))
 
     def prepared(self, prepare: Prepare | None) -> Self:
         """Return the data with a function of a CSR matrix applied to the rows as they are read."""
-        return self if prepare is None else self._with_rows(self.rows.prepared(prepare))
+        return self if prepare is None else self._with(rows=self.rows.prepared(prepare))
 
     def blocks_of(self, *others: Interactions) -> Each:
         """Return the blocks of other data, as arguments `each` of `map`, `total` and `transform`.
@@ -608,7 +594,7 @@ class Interactions(Displayed):
         whole = RowBlock(sparse.csr_array(matrix), user_ids, np.arange(len(user_ids)), times)
         ranks = np.arange(len(user_ids))
         rows = MemoryRows(block_ops.taken(whole, _ALL, self.user_order, ranks))
-        return self._with_rows(rows, same_users=False)
+        return self._with(rows=rows, same_users=False)
 
     def popularity(self, kind: Literal["count", "sum", "norm"] = "count") -> Floats:
         """Return how popular each item is.
@@ -793,8 +779,8 @@ class Interactions(Displayed):
         if self.item_names is not None:
             names = validation.as_names(vocabulary).copy()
             names[places[places >= 0]] = self.item_names[places >= 0]
-        found = self.transform(block_ops.aligned, places, len(vocabulary))
-        found._set(found.rows, given.ids, names)
+        rows = self.rows.transform(block_ops.aligned, places, len(vocabulary))
+        found = self._with(rows=rows, item_ids=given.ids, item_names=names)
         return found.with_step("align_items", n=len(vocabulary)) if len(missing) else found
 
     def with_names(self, names: Any) -> Self:
@@ -808,9 +794,7 @@ class Interactions(Displayed):
         """
         from equipoise.data.names import names_for
 
-        named = self._with_rows(self.rows)
-        named._set(self.rows, self.item_ids, names_for(self.item_ids, names))
-        return named
+        return self._with(item_names=names_for(self.item_ids, names))
 
     def without_timestamps(self) -> Self:
         """Drop the times of the interactions."""
@@ -865,16 +849,15 @@ class Interactions(Displayed):
         """Keep some columns, and of each block some rows."""
         rows = self.rows.transform(block_ops.taken, items, each=users)
         names = None if self.item_names is None else self.item_names[items]
-        found = self._with_rows(rows, same_users=users is None)
-        found._set(rows, self.item_ids[items], names)
-        return found
+        ids = self.item_ids[items]
+        return self._with(rows=rows, item_ids=ids, item_names=names, same_users=users is None)
 
-    def _with_rows(self, rows: Rows, *, same_users: bool = True) -> Self:
-        """Return data of the same items; users in other blocks are collected again."""
-        made = self.from_rows(rows, self.item_ids, self.item_names)
+    def _with(self, *, same_users: bool = True, **parts: Any) -> Self:
+        """Return the data with other parts; users in other blocks are collected again."""
+        made = type(self).__new__(type(self))
+        made._set(**{name: getattr(self, name) for name in _PARTS} | parts)
         if same_users:
             made.__dict__["_users"] = self._users
-        object.__setattr__(made, "preparation", self.preparation)
         return made
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from copy import copy
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -60,6 +61,8 @@ class Rows(ABC):
 
     # Threads within a block during a product; None: all cores
     threads_per_block: int | None = None
+    # Applied to each matrix as a block is read
+    _prepares: tuple[Prepare, ...] = ()
 
     @abstractmethod
     def __len__(self) -> int:
@@ -118,9 +121,11 @@ class Rows(ABC):
         """Return rows of new blocks, each stored as it comes; for rows in this process."""
         raise NotImplementedError
 
-    @abstractmethod
-    def prepared(self, prepare: Prepare) -> Rows:
-        """Return the same rows with a function applied to each matrix, stored nowhere on disk."""
+    def prepared(self, prepare: Prepare) -> Self:
+        """Return the same rows with a function applied to each matrix as it is read."""
+        view = copy(self)
+        view._prepares = (*self._prepares, prepare)
+        return view
 
     def memory_limit(self) -> int | None:
         """Return how many bytes this process may take for these data; None: whatever is free."""

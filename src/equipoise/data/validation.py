@@ -35,7 +35,9 @@ def checked_parts(
     n, m = sparse_shape(matrix)
     users = as_id_array(np.arange(n) if user_ids is None else user_ids, "user")
     items = as_id_array(np.arange(m) if item_ids is None else item_ids, "item")
-    if not _is_canonical(matrix):
+    if _is_canonical(matrix):
+        matrix = _frozen_matrix(matrix)
+    else:
         if timestamps is not None:
             raise InvalidDataError(
                 "timestamps are aligned with matrix.data, so the matrix must already be a sorted "
@@ -53,7 +55,7 @@ def checked_parts(
     if times is not None:
         _refuse_missing_time(times)
     block = RowBlock(
-        _frozen_matrix(matrix),
+        matrix,
         frozen(users),
         np.arange(len(users)),
         None if times is None else frozen(times),
@@ -72,11 +74,8 @@ def _canonical_copy(
     if X.format == "csr" and X.has_canonical_format:
         matrix = sparse.csr_array(X, dtype=dtype, copy=True)
         matrix.eliminate_zeros()
-    else:
-        matrix = _merged_entries(sparse.coo_array(X, dtype=dtype), users, items, duplicates)
-    for part in (matrix.data, matrix.indices, matrix.indptr):
-        part.flags.writeable = False  # `Interactions` keeps such arrays without a copy
-    return matrix
+        return matrix
+    return _merged_entries(sparse.coo_array(X, dtype=dtype), users, items, duplicates)
 
 
 def sparse_shape(X: Any) -> tuple[int, int]:
@@ -101,8 +100,8 @@ def _merged_entries(
     if bad is not None:
         _refuse_value(X.data[bad], users[row[bad]], items[column[bad]])
     there = X.data > 0
-    pairs = CodedPairs(row[there], column[there], X.data[there], None, users, items)
-    return assemble(pairs, duplicates).matrix
+    columns = {"user": row[there], "item": column[there], "value": X.data[there]}
+    return assemble(CodedPairs(columns, users, items), duplicates).matrix
 
 
 def as_names(names: Any) -> NDArray[Any]:
@@ -113,18 +112,18 @@ def as_names(names: Any) -> NDArray[Any]:
 
 def coded_columns(users: Any, items: Any, values: Any, timestamps: Any) -> CodedPairs:
     """Return the rows of a value above 0, with codes for ids; refuse bad columns."""
-    columns = {"users": as_id_array(users, "user"), "items": as_id_array(items, "item")}
-    columns["values"] = amounts = _as_values(values, len(columns["users"]))
+    columns = {"user": as_id_array(users, "user"), "item": as_id_array(items, "item")}
+    columns["value"] = amounts = _as_values(values, len(columns["user"]))
     if timestamps is not None:
-        columns["timestamps"] = _as_times(timestamps)
-    lengths = {name: len(column) for name, column in columns.items()}
+        columns["timestamp"] = _as_times(timestamps)
+    lengths = {f"{role}s": len(column) for role, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidDataError(f"columns must be equally long; got {lengths}.")
     bad = invalid_at(amounts)
     if bad is not None:
-        _refuse_value(amounts[bad], columns["users"][bad], columns["items"][bad])
+        _refuse_value(amounts[bad], columns["user"][bad], columns["item"][bad])
     if timestamps is not None:
-        _refuse_missing_time(columns["timestamps"])
+        _refuse_missing_time(columns["timestamp"])
     positive = amounts > 0
     if not positive.any():
         raise InvalidDataError(
@@ -132,17 +131,10 @@ def coded_columns(users: Any, items: Any, values: Any, timestamps: Any) -> Coded
             "Check the input and the value column."
         )
     if not positive.all():
-        columns = {name: column[positive] for name, column in columns.items()}
-    coded_users = factorize(columns["users"], "user")
-    coded_items = factorize(columns["items"], "item")
-    return CodedPairs(
-        users=coded_users.codes,
-        items=coded_items.codes,
-        values=columns["values"],
-        timestamps=columns.get("timestamps"),
-        user_ids=coded_users.ids,
-        item_ids=coded_items.ids,
-    )
+        columns = {role: column[positive] for role, column in columns.items()}
+    columns["user"], user_ids = factorize(columns["user"], "user")
+    columns["item"], item_ids = factorize(columns["item"], "item")
+    return CodedPairs(columns, user_ids, item_ids)
 
 
 def _as_values(values: Any, n_rows: int) -> NDArray[np.float64]:
@@ -301,37 +293,24 @@ def is_sound(X: Any) -> bool:
 Duplicates = Literal["sum", "last", "max", "error"]
 
 
-class CodedPairs(NamedTuple):
-    """One entry per interaction: code of its user, code of its item, value (and time)."""
+# Role → column: codes of users and items and, if present, values (or every row counts 1) and times
+CodedColumns = dict[str, NDArray[Any]]
 
-    users: NDArray[np.int32]
-    items: NDArray[np.int32]
-    values: NDArray[np.floating[Any]]
-    timestamps: NDArray[Any] | None
+
+class CodedPairs(NamedTuple):
+    """One entry per interaction, and the ids of the codes."""
+
+    columns: CodedColumns
     user_ids: NDArray[Any]
     item_ids: NDArray[Any]
     # where the pairs were read, for error messages: a file, a query
     source: str = ""
 
-
-# Role → column; users and items are codes
-CodedColumns = dict[str, NDArray[Any]]
-
-
-def coded_pairs(
-    columns: CodedColumns, user_ids: NDArray[Any], item_ids: NDArray[Any], source: str
-) -> CodedPairs:
-    """Return coded columns with their ids; without values, every row counts 1."""
-    values = columns.get("value")
-    return CodedPairs(
-        users=columns["user"],
-        items=columns["item"],
-        values=np.ones(len(columns["user"])) if values is None else values,
-        timestamps=columns.get("timestamp"),
-        user_ids=user_ids,
-        item_ids=item_ids,
-        source=source,
-    )
+    @property
+    def values(self) -> NDArray[np.floating[Any]]:
+        """The values; 1 where there are none."""
+        values = self.columns.get("value")
+        return np.ones(len(self.columns["user"])) if values is None else values
 
 
 class Assembled(NamedTuple):
@@ -356,40 +335,41 @@ def value_rule(value: float) -> str:
 
 def assemble(pairs: CodedPairs, duplicates: Duplicates) -> Assembled:
     """Build the users × items matrix of coded pairs whose values are all positive and finite."""
-    shape = (len(pairs.user_ids), len(pairs.item_ids))
-    matrix = _sorted_matrix(pairs, shape)
-    unique = matrix.nnz == len(pairs.values)
-    if pairs.timestamps is None and (unique or duplicates == "sum"):
+    values, times = pairs.values, pairs.columns.get("timestamp")
+    matrix = _sorted_matrix(pairs, values)
+    unique = matrix.nnz == len(values)
+    if times is None and (unique or duplicates == "sum"):
         return Assembled(matrix, None)
     if not unique and duplicates == "error":
         _refuse_first_duplicate(pairs)
-    order, ends = _runs(pairs, shape[1])
-    data = _merged(pairs.values[order], ends, duplicates)
-    times = None if pairs.timestamps is None else pairs.timestamps[order][ends]
-    merged = sparse.csr_array((data, matrix.indices, matrix.indptr), shape=shape, copy=False)
+    order, ends = _runs(pairs, times)
+    data = _merged(values[order], ends, duplicates)
+    parts = (data, matrix.indices, matrix.indptr)
+    merged = sparse.csr_array(parts, shape=matrix.shape, copy=False)
     merged.has_canonical_format = True
-    return Assembled(merged, times)
+    return Assembled(merged, None if times is None else times[order][ends])
 
 
-def _sorted_matrix(pairs: CodedPairs, shape: tuple[int, int]) -> sparse.csr_array:
+def _sorted_matrix(pairs: CodedPairs, values: NDArray[np.floating[Any]]) -> sparse.csr_array:
     """Sum the values of equal pairs; two counting sorts, by item and then by user.
 
     SciPy's own conversion from pairs to rows sorts the entries of each row, which is slower.
     """
-    by_item = sparse.coo_array((pairs.values, (pairs.items, pairs.users)), shape=shape[::-1])
+    item_user = (pairs.columns["item"], pairs.columns["user"])
+    by_item = sparse.coo_array((values, item_user), (len(pairs.item_ids), len(pairs.user_ids)))
     by_item.has_canonical_format = True  # not true yet: duplicates are summed below
     matrix = by_item.tocsr().T.tocsr()
     matrix.sum_duplicates()
     return matrix
 
 
-def _runs(pairs: CodedPairs, n_items: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _runs(
+    pairs: CodedPairs, times: NDArray[Any] | None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Sort by pair, then time, then input order; return that order and where each run ends."""
-    key = pairs.users.astype(np.int64) * n_items + pairs.items
-    if pairs.timestamps is None:
-        order = np.argsort(key, kind="stable")
-    else:
-        order = np.lexsort((pairs.timestamps, key))
+    users, items = pairs.columns["user"], pairs.columns["item"]
+    key = users.astype(np.int64) * len(pairs.item_ids) + items
+    order = np.argsort(key, kind="stable") if times is None else np.lexsort((times, key))
     ordered = key[order]
     ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
     return order, ends
@@ -406,11 +386,11 @@ def _merged(
 
 
 def _refuse_first_duplicate(pairs: CodedPairs) -> None:
-    order, ends = _runs(pairs._replace(timestamps=None), len(pairs.item_ids))
+    order, ends = _runs(pairs, None)
     repeats = np.delete(order, np.append(0, ends[:-1] + 1))
     first = repeats.min()
-    user = show(pairs.user_ids[pairs.users[first]])
-    item = show(pairs.item_ids[pairs.items[first]])
+    user = show(pairs.user_ids[pairs.columns["user"][first]])
+    item = show(pairs.item_ids[pairs.columns["item"][first]])
     source = f"{pairs.source}: " if pairs.source else ""
     raise InvalidDataError(
         f"{source}user {user} and item {item} occur together more than once (again in row {first}, "

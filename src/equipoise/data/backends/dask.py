@@ -7,7 +7,6 @@ lost block is computed again by the functions that made it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from typing import Any
 from uuid import uuid4
 
@@ -16,7 +15,6 @@ from equipoise.data.block_ops import prepared_block, size_of, whole
 from equipoise.data.rows import (
     BlockSize,
     Each,
-    Prepare,
     RowBlock,
     Rows,
     driver_bytes,
@@ -52,7 +50,6 @@ class DaskRows(Rows):
         self.client = client
         self.retry = retry or RetryPolicy()
         self.futures = list(futures)
-        self._prepares: tuple[Prepare, ...] = ()
         self._sizes: list[BlockSize] | None = None
         self._workers: list[str] = []
 
@@ -106,12 +103,6 @@ class DaskRows(Rows):
         """Return new blocks, made where the old ones are."""
         made = compute(self.client, self._tasks(function, shared, each))
         return DaskRows(self.client, made, self.retry)
-
-    def prepared(self, prepare: Prepare) -> DaskRows:
-        """Return the same blocks with a function applied to each matrix as it is used."""
-        view = copy(self)
-        view._prepares = (*self._prepares, prepare)
-        return view
 
     def _balanced(self) -> list[Any]:
         """Give workers that joined since the last computation their share of the blocks."""

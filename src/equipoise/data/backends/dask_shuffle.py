@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import polars as pl
-from numpy.typing import NDArray
 
 from equipoise.checks import check_unused
 from equipoise.data.backends import sources
 from equipoise.data.backends.dask import DaskRows, connect, reduced, spread
 from equipoise.data.backends.retry import RetryPolicy, with_retries
 from equipoise.data.block_ops import assemble_block, divide
+from equipoise.data.interactions import Interactions
 from equipoise.data.readers import Options
 from equipoise.data.readers.encoder import Batch, Encoder, joined
 from equipoise.data.readers.ids import ColumnVocabulary, id_array
@@ -44,29 +44,24 @@ def read(
     rows_per_task: int | None = None,
     retry: RetryPolicy | None = None,
     progress: Progress | None = None,
-) -> tuple[DaskRows, NDArray[Any], Mapping[str, str | int]]:
-    """Read Parquet files onto a cluster; see `Interactions.read`.
-
-    Returns the rows, the item ids and role → column.
-    """
-    connected = connect(client)
+) -> Interactions:
+    """Read Parquet files onto a cluster; see `Interactions.read`."""
     check_unused(
         options.of_text(),
-        "cannot be used with client=: a cluster reads Parquet. Leave it out, or convert the data "
-        "to Parquet first.",
+        "cannot be used with client= (--scheduler): a cluster reads Parquet. Leave it out, or "
+        "convert the data to Parquet first.",
     )
+    connected = connect(client)
     n_rows = rows_per_task or sources.ROWS_AT_A_TIME
     with task(progress, f"Reading {without_credentials(str(source))} onto the cluster"):
         found = sources.parquet_parts(source, storage_options, n_rows)
         parts = [(partial(sources.read_part, asked=options.columns), part) for part in found]
-        loaded = _load(connected, parts, n_blocks, options.duplicates, retry)
-        loaded[0].sizes()  # waits for the blocks
-    return loaded
+        return _load(connected, parts, options, n_blocks, retry)
 
 
 def read_frame(
     frame: Any, options: Options, client: Any, n_blocks: int | None, retry: RetryPolicy | None
-) -> tuple[DaskRows, NDArray[Any], Mapping[str, str | int]]:
+) -> Interactions:
     """Take the partitions of a Dask DataFrame; see `Interactions.from_dask`."""
     connected = connect(client)
     if not hasattr(frame, "to_delayed"):
@@ -78,7 +73,7 @@ def read_frame(
         (partial(sources.frame_batch, number=number, asked=options.columns), partition)
         for number, partition in enumerate(frame.to_delayed())
     ]
-    return _load(connected, parts, n_blocks, options.duplicates, retry)
+    return _load(connected, parts, options, n_blocks, retry)
 
 
 class Names(NamedTuple):
@@ -99,10 +94,10 @@ class Names(NamedTuple):
 def _load(
     client: Any,
     parts: Sequence[Part],
+    options: Options,
     n_blocks: int | None,
-    duplicates: Duplicates,
     retry: RetryPolicy | None,
-) -> tuple[DaskRows, NDArray[Any], Mapping[str, str | int]]:
+) -> Interactions:
     """Read the parts twice: for the ids, then for the rows."""
     from dask.delayed import delayed
 
@@ -115,9 +110,11 @@ def _load(
         raise InvalidDataError("the data contain no interaction: no rows, or no value above 0.")
     wanted = min(max(_LEAST_BLOCKS, known.rows // _ROWS_PER_BLOCK), _MOST_BLOCKS)
     count = min(n_blocks or wanted, len(known.users))  # no block stays without users
-    futures = client.compute(_shuffled(client, parts, names, count, duplicates))
+    futures = client.compute(_shuffled(client, parts, names, count, options.duplicates))
     rows = DaskRows(client, list(futures), retry)
-    return rows, id_array(known.items, "item"), known.columns
+    rows.sizes()  # waits for the blocks
+    loaded = Interactions.from_rows(rows, id_array(known.items, "item"))
+    return options.record(loaded, known.columns)
 
 
 def _shuffled(

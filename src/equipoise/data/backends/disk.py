@@ -7,7 +7,6 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Mapping
-from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,7 +53,6 @@ class DiskRows(Rows):
         self.folder = folder
         self.memory = memory
         self.scratch = scratch
-        self._prepares: tuple[Prepare, ...] = ()
         self._sizes = sizes
 
     def __len__(self) -> int:
@@ -79,12 +77,6 @@ class DiskRows(Rows):
         scratch = Scratch(self.folder.parent)
         sizes = write_blocks(scratch.path, blocks)
         return DiskRows(scratch.path, sizes, self.memory, scratch)
-
-    def prepared(self, prepare: Prepare) -> DiskRows:
-        """Return the same files with a function applied to each matrix as it is read."""
-        view = copy(self)
-        view._prepares = (*self._prepares, prepare)
-        return view
 
     def memory_limit(self) -> int | None:
         """Return the memory that this process may take."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from equipoise.data.backends import sources
 from equipoise.data.backends.disk import DiskRows, Scratch, append_arrays, read_arrays, write_blocks
 from equipoise.data.block_ops import assemble_block, divide
+from equipoise.data.interactions import Interactions
 from equipoise.data.readers import Opened, Options, counted, open_files
 from equipoise.data.readers.encoder import POLARS_ERRORS, Encoder, joined
 from equipoise.data.readers.ids import ColumnVocabulary
@@ -39,11 +40,8 @@ def read(
     scratch: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
-) -> tuple[DiskRows, NDArray[Any], Mapping[str, str | int]]:
-    """Read files once, batch by batch, into blocks on disk; see `Interactions.read`.
-
-    Returns the rows, the item ids and role → column.
-    """
+) -> Interactions:
+    """Read files once, batch by batch, into blocks on disk; see `Interactions.read`."""
     limit = parse_bytes(memory)
     require(
         _LEAST_MEMORY,
@@ -61,7 +59,8 @@ def read(
         sizes, item_ids, columns = shuffle(
             opened, folder.path, n_blocks or max(1, wanted), options.duplicates
         )
-    return DiskRows(folder.path, sizes, limit, folder), item_ids, columns
+    rows = DiskRows(folder.path, sizes, limit, folder)
+    return options.record(Interactions.from_rows(rows, item_ids), columns)
 
 
 def _opened(

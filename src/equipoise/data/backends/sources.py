@@ -7,8 +7,12 @@ from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+import polars as pl
+
 from equipoise.data.readers.columns import Columns
+from equipoise.data.readers.encoder import Batch
 from equipoise.data.readers.sql import without_credentials
+from equipoise.data.readers.tables import batch_of, column_names
 from equipoise.exceptions import InvalidDataError, explained, require_extra
 
 # Rows that a task reads at a time, at least a row group: some 100 MB of table
@@ -100,12 +104,8 @@ def _naming(url: str) -> Iterator[None]:
         yield
 
 
-def read_part(part: ParquetPart, asked: Columns) -> Any:
+def read_part(part: ParquetPart, asked: Columns) -> Batch:
     """Return the part's rows as a `Batch`; only the columns needed are read."""
-    import polars as pl
-
-    from equipoise.data.readers.tables import batch_of, column_names
-
     with _naming(part.url):
         schema = part.fragment.physical_schema
         names = column_names(pl.DataFrame(schema.empty_table()).schema, asked, part.url)
@@ -113,12 +113,8 @@ def read_part(part: ParquetPart, asked: Columns) -> Any:
     return batch_of(pl.DataFrame(table), names, part.url, part.first_row)
 
 
-def frame_batch(frame: Any, number: int, asked: Columns) -> Any:
+def frame_batch(frame: Any, number: int, asked: Columns) -> Batch:
     """Return a partition of a Dask DataFrame (a pandas table) as a `Batch`."""
-    import polars as pl
-
-    from equipoise.data.readers.tables import batch_of, column_names
-
     source = f"partition {number} of the Dask DataFrame"
     table = pl.from_pandas(frame)
     return batch_of(table, column_names(table.schema, asked, source), source, 0)

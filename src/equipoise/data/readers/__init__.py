@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from equipoise.data.readers.ids import (
     Vocabulary,
 )
 from equipoise.data.readers.text import prefetch
-from equipoise.data.validation import Duplicates, coded_pairs
+from equipoise.data.validation import CodedPairs, Duplicates
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, explained
 from equipoise.parallel import require_polars_threads
 from equipoise.progress import Progress, task
@@ -68,6 +68,10 @@ class Options(NamedTuple):
         """Return the options of files and databases, which tables in memory do not need."""
         names = ("delimiter", "format", "query", "decimal", "date_format")
         return {name: getattr(self, name) for name in names}
+
+    def record(self, data: Interactions, columns: Mapping[str, str | int]) -> Interactions:
+        """Return the data with a record of how, and from which columns, they were read."""
+        return data.with_step("read", **recorded(self.columns, columns), duplicates=self.duplicates)
 
     def localized(self, batches: Iterable[Batch]) -> Iterable[Batch]:
         """Read decimal commas and dates of the given format in columns of text."""
@@ -229,7 +233,6 @@ def _encode(opened: Opened, options: Options, reading: Progress) -> Interactions
         parts = [encoder.encode(batch) for batch in counted(opened.batches, reading)]
     if not any(len(part["user"]) for part in parts):
         raise InvalidDataError(f"{source} has no interactions: no rows, or no value above 0.")
-    pairs = coded_pairs(joined(parts), users.ids(), items.ids(), source)
-    found = recorded(options.columns, encoder.columns)
+    pairs = CodedPairs(joined(parts), users.ids(), items.ids(), source)
     loaded = Interactions.from_codes(pairs, options.duplicates)
-    return loaded.with_step("read", **found, duplicates=options.duplicates)
+    return options.record(loaded, encoder.columns)
