@@ -12,7 +12,7 @@ from typing import Any
 
 from equipoise.data import Interactions
 from equipoise.data.readers import Columns, delimited, files
-from equipoise.data.readers.columns import resolve
+from equipoise.data.readers.columns import Header
 from fuzz.target import Mismatch, Target
 
 # The first byte of an input selects how the rest is read
@@ -100,7 +100,7 @@ def _cells(path: Path, options: dict[str, Any]) -> Iterator[tuple[str, str, floa
     kind = files.find(path, options.get("format")).format
     fixed = {"movielens": "::", "lastfm": "\t"}.get(kind)
     form = delimited.layout(path, options.get("delimiter") or fixed, asked, quoted=fixed is None)
-    places = resolve(form.names, form.n_columns, asked, "")
+    places = Header("", form.names, form.n_columns).resolve(asked)
     rows = _rows(path.read_bytes(), form)
     for row in rows[form.names is not None :]:
         value = _number(row[places["value"]]) if "value" in places else 1.0

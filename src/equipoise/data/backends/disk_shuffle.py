@@ -18,7 +18,7 @@ from equipoise.data.readers.encoder import POLARS_ERRORS, Encoder, joined
 from equipoise.data.readers.ids import ColumnVocabulary
 from equipoise.data.readers.sql import without_credentials
 from equipoise.data.rows import BlockSize
-from equipoise.data.validation import CodedColumns, Duplicates
+from equipoise.data.validation import CodedColumns
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, OutputError, explained
 from equipoise.memory import parse_bytes, require
 from equipoise.progress import Progress, task
@@ -56,9 +56,7 @@ def read(
     name = f"Reading {without_credentials(str(source))} in blocks"
     with task(progress, name, opened.work) as reading:
         opened = opened._replace(batches=counted(opened.batches, reading))
-        sizes, item_ids, columns = shuffle(
-            opened, folder.path, n_blocks or max(1, wanted), options.duplicates
-        )
+        sizes, item_ids, columns = shuffle(opened, options, folder.path, n_blocks or max(1, wanted))
     rows = DiskRows(folder.path, sizes, limit, folder)
     return options.record(Interactions.from_rows(rows, item_ids), columns)
 
@@ -73,18 +71,18 @@ def _opened(
     if "://" not in str(source):
         return open_files(source, options)
     parts = sources.parquet_parts(str(source), storage_options, rows=1)
-    batches = options.localized(sources.read_part(part, options.columns) for part in parts)
+    batches = (sources.read_part(part, options.columns) for part in parts)
     n_rows = sum(part.n_rows for part in parts)
     return Opened(str(source), batches, ColumnVocabulary, n_rows, n_rows)
 
 
 def shuffle(
-    opened: Opened, folder: Path, n_blocks: int, duplicates: Duplicates
+    opened: Opened, options: Options, folder: Path, n_blocks: int
 ) -> tuple[list[BlockSize], NDArray[Any], Mapping[str, str | int]]:
     """Read all batches once and write blocks of users; return sizes, item ids and columns."""
     source = opened.source
     users, items = opened.vocabulary("user"), opened.vocabulary("item")
-    encoder = Encoder(users, items)
+    encoder = Encoder(users, items, options.decimal, options.date_format)
     files = [folder / f"shuffle-{number:05}" for number in range(n_blocks)]
     problem = f"the blocks of {source} could not be written to {folder}; free space there, or name "
     problem += "another folder with scratch="
@@ -104,7 +102,7 @@ def shuffle(
         # fewer users than blocks: no block stays without any
         own = [user_ids[number::n_blocks] for number in range(min(n_blocks, len(user_ids)))]
         blocks = (
-            assemble_block(_taken(file), (i, n_blocks), ids, item_ids, duplicates, source)
+            assemble_block(_taken(file), (i, n_blocks), ids, item_ids, options.duplicates, source)
             for i, (file, ids) in enumerate(zip(files, own, strict=False))
         )
         sizes = write_blocks(folder, blocks)

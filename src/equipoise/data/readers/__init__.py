@@ -19,7 +19,6 @@ from equipoise.data.readers.encoder import (
     Batch,
     Encoder,
     joined,
-    localized,
 )
 from equipoise.data.readers.ids import (
     ColumnVocabulary,
@@ -72,12 +71,6 @@ class Options(NamedTuple):
     def record(self, data: Interactions, columns: Mapping[str, str | int]) -> Interactions:
         """Return the data with a record of how, and from which columns, they were read."""
         return data.with_step("read", **recorded(self.columns, columns), duplicates=self.duplicates)
-
-    def localized(self, batches: Iterable[Batch]) -> Iterable[Batch]:
-        """Read decimal commas and dates of the given format in columns of text."""
-        if self.decimal is None and self.date_format is None:
-            return batches
-        return (localized(batch, self.decimal, self.date_format) for batch in batches)
 
 
 class Opened(NamedTuple):
@@ -139,7 +132,7 @@ def _open(source: Any, options: Options) -> Opened:
         if len(found.paths) > 1:
             raise InvalidDataError(f"{source} matches several databases. Choose one.")
         address = str(found.paths[0])
-    rows = options.localized(sql.batches(address, options.query, options.columns))
+    rows = sql.batches(address, options.query, options.columns)
     return Opened(address, rows, ObjectVocabulary)
 
 
@@ -176,15 +169,14 @@ def _open_files(found: files.Files, source: str | os.PathLike[str], options: Opt
         n_bytes = sum(path.stat().st_size for path in found.paths)
     if found.format == "parquet":
         rows = parquet.row_count(found.paths)
-        batches = options.localized(prefetch(parquet.batches(found.paths, options.columns)))
+        batches = prefetch(parquet.batches(found.paths, options.columns))
         return Opened(str(source), batches, ColumnVocabulary, rows, rows)
     text = prefetch(
         batch for path in found.paths for batch in _text_batches(path, found.format, options)
     )
     is_plain = found.format != "lightgcn" and not any(map(files.is_compressed, found.paths))
     work = n_bytes if is_plain else None
-    batches, most_rows = options.localized(text), n_bytes // _LEAST_ROW
-    return Opened(str(source), batches, TextVocabulary, most_rows, work, found.names)
+    return Opened(str(source), text, TextVocabulary, n_bytes // _LEAST_ROW, work, found.names)
 
 
 def _text_batches(path: Path, kind: str, options: Options) -> Iterator[Batch]:
@@ -228,7 +220,7 @@ def counted(batches: Iterable[Batch], reading: Progress) -> Iterator[Batch]:
 def _encode(opened: Opened, options: Options, reading: Progress) -> Interactions:
     source = "the query" if opened.vocabulary is ObjectVocabulary else opened.source
     users, items = opened.vocabulary("user"), opened.vocabulary("item")
-    encoder = Encoder(users, items)
+    encoder = Encoder(users, items, options.decimal, options.date_format)
     with explained(f"{source} cannot be read", *POLARS_ERRORS):
         parts = [encoder.encode(batch) for batch in counted(opened.batches, reading)]
     if not any(len(part["user"]) for part in parts):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from equipoise.exceptions import InvalidDataError
@@ -67,61 +67,131 @@ def names_user_and_item(cells: Sequence[str]) -> bool:
     return all(any(found.intersection(words) for words in _MEANINGS[role]) for role in _REQUIRED)
 
 
-def resolve(
-    names: Sequence[str] | None, n_columns: int, asked: Columns, source: str
-) -> dict[str, int]:
-    """Return role → position of its column, without roles that have no column.
+class Header(NamedTuple):
+    """The columns of a table.
 
-    Parameters
+    Attributes
     ----------
-    names : sequence of str or None
-        Header of the table. Without one, the columns are user, item, value and timestamp in that
-        order, or only user and item if the caller requests some column.
-    n_columns : int
-        Number of columns.
-    asked : Columns
-        The requested columns.
     source : str
         Name of the table in errors.
-
-    Examples
-    --------
-    >>> resolve(["rating", "movieId", "userId"], 3, Columns(), "ratings.csv")
-    {'user': 2, 'item': 1, 'value': 0}
+    names : sequence of str or None
+        None without a header.
+    n_columns : int
+        Number of columns.
+    numeric : sequence of int
+        Positions of the columns of numbers.
     """
-    places: dict[str, int | None] = {
-        role: _asked_position(role, wish, names, n_columns, source)
-        for role, wish in asked._asdict().items()
-        if wish is not None
-    }
-    named = set(places.values())
-    free = [place for place in range(n_columns) if place not in named]
-    for role in Columns._fields:
-        if role in places:
-            continue
-        if names is not None:
-            places[role] = _guess(role, names, source, named)
-        else:
-            # if a column of a table without header is requested, the usual order does not apply
-            expected = role in _REQUIRED or not named
-            places[role] = free.pop(0) if free and expected else None
-    missing = [role for role in _REQUIRED if places[role] is None]
-    if missing:
-        raise InvalidDataError(
-            f"{source}: no column looks like the {' and none like the '.join(missing)}. "
-            f"{_list_columns(names, n_columns)} Set {' and '.join(f'{m}=' for m in missing)} "
-            f"({' and '.join(f'--{m}' for m in missing)})."
-        )
-    taken = {role: k for role in Columns._fields if (k := places[role]) is not None}
-    for role, place in taken.items():
-        first = next(other for other in taken if taken[other] == place)
-        if first != role:
-            column = place if names is None else repr(names[place])
+
+    source: str
+    names: Sequence[str] | None
+    n_columns: int
+    numeric: Sequence[int] = ()
+
+    def resolve(self, asked: Columns) -> dict[str, int]:
+        """Return role → position of its column, without roles that have no column.
+
+        Without a header, the columns are user, item, value and timestamp in that order, or only
+        user and item if the caller requests some column.
+
+        Examples
+        --------
+        >>> Header("ratings.csv", ["rating", "movieId", "userId"], 3).resolve(Columns())
+        {'user': 2, 'item': 1, 'value': 0}
+        """
+        places: dict[str, int | None] = {
+            role: self._position(role, wish)
+            for role, wish in asked._asdict().items()
+            if wish is not None
+        }
+        named = set(places.values())
+        free = [place for place in range(self.n_columns) if place not in named]
+        for role in Columns._fields:
+            if role in places:
+                continue
+            if self.names is not None:
+                places[role] = self._guess(role, self.names, named)
+            else:
+                # if a column of a table without header is requested, the usual order does not apply
+                expected = role in _REQUIRED or not named
+                places[role] = free.pop(0) if free and expected else None
+        missing = [role for role in _REQUIRED if places[role] is None]
+        if missing:
             raise InvalidDataError(
-                f"{source}: column {column} cannot be both {first} and {role}. "
-                f"Set {first}= and {role}=."
+                f"{self.source}: no column looks like the {' and none like the '.join(missing)}. "
+                f"{self._listed()} Set {' and '.join(f'{m}=' for m in missing)} "
+                f"({' and '.join(f'--{m}' for m in missing)})."
             )
-    return taken
+        taken = {role: k for role in Columns._fields if (k := places[role]) is not None}
+        for role, place in taken.items():
+            first = next(other for other in taken if taken[other] == place)
+            if first != role:
+                raise InvalidDataError(
+                    f"{self.source}: column {self._shown(place)} cannot be both {first} and "
+                    f"{role}. Set {first}= and {role}=."
+                )
+        if "value" not in taken and asked.value is None:
+            self._refuse_unused_numbers(taken.values())
+        return taken
+
+    def called(self, places: Mapping[str, int]) -> dict[str, str | int]:
+        """Return role → name of its column, or its position without a header."""
+        names = self.names or range(self.n_columns)
+        return {role: names[place] for role, place in places.items()}
+
+    def _refuse_unused_numbers(self, taken: Collection[int]) -> None:
+        """Refuse to count every row as 1 while there are other numbers, which may be the values."""
+        unused = [k for k in self.numeric if k not in taken and not self._is_no_value(k)]
+        if unused:
+            shown = [self._shown(place) for place in unused]
+            raise InvalidDataError(
+                f"{self.source}: no column is known to be the value, but there are numbers in "
+                f'{", ".join(shown)}. Set value={shown[0]} (--value), or value="" to count every '
+                "row as 1."
+            )
+
+    def _is_no_value(self, place: int) -> bool:
+        """Whether a name shows that a column has ids or times: of another user or item."""
+        name = None if self.names is None else self.names[place]
+        return name is not None and (is_known_name(name) or _ID_NAME.search(name) is not None)
+
+    def _position(self, role: str, wish: str | int) -> int | None:
+        """Return the position of a requested column, None if there is to be no such column."""
+        if wish == "":
+            return None
+        if isinstance(wish, str) and self.names is not None and wish in self.names:
+            return list(self.names).index(wish)
+        # the command line passes text: "2" is a position unless a column has that name
+        if str(wish) in map(str, range(self.n_columns)):
+            return int(wish)
+        raise InvalidDataError(
+            f"{self.source}: {role}={repr(wish)[:80]} is not one of its columns. "
+            f"{self._listed()} Set {role}= (--{role}) to one of them, or to a position from 0."
+        )
+
+    def _guess(self, role: str, names: Sequence[str], taken: set[int | None]) -> int | None:
+        keys = {normalized(name): place for place, name in reversed(list(enumerate(names)))}
+        keys = {key: place for key, place in keys.items() if place not in taken}
+        first, *others = [
+            [keys[word] for word in words if word in keys] for words in _MEANINGS[role]
+        ]
+        if first:
+            return first[0]
+        found = [places[0] for places in others if places]
+        if len(found) > 1:
+            candidates = ", ".join(names[place] for place in found)
+            raise InvalidDataError(
+                f"{self.source}: several columns could be the {role}: {candidates}. "
+                f"Choose one with {role}= (--{role})."
+            )
+        return found[0] if found else None
+
+    def _shown(self, place: int) -> str:
+        return repr(place if self.names is None else self.names[place])
+
+    def _listed(self) -> str:
+        if self.names is None:
+            return f"The table has no header and {self.n_columns} column(s), counted from 0."
+        return "The columns are: " + ", ".join(self.names) + "."
 
 
 def recorded(asked: Columns, found: Mapping[str, str | int]) -> dict[str, str | int]:
@@ -137,75 +207,3 @@ def recorded(asked: Columns, found: Mapping[str, str | int]) -> dict[str, str | 
     if "value" not in columns:
         free.setdefault("detected_value", "")
     return columns | free
-
-
-def refuse_unused_numbers(
-    found: Mapping[str, int],
-    names: Sequence[str] | None,
-    asked: Columns,
-    numeric: Sequence[int],
-    source: str,
-) -> None:
-    """Refuse to count every row as 1 while a column of numbers is unused: it may be the value.
-
-    Parameters
-    ----------
-    found : mapping
-        What `resolve` returned.
-    names, asked, source
-        As in `resolve`.
-    numeric : sequence of int
-        Positions of the columns of numbers.
-    """
-    if "value" in found or asked.value is not None:
-        return
-    unused = [place for place in numeric if place not in found.values()]
-    if names is not None:
-        # a known name without a role is another user, item or time
-        unused = [k for k in unused if not (is_known_name(names[k]) or _ID_NAME.search(names[k]))]
-    if unused:
-        called = [repr(place if names is None else names[place]) for place in unused]
-        raise InvalidDataError(
-            f"{source}: no column is known to be the value, but there are numbers in "
-            f'{", ".join(called)}. Set value={called[0]} (--value), or value="" to count every '
-            "row as 1."
-        )
-
-
-def _asked_position(
-    role: str, wish: str | int, names: Sequence[str] | None, n_columns: int, source: str
-) -> int | None:
-    if wish == "":
-        return None
-    if isinstance(wish, str) and names is not None and wish in names:
-        return list(names).index(wish)
-    # the command line passes text: "2" is a position unless a column has that name
-    if str(wish) in map(str, range(n_columns)):
-        return int(wish)
-    raise InvalidDataError(
-        f"{source}: {role}={repr(wish)[:80]} is not one of its columns. "
-        f"{_list_columns(names, n_columns)} Set {role}= (--{role}) to one of them, or to a "
-        "position from 0."
-    )
-
-
-def _guess(role: str, names: Sequence[str], source: str, taken: set[int | None]) -> int | None:
-    keys = {normalized(name): place for place, name in reversed(list(enumerate(names)))}
-    keys = {key: place for key, place in keys.items() if place not in taken}
-    first, *others = [[keys[word] for word in words if word in keys] for words in _MEANINGS[role]]
-    if first:
-        return first[0]
-    found = [places[0] for places in others if places]
-    if len(found) > 1:
-        candidates = ", ".join(names[place] for place in found)
-        raise InvalidDataError(
-            f"{source}: several columns could be the {role}: {candidates}. "
-            f"Choose one with {role}= (--{role})."
-        )
-    return found[0] if found else None
-
-
-def _list_columns(names: Sequence[str] | None, n_columns: int) -> str:
-    if names is None:
-        return f"The table has no header and {n_columns} column(s), counted from 0."
-    return "The columns are: " + ", ".join(names) + "."

@@ -21,10 +21,9 @@ import polars as pl
 
 from equipoise.data.readers.columns import (
     Columns,
+    Header,
     is_known_name,
     names_user_and_item,
-    refuse_unused_numbers,
-    resolve,
 )
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch
 from equipoise.data.readers.text import Chunk, chunks, head, prefetch
@@ -179,9 +178,9 @@ def is_number(cell: str) -> bool:
 def batches(path: Path, form: Layout, asked: Columns) -> Iterator[Batch]:
     """Yield the rows of a text file: plain numbers as numbers, other cells as text."""
     source = str(path)
-    places = resolve(form.names, form.n_columns, asked, source)
-    refuse_unused_numbers(places, form.names, asked, form.numeric, source)
-    columns = {role: form.names[place] if form.names else place for role, place in places.items()}
+    header = Header(source, form.names, form.n_columns, form.numeric)
+    places = header.resolve(asked)
+    columns = header.called(places)
     for chunk in prefetch(_chunks(path, form)):
         rows = _parse(chunk, form, places)
         if rows is None:

@@ -17,6 +17,11 @@ from equipoise.parallel import in_threads
 # polars raises these for input that it cannot read; PanicException is not an Exception
 POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
+_NOT_A_TIME = (
+    "is not a time: use numbers or ISO dates (YYYY-MM-DD, or with a time), or set the format of "
+    "the dates, e.g. date_format='%d.%m.%Y' (--date-format). Choose another column with "
+    "timestamp= (--timestamp), or none with timestamp=''."
+)
 _ISO_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ]|$)"
 # Encoding this many rows takes some milliseconds, starting a thread a tenth of one
 _ROWS_PER_THREAD = 1 << 16
@@ -60,14 +65,28 @@ class Encoder:
 
     Memory grows by one entry per distinct id.
 
+    Parameters
+    ----------
+    users, items : Vocabulary
+        The codes.
+    decimal, date_format : str, optional
+        The decimal sign of values in text, and the format of dates in text.
+
     Attributes
     ----------
     columns : mapping
         Role → column of the first batch.
     """
 
-    def __init__(self, users: Vocabulary, items: Vocabulary) -> None:
+    def __init__(
+        self,
+        users: Vocabulary,
+        items: Vocabulary,
+        decimal: str | None = None,
+        date_format: str | None = None,
+    ) -> None:
         self._users, self._items = users, items
+        self._decimal, self._date_format = decimal, date_format
         self._roles: frozenset[str] | None = None
         self.columns: Mapping[str, str | int] = {}
 
@@ -85,13 +104,13 @@ class Encoder:
             _refuse_missing_id(batch, role)
         columns: CodedColumns = {}
         if "value" in roles:
-            values = _numbers(batch)
+            values = _numbers(batch, self._decimal)
             positive = values > 0
             if not positive.all():
                 batch, values = batch.only(positive), values[positive]
             columns["value"] = values
         if "timestamp" in roles:
-            columns["timestamp"] = times_of(batch)
+            columns["timestamp"] = times_of(batch, self._date_format)
         columns["user"], columns["item"] = self._codes(batch.rows)
         return columns
 
@@ -125,10 +144,12 @@ def _refuse_missing_id(batch: Batch, role: str) -> None:
         )
 
 
-def _numbers(batch: Batch) -> NDArray[np.float64]:
+def _numbers(batch: Batch, decimal: str | None) -> NDArray[np.float64]:
     """Return the values as float64; refuse missing, infinite and negative values and text."""
     column = batch.rows["value"]
     if column.dtype == pl.String:
+        if decimal is not None:
+            column = column.str.replace(decimal, ".", literal=True)
         parsed = column.cast(pl.Float64, strict=False)
         if parsed.null_count() > column.null_count():
             parsed = column.str.strip_chars().cast(pl.Float64, strict=False)
@@ -159,45 +180,22 @@ def _numbers(batch: Batch) -> NDArray[np.float64]:
     )
 
 
-def localized(batch: Batch, decimal: str | None, date_format: str | None) -> Batch:
-    """Read values with this decimal sign and times of this format, where they are text."""
-    rows = batch.rows
-    types = rows.schema
-    if decimal is not None and types.get("value") == pl.String:
-        rows = rows.with_columns(pl.col("value").str.replace(decimal, ".", literal=True))
-    if date_format is not None and types.get("timestamp") == pl.String:
-        text = rows["timestamp"].str.strip_chars()
-        problem = f"date_format={date_format!r} (--date-format) is not a format of dates like "
-        problem += "'%d.%m.%Y' or '%d/%m/%Y %H:%M'"
-        with explained(problem, *POLARS_ERRORS, kind=InvalidParameterError):
-            times = text.str.to_datetime(date_format, strict=False, time_unit="us")
-        if times.has_nulls():
-            row = _first(times.is_null())
-            raise batch.error(
-                "timestamp",
-                row,
-                f"{text[row]!r} does not have the format {date_format!r} (--date-format).",
-            )
-        rows = rows.with_columns(times)
-    return batch._replace(rows=rows)
+def times_of(batch: Batch, date_format: str | None = None) -> NDArray[Any]:
+    """Return the timestamps as integers, floats or datetime64.
 
-
-def times_of(batch: Batch) -> NDArray[Any]:
-    """Return the timestamps as integers, floats or datetime64; text is parsed as each in turn."""
-    column = batch.rows["timestamp"]
+    Text is parsed in the given format; without one, as integers, floats and ISO dates in turn.
+    """
+    column, advice = batch.rows["timestamp"], _NOT_A_TIME
     if column.dtype == pl.String:
-        column = _times_of_text(column)
+        column = _times_of_text(column, date_format)
+        if date_format is not None:
+            advice = f"does not have the format {date_format!r} (--date-format)."
     if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None:
         column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     if column.dtype.is_float():
         column = column.set(~column.is_finite(), None)
     elif str(column.dtype) in ("Int128", "UInt128"):
         column = column.cast(pl.Int64, strict=False)  # null if the number is too large
-    advice = (
-        "is not a time: use numbers or ISO dates (YYYY-MM-DD, or with a time), or set the format "
-        "of the dates, e.g. date_format='%d.%m.%Y' (--date-format). Choose another column with "
-        "timestamp= (--timestamp), or none with timestamp=''."
-    )
     if not (column.dtype.is_numeric() or column.dtype in (pl.Date, pl.Datetime, pl.String)):
         called = batch.called("timestamp")
         raise InvalidDataError(
@@ -213,7 +211,13 @@ def times_of(batch: Batch) -> NDArray[Any]:
     return column.to_numpy()
 
 
-def _times_of_text(column: pl.Series) -> pl.Series:
+def _times_of_text(column: pl.Series, date_format: str | None) -> pl.Series:
+    if date_format is not None:
+        problem = f"date_format={date_format!r} (--date-format) is not a format of dates like "
+        problem += "'%d.%m.%Y' or '%d/%m/%Y %H:%M'"
+        with explained(problem, *POLARS_ERRORS, kind=InvalidParameterError):
+            text = column.str.strip_chars()
+            return text.str.to_datetime(date_format, strict=False, time_unit="us")
     numbers = column.cast(pl.Int64, strict=False)
     if not numbers.has_nulls():
         return numbers

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from decimal import Decimal
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 import polars as pl
 
-from equipoise.data.readers.columns import Columns, refuse_unused_numbers, resolve
+from equipoise.data.readers.columns import Columns, Header
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch, row_place
 from equipoise.exceptions import EquipoiseError, InvalidDataError, require_extra
 
@@ -218,16 +219,14 @@ def _batches_of_rows(
 ) -> Iterator[Batch]:
     if not names:
         raise InvalidDataError(f"{source} returns no rows: it must be a SELECT.")
-    places = resolve(names, len(names), asked, source)
-    called = {role: names[place] for role, place in places.items()}
-    start = 0
-    for rows in parts:
+    first, start = next(parts, []), 0
+    numeric = [k for k, column in enumerate(zip(*first, strict=True)) if _all_numbers(column)]
+    header = Header(source, names, len(names), numeric)
+    places = header.resolve(asked)
+    for rows in chain([first], parts) if first else ():
         columns = list(zip(*rows, strict=True))
-        if not start:
-            numeric = [place for place, column in enumerate(columns) if _all_numbers(column)]
-            refuse_unused_numbers(places, names, asked, numeric, source)
         frame = pl.DataFrame({role: _series(columns[k], role) for role, k in places.items()})
-        yield Batch(frame, source, partial(row_place, start), called)
+        yield Batch(frame, source, partial(row_place, start), header.called(places))
         start += len(rows)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from equipoise.data.interactions import Interactions
-from equipoise.data.readers.columns import Columns, recorded, refuse_unused_numbers, resolve
+from equipoise.data.readers.columns import Columns, Header, recorded
 from equipoise.data.readers.encoder import POLARS_ERRORS, Batch, row_place, times_of
 from equipoise.data.validation import Duplicates
 from equipoise.exceptions import EquipoiseError, InvalidDataError, explained, first_line
@@ -44,26 +44,25 @@ def library_of(table: Any) -> str:
 def from_pandas(table: Any, asked: Columns, duplicates: Duplicates) -> Interactions:
     """Read a pandas table; ids keep their type, whatever it is."""
     names = [str(name) for name in table.columns]
-    found = resolve(names, len(names), asked, _PANDAS)
+    numeric = [place for place, kind in enumerate(table.dtypes) if kind.kind in "iufc"]
+    header = Header(_PANDAS, names, len(names), numeric)
+    found = header.resolve(asked)
     for role, place in found.items():
         if names.count(names[place]) > 1:
             raise InvalidDataError(
                 f"{_PANDAS} has more than one column {names[place]!r}, which would be the {role}. "
                 "Rename those columns."
             )
-    numeric = [place for place, kind in enumerate(table.dtypes) if kind.kind in "iufc"]
-    refuse_unused_numbers(found, names, asked, numeric, _PANDAS)
     if not len(table):
         raise InvalidDataError(f"{_PANDAS} is empty: it has columns but no rows.")
     columns = {role: table.iloc[:, place] for role, place in found.items()}
-    called = {role: names[place] for role, place in found.items()}
     return Interactions.from_pairs(
         columns["user"].to_numpy(),
         columns["item"].to_numpy(),
         _pandas_numbers(columns["value"]) if "value" in columns else None,
         _pandas_times(columns["timestamp"]) if "timestamp" in columns else None,
         duplicates,
-    ).with_step("read", **recorded(asked, called), duplicates=duplicates)
+    ).with_step("read", **recorded(asked, header.called(found)), duplicates=duplicates)
 
 
 def _pandas_numbers(column: Any) -> Any:
@@ -140,9 +139,8 @@ def _naming(table: Any) -> Iterator[None]:
 def column_names(schema: pl.Schema, asked: Columns, source: str) -> dict[str, str]:
     """Return role → name of its column; refuse an ambiguous table."""
     names = schema.names()
-    found = resolve(names, len(names), asked, source)
     numeric = [place for place, kind in enumerate(schema.dtypes()) if kind.is_numeric()]
-    refuse_unused_numbers(found, names, asked, numeric, source)
+    found = Header(source, names, len(names), numeric).resolve(asked)
     return {role: names[place] for role, place in found.items()}
 
 
