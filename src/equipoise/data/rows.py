@@ -61,6 +61,8 @@ class Rows(ABC):
 
     # Threads within a block during a product; None: all cores
     threads_per_block: int | None = None
+    # Bytes that this process may take for these data; None: whatever is free
+    memory: int | None = None
     # Applied to each matrix as a block is read
     _prepares: tuple[Prepare, ...] = ()
 
@@ -129,7 +131,7 @@ class Rows(ABC):
 
     def memory_limit(self) -> int | None:
         """Return how many bytes this process may take for these data; None: whatever is free."""
-        return None
+        return self.memory
 
     def check_memory(self, n_items: int, width: int, columns: int) -> None:  # noqa: B027
         """Refuse a fit whose vectors do not fit: `width` per pass, `columns` in the basis."""

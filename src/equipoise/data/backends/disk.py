@@ -78,10 +78,6 @@ class DiskRows(Rows):
         sizes = write_blocks(scratch.path, blocks)
         return DiskRows(scratch.path, sizes, self.memory, scratch)
 
-    def memory_limit(self) -> int | None:
-        """Return the memory that this process may take."""
-        return self.memory
-
     def check_memory(self, n_items: int, width: int, columns: int) -> None:
         """Refuse a fit whose vectors take more than the memory allowed."""
         if self.memory is not None:
