@@ -68,6 +68,7 @@ class DataOptions(Options):
 
     def read(self, data: str) -> lib.Interactions:
         """Read DATA, filter, binarize, normalize, in this order."""
+        self._refuse_what_blocks_cannot_read()
         interactions = lib.Interactions.read(
             data,
             **self._columns,
@@ -98,6 +99,16 @@ class DataOptions(Options):
     def names(self, data: str, names: str | None) -> Any:
         """Return the names of --names: a path, or names by id from DATA; None without."""
         return lib.names_in(data, names, item=self.item, **self._text)
+
+    def _refuse_what_blocks_cannot_read(self) -> None:
+        unread = {"memory": ["query"], "scheduler": list(self._text)}
+        pairs = [(place, name) for place, names in unread.items() for name in names]
+        for place, name in pairs:
+            if getattr(self, place) is not None and getattr(self, name) is not None:
+                raise InvalidParameterError(
+                    f"--{name.replace('_', '-')} cannot be used with --{place}. Leave it out, or "
+                    "convert DATA to Parquet first."
+                )
 
     def _note_words_read_as_ids(self, data: str) -> None:
         """Report a first line of words that was read as an interaction: it may be a header."""
