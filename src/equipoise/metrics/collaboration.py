@@ -7,7 +7,7 @@ item ranks all users by score; the users who touched it should come first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,8 +17,6 @@ from equipoise.checks import (
     check_items,
     check_matrix,
     check_ranks,
-    check_same_shape,
-    check_user_items,
     check_whole_number,
 )
 from equipoise.defaults import MEASURED_K
@@ -29,10 +27,9 @@ from equipoise.metrics.projection import (
     Block,
     Blocks,
     ItemView,
-    Whole,
     check_n_items,
     column_slices,
-    unchanged,
+    in_blocks,
     weighted_basis,
 )
 from equipoise.metrics.results import FloatArray, IntArray
@@ -68,15 +65,18 @@ class ItemCollaboration(NamedTuple):
     k: int
 
 
+class Scoring(TypedDict, total=False):
+    """Options of the scores of `item_auc` and `item_precision`, as in `item_collaboration`."""
+
+    similarity: ArrayLike | None
+    inputs: Any
+    component_weights: ArrayLike | None
+    ranks: Sequence[int] | IntArray | None
+    items: ArrayLike | None
+
+
 def item_auc(
-    X: Any,
-    item_factors: ArrayLike | None = None,
-    *,
-    similarity: ArrayLike | None = None,
-    inputs: Any = None,
-    component_weights: ArrayLike | None = None,
-    ranks: Sequence[int] | IntArray | None = None,
-    items: ArrayLike | None = None,
+    X: Any, item_factors: ArrayLike | None = None, **scoring: Unpack[Scoring]
 ) -> FloatArray:
     """In-sample item AUC with the diagonal zeroed.
 
@@ -126,9 +126,7 @@ def item_auc(
     >>> item_auc(X, U).round(4).tolist()
     [0.5833, 0.5833]
     """
-    return _collaborate(
-        X, item_factors, similarity, inputs, component_weights, ranks, items, None
-    ).auc
+    return item_collaboration(X, item_factors, k=None, **scoring).auc
 
 
 def item_precision(
@@ -136,11 +134,7 @@ def item_precision(
     item_factors: ArrayLike | None = None,
     *,
     k: int = MEASURED_K,
-    similarity: ArrayLike | None = None,
-    inputs: Any = None,
-    component_weights: ArrayLike | None = None,
-    ranks: Sequence[int] | IntArray | None = None,
-    items: ArrayLike | None = None,
+    **scoring: Unpack[Scoring],
 ) -> FloatArray:
     """In-sample item precision at k with the diagonal zeroed.
 
@@ -167,16 +161,14 @@ def item_precision(
     >>> item_precision(X, [[2**-0.5], [2**-0.5]], k=2).tolist()
     [1.0, 1.0]
     """
-    return _collaborate(
-        X, item_factors, similarity, inputs, component_weights, ranks, items, k
-    ).precision
+    return item_collaboration(X, item_factors, k=k, **scoring).precision
 
 
 def item_collaboration(
     X: Any,
     item_factors: ArrayLike | None = None,
     *,
-    k: int = MEASURED_K,
+    k: int | None = MEASURED_K,
     similarity: ArrayLike | None = None,
     inputs: Any = None,
     component_weights: ArrayLike | None = None,
@@ -185,6 +177,13 @@ def item_collaboration(
 ) -> ItemCollaboration:
     """Item AUC and item precision in one pass; see `item_auc` and `item_precision`.
 
+    Parameters
+    ----------
+    X, item_factors, similarity, inputs, component_weights, ranks, items
+        As in `item_auc`.
+    k : int or None, default 20
+        As in `item_precision`; None leaves the precision out, as nan.
+
     Examples
     --------
     >>> X = [[1, 1], [1, 1], [1, 0], [0, 1], [0, 0]]
@@ -192,22 +191,9 @@ def item_collaboration(
     >>> both.auc.round(4).tolist()
     [[0.5, 0.5], [0.5833, 0.5833]]
     """
-    return _collaborate(X, item_factors, similarity, inputs, component_weights, ranks, items, k)
-
-
-def _collaborate(
-    X: Any,
-    item_factors: ArrayLike | None,
-    similarity: ArrayLike | None,
-    inputs: Any,
-    component_weights: ArrayLike | None,
-    ranks: Sequence[int] | IntArray | None,
-    items: ArrayLike | None,
-    k: int | None,
-) -> ItemCollaboration:
     if (item_factors is None) == (similarity is None):
         raise InvalidParameterError("pass either item_factors (m × r) or similarity (m × m).")
-    data, prepare = _in_blocks(X, inputs)
+    data, prepare = in_blocks(X, inputs)
     if k is not None:
         check_whole_number("k", k, 1, data.n_users)
     chosen = check_items(items, data.n_items)
@@ -231,22 +217,6 @@ def _collaborate(
     return ItemCollaboration(model.sizes, chosen, auc, precision, k or 0)
 
 
-def _in_blocks(X: Any, inputs: Any) -> tuple[Blocks, Callable[[Any], Any]]:
-    """Return the users, and the function from their rows to those that are scored."""
-    if isinstance(X, Blocks):
-        if not (inputs is None or callable(inputs)):
-            raise InvalidParameterError(
-                "inputs of Interactions must be a function of a CSR matrix."
-            )
-        return X, inputs or unchanged
-    labels = check_user_items(X)
-    if inputs is None:
-        return Whole(labels), unchanged
-    scored = check_user_items(inputs, "inputs")
-    check_same_shape(labels, scored, ("X", "inputs"))
-    return Whole(labels), lambda _: scored
-
-
 def _check_similarity(similarity: ArrayLike, n_items: int) -> FloatArray:
     S = check_matrix(similarity, "similarity")
     if S.shape != (n_items, n_items):
@@ -268,25 +238,6 @@ class ScoreBlock(NamedTuple):
 
 #: from items and a block of them to its scores at every rank; the array may be used again
 Scorer = Callable[[IntArray, slice], Iterator[ScoreBlock]]
-
-
-class ItemModel(Protocol):
-    """A model that can be sent to the blocks."""
-
-    @property
-    def sizes(self) -> IntArray:
-        """Its sizes."""
-
-    @property
-    def bits(self) -> int:
-        """The bits of a score that count."""
-
-    @property
-    def inputs(self) -> Callable[[Any], Any]:
-        """From rows of labels to the rows that the model scores."""
-
-    def scorer(self, X: Any) -> Scorer:
-        """Return what scores the users of these rows."""
 
 
 class Factors(NamedTuple):
@@ -356,6 +307,10 @@ class Similarity(NamedTuple):
         return score
 
 
+#: what is sent to the blocks, to score their users
+ItemModel = Factors | Similarity
+
+
 class ItemScores(NamedTuple):
     """AUC and precision, (ranks × items) each; precision is nan for k = 0."""
 
@@ -385,8 +340,8 @@ def collaboration_by_block(data: Blocks, model: ItemModel, items: IntArray, k: i
     if k:
         check_whole_number("k", k, 1, data.n_users)
     if len(data.rows) == 1:
-        (found,) = data.map(score_labels, model, items, k)
-        return ItemScores(*found)
+        scores: list[ItemScores] = data.map(score_labels, model, items, k)
+        return scores[0]
     n_positive = np.asarray(data.total(_users_per_item), np.int64)[items]
     # an item's share of what is sent: its positives, and k candidates of every block
     sent = len(model.sizes) * (n_positive + 3 * k * len(data.rows))
@@ -416,7 +371,7 @@ class _Candidates(NamedTuple):
 
 
 def _score_items(data: Blocks, model: ItemModel, items: IntArray, k: int) -> ItemScores:
-    found = [_Candidates(*one) for one in data.map(_candidates, model, items, k)]
+    found: list[_Candidates] = data.map(_candidates, model, items, k)
     counts = np.stack([one.counts for one in found])
     split = [np.split(one.positives, np.cumsum(one.counts)[:-1]) for one in found]
     positives = [np.sort(np.concatenate(scores)) for scores in zip(*split, strict=True)]

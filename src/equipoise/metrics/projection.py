@@ -15,7 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.checks import check_matrix, check_ranks, check_share, check_user_items
+from equipoise.checks import (
+    check_matrix,
+    check_ranks,
+    check_same_shape,
+    check_share,
+    check_user_items,
+)
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics.metric import declared
 from equipoise.metrics.results import FloatArray, IntArray
@@ -273,6 +279,22 @@ def unchanged(rows: Any) -> Any:
     return rows
 
 
+def in_blocks(X: Any, inputs: Any = None) -> tuple[Blocks, Callable[[Any], Any]]:
+    """Return the users, and the function from their rows to those that are scored."""
+    if isinstance(X, Blocks):
+        if not (inputs is None or callable(inputs)):
+            raise InvalidParameterError(
+                "inputs of Interactions must be a function of a CSR matrix."
+            )
+        return X, inputs or unchanged
+    labels = check_user_items(X)
+    if inputs is None:
+        return Whole(labels), unchanged
+    scored = check_user_items(inputs, "inputs")
+    check_same_shape(labels, scored, ("X", "inputs"))
+    return Whole(labels), lambda _: scored
+
+
 def item_error(
     X: Any,
     item_factors: ArrayLike,
@@ -318,10 +340,9 @@ def item_error(
     """
     basis = weighted_basis(item_factors, component_weights)
     chosen = check_ranks(ranks, basis.left.shape[1])
-    data = X if isinstance(X, Blocks) else Whole(check_user_items(X))
+    data, prepare = in_blocks(X)
     check_n_items(data.n_items, basis)
-    products, squares = data.total(_block_products, basis.left, unchanged)
-    return _errors(products, squares, basis, chosen)
+    return _errors(data, prepare, basis, chosen)
 
 
 def check_n_items(n_items: int, basis: Basis) -> None:
@@ -330,8 +351,11 @@ def check_n_items(n_items: int, basis: Basis) -> None:
         raise InvalidDataError(f"X has {n_items} items, item_factors has {len(basis.left)} rows.")
 
 
-def _errors(CU: FloatArray, total: FloatArray, basis: Basis, ranks: IntArray) -> FloatArray:
-    U, W = basis.left, basis.right
+def _errors(
+    data: Blocks, prepare: Callable[[Any], Any], basis: Basis, ranks: IntArray
+) -> FloatArray:
+    U, W = basis
+    CU, total = data.total(_block_products, U, prepare)
     # Component r adds the terms of row and column r of UᵀCU that earlier components did not have.
     G = U.T @ CU
     terms = 2 * np.triu(G, 1) + np.diag(np.diag(G))
@@ -441,8 +465,7 @@ class ItemView:
 
 
 def _measure_error(view: ItemView, *_: Any) -> FloatArray:
-    products, squares = view.data.total(_block_products, view.basis.left, view.prepare)
-    return _errors(products, squares, view.basis, view.sizes)
+    return _errors(view.data, view.prepare, view.basis, view.sizes)
 
 
 def _block_products(
