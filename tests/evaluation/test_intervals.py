@@ -115,5 +115,5 @@ def test_what_cannot_be_compared_is_refused(arguments, error, message):
 def test_impossible_settings_are_refused():
     with pytest.raises(InvalidParameterError, match=r"confidence .* got 95"):
         compare([1, 2], [1, 2], confidence=95)
-    with pytest.raises(InvalidParameterError, match="resamples must be at least 1"):
+    with pytest.raises(InvalidParameterError, match="resamples=0 must be a whole number"):
         bootstrap_mean([1, 2], resamples=0)

@@ -11,6 +11,7 @@ from equipoise.metrics import (
     average_tail_count,
     average_tail_share,
     entropy,
+    find_metric,
     gini,
     mrr_at_k,
     ndcg_at_k,
@@ -91,3 +92,8 @@ def test_long_tail_shares_and_group_deviations():
 def test_ranking_metrics(metric, convention, expected):
     result = metric(LISTS, TEST, 3, convention=convention)
     assert (result.value, result.convention) == (pytest.approx(expected, abs=5e-7), convention)
+
+
+def test_ranking_metrics_of_arrays_take_whole_lists():
+    found = find_metric("ndcg").of_arrays(LISTS, test=TEST, convention="rectools")
+    assert found.value == ndcg_at_k(LISTS, TEST, k=3, convention="rectools").value

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
 from equipoise.data.split import Split
+from equipoise.parallel import slices
 
 # Held-out pairs that are drawn: their mean affinity then has an error of about three percent.
 _PAIRS = 2_000
@@ -151,8 +152,7 @@ def _common_users(
     X = sp.csr_array((np.ones(X.nnz), X.indices, X.indptr), shape=X.shape)
     columns = X.tocsc()
     found = np.zeros(len(items))
-    for start in range(0, len(items), _CHUNK):
-        part = slice(start, start + _CHUNK)
+    for part in slices(len(items), _CHUNK):
         overlaps = X @ profiles[part].T
         found[part] = columns[:, items[part]].multiply(overlaps).sum(axis=0)
     return found

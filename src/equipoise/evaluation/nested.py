@@ -19,7 +19,7 @@ from equipoise.metrics.projection import column_slices
 from equipoise.metrics.ties import row_norms, user_limits
 from equipoise.models.item_vectors import LowRank
 from equipoise.models.ranking import best_of_rows
-from equipoise.parallel import Tally, map_in_threads, thread_count
+from equipoise.parallel import Tally, map_in_threads, slices, thread_count
 
 Lists = NDArray[np.int32]
 
@@ -145,7 +145,6 @@ def nested_lists(
             last = lists[position, rows]
 
     step = max(_FEWEST_ROWS, block_bytes // (weighted.itemsize * n_items))
-    blocks = [slice(start, min(start + step, n_users)) for start in range(0, n_users, step)]
-    for _ in map_in_threads(work, blocks, thread_count() if compiled else 1):
+    for _ in map_in_threads(work, slices(n_users, step), thread_count() if compiled else 1):
         pass
     return lists

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
@@ -30,6 +29,7 @@ from equipoise.metrics.groups import nan_mean
 from equipoise.metrics.results import ALL, FloatArray
 from equipoise.models import Recommender
 from equipoise.models.item_vectors import LowRank
+from equipoise.models.user_rows import by_column
 
 
 class Lister(Protocol):
@@ -51,10 +51,7 @@ class ModelLists(NamedTuple):
 
     def lists(self, seen: sp.csr_array, k: int, _: Any = None) -> Iterator[Lists]:
         """Yield the model's recommendations as column numbers."""
-        anonymous = copy.copy(self.model)
-        anonymous.item_ids_ = None  # recommends columns instead of ids
-        anonymous.__dict__.pop("_item_lookup", None)
-        yield np.asarray(anonymous.recommend(seen, k=k).ids, dtype=np.int32)
+        yield np.asarray(by_column(self.model).recommend(seen, k=k).ids, dtype=np.int32)
 
 
 class GivenLists(NamedTuple):

@@ -41,7 +41,7 @@ from equipoise.metrics.ties import (
     smallest_share,
     splitter,
 )
-from equipoise.parallel import Tally, map_in_threads, thread_count
+from equipoise.parallel import Tally, map_in_threads, slices, thread_count
 
 # Scores that blocks send at a time: 128 MB for those of the positives.
 _SCORES_SENT = 2**24
@@ -594,9 +594,7 @@ def top_users(scores: FloatArray, k: int) -> IntArray:
 def _item_blocks(n_items: int, n_users: int, threads: int = 1) -> Iterator[slice]:
     fewest = min(_FEWEST_ITEMS, _MOST_SCORES // max(1, n_users))
     step = max(1, fewest, _SCORES_AT_ONCE // max(1, n_users))
-    step = max(1, min(step, -(-n_items // threads)))
-    for start in range(0, n_items, step):
-        yield slice(start, min(start + step, n_items))
+    return slices(n_items, max(1, min(step, -(-n_items // threads))))
 
 
 def _measure_auc(view: ItemView, *_: Any) -> FloatArray:

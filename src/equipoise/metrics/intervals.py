@@ -13,7 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.checks import check_share, check_whole_number
+from equipoise.exceptions import InvalidDataError
+from equipoise.parallel import slices
 
 DEFAULT_RESAMPLES = 10_000
 
@@ -204,7 +206,8 @@ def bootstrap_sums(
     >>> recall.mean, recall.low
     (0.5, 0.5)
     """
-    _check(confidence, resamples)
+    check_share(confidence, "confidence")
+    check_whole_number("resamples", resamples, 1)
     rows = sp.csr_array(table, dtype=np.float64)
     n = rows.shape[0]
     found = statistic(np.asarray(rows.sum(axis=0))[None])[0]
@@ -230,8 +233,8 @@ def _counts(n: int, resamples: int, seed: int) -> Iterator[NDArray[np.uint8]]:
     """Yield how often each of n is drawn, (draws, n), some draws at a time."""
     rng = np.random.default_rng(seed)
     step = max(1, min(resamples, _DRAWS_AT_ONCE // n))
-    for start in range(0, resamples, step):
-        draws = min(step, resamples - start)
+    for part in slices(resamples, step):
+        draws = part.stop - part.start
         cells = rng.integers(n, size=(draws, n)) + n * np.arange(draws)[:, None]
         times = np.bincount(cells.ravel(), minlength=draws * n).reshape(draws, n)
         yield times.astype(np.uint8)  # 256 draws of one among more are impossible in practice
@@ -247,8 +250,7 @@ def _sums(times: NDArray[np.float64], columns: sp.csc_array) -> NDArray[np.float
     """Return the sums of the drawn rows; a dense product is ten times faster than a sparse one."""
     n = columns.shape[1]
     sums = np.empty((len(times), n))
-    for start in range(0, n, _COLUMNS_AT_ONCE):
-        part = slice(start, start + _COLUMNS_AT_ONCE)
+    for part in slices(n, _COLUMNS_AT_ONCE):
         sums[:, part] = times @ columns[:, part].toarray()
     return sums
 
@@ -257,7 +259,8 @@ def _bootstrap(
     values: NDArray[np.float64], confidence: float, resamples: int, seed: int
 ) -> tuple[Interval, NDArray[np.float64]]:
     """Return the interval of a mean, and the means of all draws."""
-    _check(confidence, resamples)
+    check_share(confidence, "confidence")
+    check_whole_number("resamples", resamples, 1)
     n = len(values)
     if n < 2:
         raise InvalidDataError(
@@ -265,10 +268,9 @@ def _bootstrap(
         )
     rng, step = np.random.default_rng(seed), max(1, _DRAWS_AT_ONCE // n)
     means = np.empty(resamples)
-    for start in range(0, resamples, step):
-        rows = min(step, resamples - start)
-        drawn = rng.integers(n, size=(rows, n), dtype=np.int32)
-        means[start : start + rows] = values[drawn].mean(axis=1)
+    for part in slices(resamples, step):
+        drawn = rng.integers(n, size=(part.stop - part.start, n), dtype=np.int32)
+        means[part] = values[drawn].mean(axis=1)
     low, high = np.quantile(means, _levels(confidence))
     return Interval(float(values.mean()), float(low), float(high), confidence, n), means
 
@@ -282,10 +284,3 @@ def _per_user(values: ArrayLike, name: str) -> NDArray[np.float64]:
     if vector.ndim != 1:
         raise InvalidDataError(f"{name} must be one number per user, got shape {vector.shape}.")
     return vector
-
-
-def _check(confidence: float, resamples: int) -> None:
-    if not 0 < confidence < 1:
-        raise InvalidParameterError(f"confidence must lie between 0 and 1, got {confidence!r}.")
-    if resamples < 1:
-        raise InvalidParameterError(f"resamples must be at least 1, got {resamples!r}.")

@@ -23,6 +23,7 @@ from equipoise.metrics.metric import (
 )
 from equipoise.metrics.popularity import average_ranks, group_shares, kl_divergence
 from equipoise.metrics.results import FloatArray, Result
+from equipoise.parallel import slices
 
 # Pairs of items of a block of users, times features, held at a time
 _NUMBERS = 2**22
@@ -71,8 +72,7 @@ def _diversity(lists: Any, F: FloatArray, convention: str) -> FloatArray:
     n, k = lists.shape
     values = np.full(n, np.nan if convention == "cosine" else 0.0)
     step = max(1, _NUMBERS // max(1, k * F.shape[1] * (1 if convention == "cosine" else k)))
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
+    for rows in slices(n, step):
         known = lists[rows] >= 0
         x = np.where(known[:, :, None], F[lists[rows]], 0.0)
         count = known.sum(axis=1)

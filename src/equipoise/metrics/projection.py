@@ -25,7 +25,7 @@ from equipoise.checks import (
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics.metric import declared
 from equipoise.metrics.results import FloatArray, IntArray
-from equipoise.parallel import one_blas_thread
+from equipoise.parallel import one_blas_thread, slices
 from equipoise.spectral.matmul import inner
 from equipoise.spectral.norms import squared_column_norms
 
@@ -106,9 +106,8 @@ def weighted_basis(item_factors: ArrayLike, component_weights: ArrayLike | None)
 
 
 def column_slices(n_columns: int) -> Iterator[slice]:
-    """Yield the columns that a sparse product takes at a time."""
-    for start in range(0, n_columns, _COLUMNS_AT_ONCE):
-        yield slice(start, min(start + _COLUMNS_AT_ONCE, n_columns))
+    """Return the columns that a sparse product takes at a time."""
+    return slices(n_columns, _COLUMNS_AT_ONCE)
 
 
 class Basis(NamedTuple):
@@ -125,8 +124,7 @@ class Basis(NamedTuple):
 def _at_ranks(steps: Callable[[slice], FloatArray], n_items: int, ranks: IntArray) -> FloatArray:
     """Return the sum of the first r steps of every item at each rank r, some items at a time."""
     sums = np.empty((len(ranks), n_items))
-    for start in range(0, n_items, _ITEMS_AT_ONCE):
-        some = slice(start, start + _ITEMS_AT_ONCE)
+    for some in slices(n_items, _ITEMS_AT_ONCE):
         each = steps(some)
         running = np.zeros((len(each), each.shape[1] + 1))
         np.cumsum(each, axis=1, out=running[:, 1:])

@@ -30,6 +30,7 @@ from equipoise.metrics.metric import (
     declared,
 )
 from equipoise.metrics.results import FloatArray, IntArray, Result, Results
+from equipoise.parallel import slices
 
 # 2²⁰ places of lists become 8 MB of floats
 _PLACES_AT_ONCE = 2**20
@@ -115,15 +116,16 @@ _BY_POSSIBLE_HITS = ("precision", "implicit")
 
 
 def _measure(
-    block: UserBlock, context: Context, k: int, convention: str, *, metric: str
+    block: UserBlock, context: Context, k: int | None, convention: str, *, metric: str
 ) -> Partial:
+    k = block.lists.shape[1] if k is None else k
     formula = _DEFINITIONS[metric][convention]
     with_items = np.flatnonzero(block.relevant)
     per_user = np.full(len(block.lists), float(context.zero_division))
     # some formulas turn the hits into floats: a slice of users at a time keeps that small
     step = max(1, _PLACES_AT_ONCE // k)
-    for start in range(0, len(with_items), step):
-        rows = with_items[start : start + step]
+    for part in slices(len(with_items), step):
+        rows = with_items[part]
         per_user[rows] = formula(block.hits[rows], block.relevant[rows], k)
     known = ~np.isnan(per_user)
     n = int(known.sum())

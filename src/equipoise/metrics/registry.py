@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
+from equipoise.checks import is_whole_number
 from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics import (
     collaboration,
@@ -87,12 +88,9 @@ def _parse(given: str | Metric, ks: Iterable[int]) -> list[Request]:
 
 
 def _cutoff(k: str | int, text: str) -> int:
-    try:
-        number = int(k)
-    except (TypeError, ValueError):
-        number = 0
-    if number < 1 or number != (k if isinstance(k, int) else number):
+    number = int(k) if isinstance(k, str) and k.isdecimal() else k
+    if not is_whole_number(number) or number < 1:
         raise InvalidParameterError(
             f"the cut-off of {text!r} must be a whole number of at least 1, got {k!r}."
         )
-    return number
+    return int(number)

@@ -267,6 +267,14 @@ class RowReader(Estimator):
         return columns if self.item_ids_ is None else ids_of(columns, self.item_ids_)
 
 
+def by_column(model: Any) -> Any:
+    """Return a copy of a fitted model that counts items by column, whatever their ids."""
+    copied = copy.copy(model)
+    copied.item_ids_ = None
+    copied.__dict__.pop("_item_lookup", None)
+    return copied
+
+
 def prepare_matrix(user_items: sp.csr_array, steps: Sequence[Step]) -> sp.csr_array:
     """Prepare the rows of a matrix whose values show that they are not prepared like this.
 

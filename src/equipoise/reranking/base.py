@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics import ItemGroups
+from equipoise.parallel import slices
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.intp]
@@ -67,7 +68,7 @@ class Candidates(NamedTuple):
         """Yield parts of the users whose arrays fit into the cache of a re-ranker's step."""
         n, m = self.items.shape
         step = max(1, _STEP_NUMBERS // max(1, m * numbers_per_candidate))
-        return (self.take(slice(start, start + step)) for start in range(0, n, step))
+        return map(self.take, slices(n, step))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
@@ -25,6 +24,8 @@ from equipoise.models.parameters import Count
 from equipoise.models.persistence import SavedModel
 from equipoise.models.ranking import ItemMask
 from equipoise.models.registry import find_model
+from equipoise.models.user_rows import by_column
+from equipoise.parallel import slices
 from equipoise.progress import Progress
 from equipoise.reranking.base import Candidates, ItemContext, Reranker
 from equipoise.reranking.registry import available, make_reranker, spec_of
@@ -333,14 +334,6 @@ def _batches_of(block: RowBlock, model: Reranked) -> list[Candidates]:
     return found
 
 
-def by_column(model: Recommender) -> Recommender:
-    """Return a copy of a fitted model that counts items by column, whatever their ids."""
-    copied = copy.copy(model)
-    copied.item_ids_ = None
-    copied.__dict__.pop("_item_lookup", None)
-    return copied
-
-
 def new_lists(lists: Candidates, order: NDArray[np.intp]) -> Ranking:
     """Return the items in their new order; the r-th has the r-th highest score of the candidates.
 
@@ -371,6 +364,4 @@ def _strictly_descending(scores: NDArray[Any]) -> NDArray[Any]:
 
 
 def _parts(n_users: int, pool: int) -> Iterator[slice]:
-    step = max(1, _BATCH // max(1, pool))
-    for start in range(0, max(n_users, 1), step):
-        yield slice(start, min(start + step, n_users))
+    return slices(max(n_users, 1), max(1, _BATCH // max(1, pool)))
