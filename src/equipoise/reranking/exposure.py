@@ -20,7 +20,6 @@ from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.checks import check_choice, check_whole_number
@@ -103,8 +102,7 @@ class ExposureSolution:
     @property
     def shortfall(self) -> float:
         """The largest share of the exposure by which a floor is missed; 0 if all are met."""
-        missing = float((self.floors - self.exposure).max(initial=0.0))
-        return missing if missing > _ROUNDING else 0.0
+        return _shortfall(self.floors, self.exposure)
 
     def __str__(self) -> str:
         lines = [
@@ -188,40 +186,52 @@ def _floors(floors: Mapping[str, float] | Sequence[float], groups: ItemGroups) -
     return given
 
 
-class _Cut(NamedTuple):
-    """One pass over the lists, at some prices: S(λ) ≥ relevance + exposure·λ, in units of T."""
+class _Pass(NamedTuple):
+    """One pass over the lists of users, who are divided among some prices; in units of T."""
 
-    prices: Floats
+    columns: Floats
+    weights: Floats
     relevance: float
     exposure: Floats
+
+    @property
+    def prices(self) -> Floats:
+        """The prices of a pass at one price per group: S(λ) ≥ relevance + exposure·λ."""
+        return np.asarray(self.columns[0])
 
     def bound(self, floors: Floats) -> float:
         """Return D at the prices of the pass."""
         return float(self.relevance + self.prices @ (self.exposure - floors))
 
 
+def _shortfall(floors: Floats, exposure: Floats) -> float:
+    """Return the largest share by which a floor is missed; 0 if all are met."""
+    missing = float((floors - exposure).max(initial=0.0))
+    return missing if missing > _ROUNDING else 0.0
+
+
+@dataclass(eq=False)
 class _Problem:
-    """The dual problem, with a cut for each pass."""
+    """The dual problem, with a cut for each pass at one price per group."""
 
-    def __init__(
-        self, batches: Batches, groups: ItemGroups, floors: Floats, discount: Floats
-    ) -> None:
-        self.batches, self.groups, self.floors, self.discount = batches, groups, floors, discount
-        self.membership = sp.csr_array(groups.membership)
-        self.passes = 0
-        self.place = 0.0
-        self.cuts: list[_Cut] = []
+    batches: Batches
+    groups: ItemGroups
+    floors: Floats
+    discount: Floats
+    cuts: list[_Pass] = field(default_factory=list)
+    passes: int = 0
+    place: float = 0.0
 
-    def at(self, prices: Floats) -> _Cut:
+    def at(self, prices: Floats) -> _Pass:
         """Make a pass, and keep its cut."""
-        cut = _Cut(prices, *self._measure(prices[None, :], np.ones(1)))
+        cut = self._measure(prices[None, :], np.ones(1))
         self.cuts.append(cut)
         bound = cut.bound(self.floors)
         if bound < -1e-9:
             self._refuse(prices, bound)
         return cut
 
-    def best(self, floors: Floats) -> _Cut:
+    def best(self, floors: Floats) -> _Pass:
         """Return the cut of the lowest bound for these floors."""
         return min(self.cuts, key=lambda cut: cut.bound(floors))
 
@@ -253,18 +263,21 @@ class _Problem:
         return ExposureSolution(
             names=self.groups.names,
             floors=self.floors,
+            exposure=rounded.exposure,
             prices=best.prices,
             bound=best.bound(self.floors),
+            relevance=rounded.relevance,
             before=first.relevance,
             passes=self.passes,
             serving_prices=serving.prices,
             serving_meets=bool(meeting),
-            **rounded,
+            columns=rounded.columns,
+            weights=rounded.weights,
         )
 
-    def _meeting(self) -> list[_Cut]:
+    def _meeting(self) -> list[_Pass]:
         """Return the passes whose prices met all floors."""
-        return [cut for cut in self.cuts if np.all(cut.exposure >= self.floors - _ROUNDING)]
+        return [cut for cut in self.cuts if not _shortfall(self.floors, cut.exposure)]
 
     def _smooth(self, start: Floats, most: int, floors: Floats) -> None:
         """Minimize the bound as if it were smooth; each pass leaves a cut."""
@@ -330,38 +343,30 @@ class _Problem:
             elif gained < 0.1 * expected:
                 radius *= 0.5
 
-    def _rounded(self) -> dict[str, Any]:
+    def _rounded(self) -> _Pass:
         """Give each user the list of one price vector; raise the floors until they are met."""
-        options: list[tuple[float, float, Floats, Floats, Floats]] = []
+        options: list[_Pass] = []
         raised = self.floors
         for attempt in range(_ATTEMPTS):
             lowest, _, weights = self._master(raised)
             if np.isfinite(lowest):
                 used = np.flatnonzero(weights > 1e-9)
-                prices, shares = np.array([self.cuts[n].prices for n in used]), weights[used]
-                relevance, exposure = self._measure(prices, shares)
-                missing = float((self.floors - exposure).max(initial=0.0))
-                options.append((missing, relevance, exposure, prices, shares))
-                if missing <= _ROUNDING:
+                columns = np.array([self.cuts[n].prices for n in used])
+                options.append(self._measure(columns, weights[used]))
+                if not _shortfall(self.floors, options[-1].exposure):
                     break
             raised = np.where(self.floors > 0, self.floors + 2.0 ** (attempt - 2) * self.place, 0.0)
-            if self._meeting():  # there are lists already; a mixture of the passes may be better
-                continue
-            self._smooth(self.best(raised).prices, _EXTRA_PASSES, raised)
-        options += [
-            (0.0, cut.relevance, cut.exposure, cut.prices[None, :], np.ones(1))
-            for cut in self._meeting()
-        ]
-        _, relevance, exposure, prices, shares = max(
-            options, key=lambda one: (-one[0] if one[0] > _ROUNDING else 0.0, one[1])
-        )
-        return {"relevance": relevance, "exposure": exposure, "columns": prices, "weights": shares}
+            if not self._meeting():  # or else a mixture of the passes may be better
+                self._smooth(self.best(raised).prices, _EXTRA_PASSES, raised)
+        options += self._meeting()
+        return max(options, key=lambda p: (-_shortfall(self.floors, p.exposure), p.relevance))
 
-    def _measure(self, prices: Floats, weights: Floats) -> tuple[float, Floats]:
+    def _measure(self, columns: Floats, weights: Floats) -> _Pass:
         """Return relevance and exposure of lists whose users are divided among prices."""
         relevance, total = 0.0, 0.0
-        exposure = np.zeros(self.membership.shape[0])
-        for batch, parts in _divided(self.batches(), self.membership @ prices.T, weights):
+        S = self.groups.membership
+        exposure = np.zeros(len(self.groups))
+        for batch, parts in _divided(self.batches(), S @ columns.T, weights):
             for rows, by_item in parts:
                 found = best_lists(batch.items[rows], batch.scores[rows], by_item, self.discount)
                 relevance, total = relevance + found[0], total + found[1]
@@ -370,7 +375,7 @@ class _Problem:
             raise InvalidParameterError("no user has a candidate, so there is nothing to re-rank.")
         self.passes += 1
         self.place = self.discount[0] / total  # the share of one user's first place
-        return relevance / total, np.asarray(self.membership.T @ exposure / total)
+        return _Pass(columns, weights, relevance / total, np.asarray(S.T @ exposure / total))
 
 
 def _divided(
@@ -416,7 +421,7 @@ def exposure_lists(
     solution : ExposureSolution
         What it returned.
     """
-    by_item = sp.csr_array(groups.membership) @ solution.columns.T
+    by_item = groups.membership @ solution.columns.T
     places = attention(k, discount)
     for batch, parts in _divided(batches(), by_item, solution.weights):
         order = np.full((len(batch.items), k), -1, dtype=np.intp)
