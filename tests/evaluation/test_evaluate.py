@@ -269,7 +269,7 @@ def test_progress_rises_from_nothing_to_all(split):
         ),
         ({"zero_division": "drop"}, InvalidParameterError, "zero_division must be nan or 0"),
         ({"part": "train"}, InvalidParameterError, "part must be one of"),
-        ({"item_sample": 0}, InvalidParameterError, "item_sample must be at least 1, got 0"),
+        ({"item_sample": 0}, InvalidParameterError, "item_sample=0 must be a whole number"),
         (
             {"groups": m.ItemGroups(("a",), [0, 0])},
             InvalidDataError,

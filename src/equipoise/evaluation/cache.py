@@ -20,45 +20,6 @@ from equipoise.metrics.results import Result
 FORMAT = 5
 
 
-class Cache:
-    """A folder of small compressed JSON files; a damaged file counts as missing.
-
-    Parameters
-    ----------
-    folder : path
-        Created when something is first stored.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     cache = Cache(folder)
-    ...     cache.store({"gamma": -1.0}, {"value": 0.5})
-    ...     cache.load({"gamma": -1.0}), cache.load({"gamma": -2.0})
-    ({'value': 0.5}, None)
-    """
-
-    def __init__(self, folder: str | PathLike[str]) -> None:
-        self.folder = Path(folder)
-
-    def path(self, settings: Mapping[str, Any]) -> Path:
-        """Return the file of these settings."""
-        text = json.dumps(settings, sort_keys=True, allow_nan=False)
-        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json.zlib"
-
-    def load(self, settings: Mapping[str, Any]) -> Any:
-        """Return what was stored for exactly these settings, or None."""
-        try:  # zlib checks its own sum
-            return json.loads(zlib.decompress(self.path(settings).read_bytes()))
-        except (FileNotFoundError, ValueError, zlib.error):
-            return None
-
-    def store(self, settings: Mapping[str, Any], body: Any) -> None:
-        """Write the file completely or not at all."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_whole(self.path(settings), zlib.compress(json.dumps(body).encode()))
-
-
 class Scored(NamedTuple):
     """The numbers of one model with one setting, and the cost of its fit.
 
@@ -77,19 +38,48 @@ class Scored(NamedTuple):
     parameters_kept: int | None = None
 
 
-def to_json(scored: Sequence[Scored]) -> list[Any]:
-    """Return what the cache stores."""
-    return [
-        [[_row_to_json(row) for row in one.rows], one.effort, one.parameters_kept] for one in scored
-    ]
+class Cache:
+    """A folder of small compressed JSON files; a damaged file counts as missing.
 
+    Parameters
+    ----------
+    folder : path
+        Created when something is first stored.
 
-def from_json(stored: Sequence[Any]) -> list[Scored]:
-    """Return what `to_json` stored."""
-    return [
-        Scored([_row_from_json(**row) for row in rows], effort and Effort(*effort), kept)
-        for rows, effort, kept in stored
-    ]
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     cache = Cache(folder)
+    ...     cache.store({"gamma": -1.0}, [Scored([Result("recall", 0.5, "standard")])])
+    ...     cache.load({"gamma": -1.0})[0].rows[0].value, cache.load({"gamma": -2.0})
+    (0.5, None)
+    """
+
+    def __init__(self, folder: str | PathLike[str]) -> None:
+        self.folder = Path(folder)
+
+    def path(self, key: Mapping[str, Any]) -> Path:
+        """Return the file of everything that numbers depend on."""
+        text = json.dumps(key, sort_keys=True, allow_nan=False)
+        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json.zlib"
+
+    def load(self, key: Mapping[str, Any]) -> list[Scored] | None:
+        """Return what was stored for exactly this key, or None."""
+        try:  # zlib checks its own sum
+            stored = json.loads(zlib.decompress(self.path(key).read_bytes()))
+        except (FileNotFoundError, ValueError, zlib.error):
+            return None
+        return [
+            Scored([_row_from_json(**row) for row in rows], effort and Effort(*effort), kept)
+            for rows, effort, kept in stored
+        ]
+
+    def store(self, key: Mapping[str, Any], scored: Sequence[Scored]) -> None:
+        """Write the file completely or not at all."""
+        body = [[[_row_to_json(row) for row in one.rows], *one[1:]] for one in scored]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(self.path(key), zlib.compress(json.dumps(body).encode()))
 
 
 def _row_to_json(row: Result) -> dict[str, Any]:

@@ -226,19 +226,19 @@ def expand(grid: Grid) -> list[Settings]:
     grids = [grid] if isinstance(grid, Mapping) else list(grid)
     settings: list[Settings] = []
     for one in grids:
-        for name, values in one.items():
-            if isinstance(values, Iterable) and not isinstance(values, str) and not len(values):
+        tried = {name: _as_list(values) for name, values in one.items()}
+        for name, values in tried.items():
+            if not values:
                 raise InvalidParameterError(
-                    f"the grid needs at least one value of {name}, got {values!r}."
+                    f"the grid needs at least one value of {name}, got {one[name]!r}."
                 )
-        lists = [_as_list(values) for values in one.values()]
-        settings += [dict(zip(one, values, strict=True)) for values in product(*lists)]
+        settings += [dict(zip(tried, chosen, strict=True)) for chosen in product(*tried.values())]
     return _unique(settings)
 
 
-def _as_list(values: Any) -> Iterable[Any]:
-    """Return one value as a list of it."""
-    return [values] if isinstance(values, str) or not isinstance(values, Iterable) else values
+def _as_list(values: Any) -> list[Any]:
+    single = isinstance(values, str) or not isinstance(values, Iterable)
+    return [values] if single else list(values)
 
 
 def with_sizes(grid: Grid | None, sizes: Any, models: Iterable[Model]) -> Grid | None:

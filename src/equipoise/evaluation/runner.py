@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise import __version__, defaults
+from equipoise.checks import check_whole_number
 from equipoise.data.groups import Groups
 from equipoise.data.identifiers import Lookup, is_missing
 from equipoise.data.interactions import Interactions
 from equipoise.data.split import Split
-from equipoise.evaluation.cache import FORMAT, Cache, Scored, from_json, to_json
+from equipoise.evaluation.cache import FORMAT, Cache, Scored
 from equipoise.evaluation.cost import Cost, Effort, Measured
 from equipoise.evaluation.nested import NestedLists
 from equipoise.evaluation.plan import (
@@ -39,7 +40,6 @@ from equipoise.evaluation.task import Part, Task, as_split
 from equipoise.exceptions import (
     InfeasibleError,
     InvalidDataError,
-    InvalidParameterError,
     UnknownIdError,
 )
 from equipoise.metrics import Context, ItemGroups, Metric, Request, Result, Results
@@ -294,13 +294,12 @@ class Run:
         low_rank = model.low_rank()
         if low_rank is None:
             wanted = (clone(model).set_params(**one) for one in fit.settings)
-            return [self._score_variant(variant_of(model, one), effort) for one in wanted]
+            variants = (variant_of(model, one) for one in wanted)
+            return [
+                Scored(self._measure(ModelLists(one))[0], effort, one.stored_numbers())
+                for one in variants
+            ]
         return self._score_nested(fit, model, low_rank, effort)
-
-    def _score_variant(self, model: Recommender, effort: Effort | None) -> Scored:
-        """Score one size and one free setting of a fitted model that is not a projection."""
-        (rows,) = self._measure(ModelLists(model))
-        return Scored(rows, effort, model.stored_numbers())
 
     def _score_nested(
         self, fit: Fit, model: Recommender, low_rank: LowRank, effort: Effort | None
@@ -374,13 +373,12 @@ class Run:
 
     def _load(self, fit: Fit) -> list[Scored] | None:
         key = self._key(fit)
-        stored = None if key is None or self.cache is None else self.cache.load(key)
-        return None if stored is None else from_json(stored)
+        return self.cache.load(key) if self.cache and key else None
 
     def _store(self, fit: Fit, scored: list[Scored]) -> None:
         key = self._key(fit)
-        if key is not None and self.cache is not None:
-            self.cache.store(key, to_json(scored))
+        if self.cache and key:
+            self.cache.store(key, scored)
 
 
 def _in_order(requests: Sequence[Request], rows: Sequence[Result]) -> list[Result]:
@@ -393,7 +391,6 @@ def sampled_items(n_items: int, sample: int | None, seed: int) -> NDArray[np.int
     """Draw the items whose AUC and precision are computed; None for all."""
     if sample is None or sample >= n_items:
         return None
-    if sample < 1:
-        raise InvalidParameterError(f"item_sample must be at least 1, got {sample}.")
+    check_whole_number("item_sample", sample, 1)
     drawn = np.random.default_rng(seed).choice(n_items, sample, replace=False)
     return np.sort(drawn)
