@@ -1,10 +1,11 @@
-"""Sizes in bytes, and the check that a computation fits into memory before it starts."""
+"""Sizes in bytes, parts of long arrays, and the check that a computation fits into memory."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from equipoise.exceptions import EquipoiseError, InvalidDataError, InvalidParameterError
@@ -15,6 +16,18 @@ _PREFIXES = ("", "K", "M", "G", "T")
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", re.IGNORECASE)
 # A larger number is a typing error.
 _LARGEST = 1e18
+
+
+def slices(length: int, step: int) -> Iterator[slice]:
+    """Yield slices of so many rows or columns at a time.
+
+    Examples
+    --------
+    >>> list(slices(5, 3))
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+    for start in range(0, length, step):
+        yield slice(start, min(start + step, length))
 
 
 def parse_bytes(size: str | int, name: str = "memory") -> int:

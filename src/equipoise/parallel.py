@@ -88,18 +88,6 @@ def threads_left() -> int:
     return max(1, thread_count() // others)
 
 
-def slices(length: int, step: int) -> Iterator[slice]:
-    """Yield slices of so many rows or columns at a time.
-
-    Examples
-    --------
-    >>> list(slices(5, 3))
-    [slice(0, 3, None), slice(3, 5, None)]
-    """
-    for start in range(0, length, step):
-        yield slice(start, min(start + step, length))
-
-
 def in_threads(run: Callable[[int], Any], parts: int) -> list[Any]:
     """Return [run(0), …, run(parts − 1)]: the first runs here, each other in its own thread.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
 from equipoise.data.split import Split
-from equipoise.parallel import slices
+from equipoise.memory import slices
 
 # Held-out pairs that are drawn: their mean affinity then has an error of about three percent.
 _PAIRS = 2_000

@@ -14,12 +14,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from equipoise.memory import slices
 from equipoise.metrics.growing import growing_scores
 from equipoise.metrics.projection import column_slices
 from equipoise.metrics.ties import row_norms, user_limits
 from equipoise.models.item_vectors import LowRank
 from equipoise.models.ranking import best_of_rows
-from equipoise.parallel import Tally, map_in_threads, slices, thread_count
+from equipoise.parallel import Tally, map_in_threads, thread_count
 
 Lists = NDArray[np.int32]
 

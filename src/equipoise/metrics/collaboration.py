@@ -21,6 +21,7 @@ from equipoise.checks import (
 )
 from equipoise.defaults import MEASURED_K
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.memory import slices
 from equipoise.metrics.metric import declared
 from equipoise.metrics.projection import (
     Basis,
@@ -41,7 +42,7 @@ from equipoise.metrics.ties import (
     smallest_share,
     splitter,
 )
-from equipoise.parallel import Tally, map_in_threads, slices, thread_count
+from equipoise.parallel import Tally, map_in_threads, thread_count
 
 # Scores that blocks send at a time: 128 MB for those of the positives.
 _SCORES_SENT = 2**24

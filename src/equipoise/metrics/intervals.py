@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.checks import check_share, check_whole_number
 from equipoise.exceptions import InvalidDataError
-from equipoise.parallel import slices
+from equipoise.memory import slices
 
 DEFAULT_RESAMPLES = 10_000
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from equipoise.checks import check_choice, check_top_items
 from equipoise.exceptions import InvalidDataError
+from equipoise.memory import slices
 from equipoise.metrics.fairness import correlation
 from equipoise.metrics.groups import ItemGroups
 from equipoise.metrics.metric import (
@@ -23,7 +24,6 @@ from equipoise.metrics.metric import (
 )
 from equipoise.metrics.popularity import average_ranks, group_shares, kl_divergence
 from equipoise.metrics.results import FloatArray, Result
-from equipoise.parallel import slices
 
 # Pairs of items of a block of users, times features, held at a time
 _NUMBERS = 2**22

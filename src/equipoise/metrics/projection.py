@@ -23,9 +23,10 @@ from equipoise.checks import (
     check_user_items,
 )
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.memory import slices
 from equipoise.metrics.metric import declared
 from equipoise.metrics.results import FloatArray, IntArray
-from equipoise.parallel import one_blas_thread, slices
+from equipoise.parallel import one_blas_thread
 from equipoise.spectral.matmul import inner
 from equipoise.spectral.norms import squared_column_norms
 

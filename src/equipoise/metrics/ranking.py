@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from equipoise.checks import check_choice, check_top_items, check_user_items, check_whole_number
 from equipoise.defaults import MEASURED_K
 from equipoise.exceptions import InvalidParameterError
+from equipoise.memory import slices
 from equipoise.metrics.metric import (
     BoolArray,
     Context,
@@ -30,7 +31,6 @@ from equipoise.metrics.metric import (
     declared,
 )
 from equipoise.metrics.results import FloatArray, IntArray, Result, Results
-from equipoise.parallel import slices
 
 # 2²⁰ places of lists become 8 MB of floats
 _PLACES_AT_ONCE = 2**20

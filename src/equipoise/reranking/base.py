@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.memory import slices
 from equipoise.metrics import ItemGroups
-from equipoise.parallel import slices
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.intp]

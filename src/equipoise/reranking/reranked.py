@@ -16,6 +16,7 @@ from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
 from equipoise.exceptions import InvalidParameterError
+from equipoise.memory import slices
 from equipoise.metrics import ItemGroups
 from equipoise.models import Ranking, Recommender, VanillaPCA
 from equipoise.models.estimator import clone
@@ -25,7 +26,6 @@ from equipoise.models.persistence import SavedModel
 from equipoise.models.ranking import ItemMask
 from equipoise.models.registry import find_model
 from equipoise.models.user_rows import by_column
-from equipoise.parallel import slices
 from equipoise.progress import Progress
 from equipoise.reranking.base import Candidates, ItemContext, Reranker
 from equipoise.reranking.registry import available, make_reranker, spec_of
