@@ -124,7 +124,8 @@ def exclusive_tastes(
     widths = [smallest_block * beta ** (rank - i) for i in range(1, rank + 1)]
     popular = [np.ones((ratio**2, width)) for width in widths]
     unpopular = [np.ones((1, ratio * width)) for width in widths]
-    X = sparse.block_diag(popular + unpopular, format="csr")
+    blocks = [sparse.coo_array(block) for block in popular + unpopular]
+    X = sparse.block_diag(blocks, format="csr")
     return ExclusiveTastes(Interactions.from_sparse(X), sum(widths), ratio**2, 1)
 
 
