@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# What `make oldest` installs beside the core. Left out: lightgcn (PyTorch and PyG, gigabytes), the
+# What `make oldest` installs next to the core. Left out: lightgcn (PyTorch and PyG, gigabytes), the
 # adapters (their libraries need newer ones), docs, and tools that only check (mypy, ruff).
 EXTRAS = ("sql", "zstd", "sdp", "als", "plot", "datasets", "ann", "dask")
 TOOLS = ("hypothesis", "pandas", "pyarrow", "pytest", "pytest-xdist")

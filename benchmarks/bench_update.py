@@ -1,4 +1,4 @@
-"""Claim: an update in two passes loses little, and its certificate says how much at most.
+"""Claim: an update in two passes loses little, and its certificate bounds how much.
 
 Half of the data are fitted; the other half arrives in twelve steps. At each step the model of the
 step before is updated (`update`, two passes), and, for comparison, fitted from the start. "True

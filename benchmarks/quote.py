@@ -502,7 +502,7 @@ def report(name: str, shown: str) -> str:
     """Return the report of a benchmark, with the pictures that the page shows."""
     path = RESULTS / f"{name}.md"
     if not path.exists():
-        return shown  # a benchmark without a full run: the page says so
+        return shown  # a benchmark without a full run: stated on the page
     text = path.read_text(encoding="utf-8").partition("\n\n")[2]
     pictures = "".join(f"{picture}\n" for picture in _PICTURE.findall(shown))
     return f"\n{text}\n{pictures}"

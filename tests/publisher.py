@@ -72,7 +72,7 @@ class Publisher:
             handler.wfile.write(body[stop:])
 
     def dataset(self, **changes: object) -> Dataset:
-        """The catalogue's Last.fm, published here."""
+        """The catalog's Last.fm, published here."""
         known = f"sha256:{hashlib.sha256(self.content).hexdigest()}"
         described = {"url": f"{self.address}/hetrec2011-lastfm-2k.zip", "hash": known, **changes}
         small = {"users": 2, "items": 2, "interactions": 3}

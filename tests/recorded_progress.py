@@ -1,4 +1,4 @@
-"""A receiver of progress that keeps what it is told, for tests of those who report."""
+"""A receiver of progress that records every call, for tests of functions that report."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_text_from_the_data_is_escaped_and_long_tables_are_cut():
     assert "a &amp; b" in html
 
 
-def test_columns_of_one_name_are_told_apart():
+def test_columns_of_one_name_stay_distinct():
     table = Shown("t", ["a", "95 %", "b", "95 %"], [[1, 2, 3, 4]]).only(0, 2, 3)
     assert (table.columns, table.rows) == (["a", "b", "95 %"], [[1, 3, 4]])
 

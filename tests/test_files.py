@@ -1,4 +1,4 @@
-"""Files are whole or not there, links stay links, and what is no file is not renamed away."""
+"""Files are whole or not there, links stay links, and what is not a file is not renamed away."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_asking_whether_a_path_is_writable_changes_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_scratch_folder_lies_beside_its_file_and_goes_whatever_happens(tmp_path):
+def test_a_scratch_folder_is_next_to_its_file_and_goes_whatever_happens(tmp_path):
     def interrupted_work():
         with scratch_folder(tmp_path / "a.parquet") as folder:
             (folder / "piece").write_bytes(b"x")

@@ -1,4 +1,4 @@
-"""What the package never does, read off its own source; and that strangers' files stay data."""
+"""What the package never does, read off its own source; and that untrusted files stay data."""
 
 from __future__ import annotations
 
@@ -62,24 +62,24 @@ KNOWN = {
 
 def offences(tree: ast.AST) -> set[str]:
     """Every use of what is forbidden, by its full name whatever it was imported as."""
-    homes: dict[str, str] = {}
+    origins: dict[str, str] = {}
     used: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 used.add(alias.name)
-                homes[alias.asname or alias.name.partition(".")[0]] = (
+                origins[alias.asname or alias.name.partition(".")[0]] = (
                     alias.name if alias.asname else alias.name.partition(".")[0]
                 )
         elif isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 used.add(f"{node.module}.{alias.name}")
-                homes[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                origins[alias.asname or alias.name] = f"{node.module}.{alias.name}"
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
-            used.add(_full_name(node, homes))
+            used.add(_full_name(node, origins))
         elif isinstance(node, ast.Call):
-            name = _full_name(node.func, homes)
+            name = _full_name(node.func, origins)
             used.add(name)
             if name == "numpy.load" and "allow_pickle=False" not in ast.unparse(node):
                 used.add("allow_pickle=True")
@@ -94,9 +94,9 @@ def offences(tree: ast.AST) -> set[str]:
     return {name for name in used if FORBIDDEN.match(name) or name.endswith("=True")}
 
 
-def _full_name(node: ast.AST, homes: dict[str, str]) -> str:
+def _full_name(node: ast.AST, origins: dict[str, str]) -> str:
     first, dot, rest = _written(node).partition(".")
-    home = homes.get(first, {"np": "numpy"}.get(first, first))
+    home = origins.get(first, {"np": "numpy"}.get(first, first))
     return f"{home}{dot}{rest}"
 
 

@@ -126,7 +126,7 @@ def _id(value: Any) -> Any:
 def _names(path: Path) -> None:
     called = names_for(_IDS, path)
     if called.shape != _IDS.shape or not all(isinstance(name, str) for name in called):
-        raise Mismatch(f"names are no text: {called!r}")
+        raise Mismatch(f"names are not text: {called!r}")
 
 
 TARGET = Target("containers", call, seeds, mutate=mutate)

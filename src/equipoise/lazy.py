@@ -19,17 +19,17 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
         ``__name__`` and ``__file__`` of the package.
     """
     with open(f"{file}i", encoding="utf-8") as stub:
-        homes = {name: home for home, name in _IMPORT.findall(stub.read())}
+        modules = {name: home for home, name in _IMPORT.findall(stub.read())}
 
     def find(name: str) -> Any:
-        if name not in homes:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         submodule = f"{package}.{name}"
-        if homes[name] in (package, submodule):
+        if modules[name] in (package, submodule):
             return importlib.import_module(submodule)
-        home = importlib.import_module(homes[name])
+        home = importlib.import_module(modules[name])
         found = getattr(home, name, None)  # or else a module that is not imported yet
-        return importlib.import_module(f"{homes[name]}.{name}") if found is None else found
+        return importlib.import_module(f"{modules[name]}.{name}") if found is None else found
 
-    names = list(homes)
+    names = list(modules)
     return find, lambda: sorted(names), names

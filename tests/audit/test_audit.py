@@ -208,7 +208,13 @@ def test_equal_input_gives_equal_bytes(found, plays):
         [[1.0, 1.0, 0.0], [0.0, 1.0, 0.0]],
         np.ones((6, 7)),
     ],
-    ids=["one entry", "one item", "two strangers", "an item nobody touched", "all alike"],
+    ids=[
+        "one entry",
+        "one item",
+        "two users, nothing in common",
+        "an item nobody touched",
+        "all alike",
+    ],
 )
 @pytest.mark.parametrize("groups", ["interactions", "items"])
 def test_tiny_data_are_audited_with_what_is_defined(X, groups):

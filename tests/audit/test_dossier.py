@@ -214,7 +214,7 @@ def test_the_report_of_the_command_has_a_manifest(saved, table, plays):
 
 
 @pytest.mark.medium
-def test_the_sign_off_is_beside_the_report_and_holds_its_hash(saved):
+def test_the_sign_off_is_next_to_the_report_and_holds_its_hash(saved):
     signed = json.loads(manifest.signature_of(saved).read_text())
     assert signed["auditor"] == "A. Person"
     assert signed["sha256"] == hashlib.sha256(saved.read_bytes()).hexdigest()

@@ -126,12 +126,12 @@ def test_implicit_factors_are_read_from_what_its_save_writes(plays, fitted, tmp_
         assert nearest.tolist() == [j for j in ids if j != 0][:3]
 
 
-def test_implicit_neighbours_are_read_as_an_item_item_matrix(plays, tmp_path):
-    neighbours = pytest.importorskip("implicit.nearest_neighbours").CosineRecommender(K=5)
-    neighbours.fit(sp.csr_matrix(plays.matrix), show_progress=False)
-    neighbours.save(str(tmp_path / "cosine.npz"))
+def test_implicit_neighbors_are_read_as_an_item_item_matrix(plays, tmp_path):
+    neighbors = pytest.importorskip("implicit.nearest_neighbours").CosineRecommender(K=5)
+    neighbors.fit(sp.csr_matrix(plays.matrix), show_progress=False)
+    neighbors.save(str(tmp_path / "cosine.npz"))
     (subject,) = read_models([tmp_path / "cosine.npz"], plays)
-    np.testing.assert_array_equal(subject.model.coefficients, neighbours.similarity.toarray())
+    np.testing.assert_array_equal(subject.model.coefficients, neighbors.similarity.toarray())
 
 
 @pytest.mark.medium
@@ -228,7 +228,7 @@ def write(path, content):
 
 
 def bad_files(folder):
-    """Name -> (file, what the error says)."""
+    """Name -> (file, words of the error)."""
     np.save(folder / "short.npy", np.ones((M - 1, 4)))
     np.save(folder / "cube.npy", np.ones((M, 2, 2)))
     np.save(folder / "text.npy", np.full((M, 2), "a"))

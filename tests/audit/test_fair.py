@@ -167,9 +167,9 @@ def test_parts_with_other_ids_are_refused_and_reordered_ids_are_matched():
         for each in (split, Split(split.train, split.validation, moved))
     )
     assert first == again > 0
-    strangers = Interactions.from_pairs(["x"], ["y"])
+    unknown = Interactions.from_pairs(["x"], ["y"])
     with pytest.raises(InvalidDataError, match="not in train"):
-        Split(split.train, split.validation, strangers)
+        Split(split.train, split.validation, unknown)
 
 
 SHAPES = ((60, 20, 0.3), (300, 40, 0.2), (80, 150, 0.1), (200, 100, 0.08))

@@ -36,7 +36,7 @@ def sampled():
 
 
 @pytest.mark.medium
-def test_a_large_catalogue_is_sampled_and_every_sample_is_stated(sampled):
+def test_a_large_catalog_is_sampled_and_every_sample_is_stated(sampled):
     assert len(sampled.items.ids) == SHOWN
     notes = " ".join(sampled.settings.notes)
     assert "300 of 1,500 items" in notes

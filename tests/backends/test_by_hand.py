@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def store():
-    """An object store that the cluster's processes are told of as one tells them of Amazon's."""
+    """An object store that the cluster's processes are given as one gives them Amazon's."""
     pytest.importorskip("s3fs")
     with object_store() as (objects, options):
         environment = {
@@ -74,10 +74,10 @@ def test_a_worker_that_joins_in_the_middle_of_a_fit_does_its_share(
             client.wait_for_workers(len(known) + 1, timeout=HANGS)
 
     fitted = ItemWeightedPCA(8, tol=1e-9).fit(spread, progress=OnNote(join))
-    (newcomer,) = set(client.nthreads()) - known
+    (new_worker,) = set(client.nthreads()) - known
     holders = client.who_has(spread.rows.futures)
     moved = set(holders) - before
-    given = sum(newcomer in holders[block] for block in moved)
+    given = sum(new_worker in holders[block] for block in moved)
     assert given >= 2  # its share of 8 blocks for 3 workers is 2 or 3
     assert fitted.components_.tobytes() == expected.components_.tobytes()
     assert fitted.certificate_ == expected.certificate_

@@ -183,7 +183,7 @@ def small_worker():
         yield client
 
 
-def test_a_catalogue_too_wide_for_a_worker_is_refused_with_the_number(small_worker):
+def test_a_catalog_too_wide_for_a_worker_is_refused_with_the_number(small_worker):
     items = np.arange(400_000)
     data = Interactions.from_pairs(items % 1_000, items)
     spread = data.distribute(small_worker, 1)
@@ -203,7 +203,7 @@ def forgive_nothing(dask_scheduler) -> None:
     dask_scheduler.allowed_failures = 0
 
 
-def test_a_catalogue_too_wide_for_the_caller_is_refused_with_the_number(client, monkeypatch):
+def test_a_catalog_too_wide_for_the_caller_is_refused_with_the_number(client, monkeypatch):
     data = Interactions.from_pairs(np.arange(20_000) % 200, np.arange(20_000))
     spread = data.distribute(client)
     monkeypatch.setattr(memory, "available_memory", lambda: 80_000_000)

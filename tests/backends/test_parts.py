@@ -50,19 +50,19 @@ def test_values_beyond_float32_are_multiplied_in_units():
     np.testing.assert_allclose(block_product(block, wanted), [[0.2, 0.4], [0.4, 1.0]], rtol=1e-6)
 
 
-def test_a_scheduler_is_told_how_large_a_block_is():
+def test_a_scheduler_knows_the_size_of_a_block():
     sizeof = pytest.importorskip("dask.sizeof").sizeof
     rng = np.random.default_rng(0)
     block = block_of(rng.random((200, 300)))  # 60,000 entries of 8 + 4 bytes
     assert 720_000 <= sizeof(block) <= 730_000
 
 
-def test_neighbouring_blocks_share_a_worker():
+def test_neighboring_blocks_share_a_worker():
     assert spread(4, ["a", "b"]) == ["a", "a", "b", "b"]
     assert spread(2, ["a", "b", "c"]) == ["a", "b"]
 
 
-def test_a_newcomer_gets_its_share_and_nobody_else_moves():
+def test_a_new_worker_gets_its_share_and_nobody_else_moves():
     held = ["a", "a", "a", "b", "b", "b"]
     found = moves(held, ["a", "b", "c"])
     assert list(found.values()) == ["c", "c"]

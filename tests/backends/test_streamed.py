@@ -50,7 +50,7 @@ def test_duplicates_are_merged_as_by_a_local_read(tmp_path, duplicates):
         {
             "user": rng.integers(0, 20, 400),
             "item": rng.integers(0, 9, 400),
-            "value": rng.integers(0, 5, 400),  # rows of value 0 are no interactions
+            "value": rng.integers(0, 5, 400),  # rows of value 0 are not interactions
         }
     )
     table.write_parquet(tmp_path / "t.parquet")
@@ -378,7 +378,7 @@ def test_streaming_needs_no_dask(table_folder):
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
 def test_memory_stays_under_the_limit(tmp_path):
-    """Four million rows, in blocks that let 250 MB beside the interpreter do."""
+    """Four million rows, in blocks for which 250 MB above the interpreter are enough."""
     rng = np.random.default_rng(0)
     for part in range(4):
         users = rng.integers(0, 60_000, 1_000_000, dtype=np.int32)

@@ -25,7 +25,7 @@ def test_demo_ends_with_a_table_words_and_the_path_of_a_report(tmp_path):
     assert report.read_text().lower().startswith("<!doctype html>")
 
 
-def test_quiet_says_nothing_on_stderr(tmp_path):
+def test_quiet_prints_nothing_on_stderr(tmp_path):
     (tmp_path / "plays.csv").write_text("user,item\nann,x\nann,y\nbob,y\n")
     done = call(
         "--quiet", "fit", str(tmp_path / "plays.csv"), "--rank", "1", "--out", "m.eqp", cwd=tmp_path
@@ -73,7 +73,7 @@ def test_unwritable_report_is_one_line_and_exit_code_2(tmp_path, capsys):
     assert said.splitlines()[-1].startswith("error:")
 
 
-def test_no_memory_is_told_with_what_to_do(monkeypatch, capsys):
+def test_too_little_memory_is_reported_with_what_to_do(monkeypatch, capsys):
     def no_memory(**_):
         raise MemoryError
 

@@ -68,7 +68,7 @@ def of_command(found, world, factors):
     return with_manifest
 
 
-def test_the_page_and_the_table_say_what_was_found(
+def test_the_page_and_the_table_show_what_was_found(
     command, found, of_command, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setenv("COLUMNS", "200")

@@ -56,8 +56,8 @@ def _write_tables(folder):
         "missing-value": (["user", "item", "plays"], [*rows, ("cat", "x", "")]),
         "all-zero": (["user", "item", "plays"], [(*r[:2], 0) for r in rows]),
         "beyond": (["user", "item", "plays"], [(*r[:2], "1e300") for r in rows]),
-        "strangers": (["user", "item", "plays"], [("ann", "nobody", 1)]),
-        "few-strangers": (
+        "unknown": (["user", "item", "plays"], [("ann", "nobody", 1)]),
+        "few-unknown": (
             ["user", "item", "plays"],
             [("ann", "artist-0001", 1), ("ann", "new", 1)],
         ),
@@ -159,7 +159,7 @@ CASES = {
     "a line has too many cells": (fit("ragged.csv"), "ragged.csv, line 3"),
     "the text is Latin-1": (fit("latin-1.csv"), "latin-1.csv, line 2.*not UTF-8"),
     "the text is UTF-16": (fit("utf-16.csv"), "UTF-16 text.*UTF-8"),
-    "the file is no text": (fit("nul.dat"), "unknown format"),
+    "the file is not text": (fit("nul.dat"), "unknown format"),
     "the gzip file is cut off": (fit("torn.csv.gz"), "torn.csv.gz cannot be read"),
     "the gzip file is called .csv": (fit("disguised.csv"), "gzip, but"),
     "the file is a zip archive": (fit("packed.zip"), "zip archive.*Decompress it"),
@@ -189,7 +189,7 @@ CASES = {
     "a setting is unknown": (fit_plays("--set", "colour=red"), "no parameter 'colour'.*It has: "),
     "a setting is out of range": (fit_plays("--set", "tol=7"), "'tol' parameter.*7"),
     "the default rank exceeds the items": (
-        ["fit", "{b}/few-strangers.csv", "--out", "new.eqp"],
+        ["fit", "{b}/few-unknown.csv", "--out", "new.eqp"],
         "default rank, 32, exceeds your 2 items.*--rank 2 or less",
     ),
     "the model has no rank": (fit_plays("--model", "ease"), "EASE has no rank; drop --rank"),
@@ -236,7 +236,7 @@ CASES = {
     ),
     # the hold-out
     "there is nothing to test on": (
-        ["evaluate", "{b}/few-strangers.csv"],
+        ["evaluate", "{b}/few-unknown.csv"],
         "no interaction for test.*--test.*--min-items-per-user",
     ),
     "there is nothing to tune on": (
@@ -273,11 +273,11 @@ CASES = {
         "cannot be read",
     ),
     "no item is the model's": (
-        ["recommend", "{b}/model.eqp", "{b}/strangers.csv"],
+        ["recommend", "{b}/model.eqp", "{b}/unknown.csv"],
         "none of the items.*'artist-.*'nobody'",
     ),
     "an item is not the model's": (
-        ["recommend", "{b}/model.eqp", "{b}/few-strangers.csv"],
+        ["recommend", "{b}/model.eqp", "{b}/few-unknown.csv"],
         "1 item id.*'new'.*--drop-unknown-items",
     ),
     # ids
@@ -307,7 +307,7 @@ CASES = {
         recommend("--users-file", "{b}/latin-1-users.txt"),
         "latin-1-users.txt.*not UTF-8",
     ),
-    "the list names a stranger": (
+    "the list names an unknown user": (
         recommend("--users-file", "{b}/strange-users.txt"),
         "unknown user 'nobody'",
     ),

@@ -87,7 +87,7 @@ def test_the_listing_as_json(capsys):
     assert listed["ml-25m"]["hash"].startswith("md5:")
 
 
-def test_get_prints_the_folder_alone_and_tells_license_and_citation(capsys, published, cache):
+def test_get_prints_only_the_folder_and_shows_license_and_citation(capsys, published, cache):
     assert run(["datasets", "get", "lastfm-2k"]) == 0
     said = capsys.readouterr()
     assert said.out == f"{cache / 'lastfm-2k'}\n"
@@ -97,7 +97,7 @@ def test_get_prints_the_folder_alone_and_tells_license_and_citation(capsys, publ
 
 
 @pytest.mark.usefixtures("published")
-def test_get_puts_it_where_it_is_told(capsys, tmp_path, cache):
+def test_get_writes_to_the_folder_asked_for(capsys, tmp_path, cache):
     folder = tmp_path / "[my] data"
     assert run(["--quiet", "datasets", "get", "lastfm-2k", "--out", str(folder)]) == 0
     said = capsys.readouterr()

@@ -13,7 +13,7 @@ from equipoise.models.registry import MODELS, ModelEntry
 
 @pytest.fixture
 def wide(monkeypatch):
-    """A terminal with room for every column."""
+    """A terminal wide enough for every column."""
     monkeypatch.setenv("COLUMNS", "200")
 
 
@@ -38,7 +38,7 @@ def test_names_are_in_one_piece_on_a_narrow_terminal(command, capsys, monkeypatc
     assert {one.get("key", one.get("name")) for one in listed} <= set(words)
 
 
-def test_json_tells_everything(capsys):
+def test_json_contains_everything(capsys):
     assert run(["models", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert [each["key"] for each in listed] == list(MODELS)

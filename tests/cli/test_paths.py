@@ -77,7 +77,7 @@ ALLOWED = [
 
 @pytest.mark.medium
 @pytest.mark.parametrize("line", ALLOWED)
-def test_files_that_are_no_input_may_be_written_over(line, folder):
+def test_files_that_are_not_an_input_may_be_written_over(line, folder):
     inputs = {name: (folder / name).read_bytes() for name in ("plays.csv", "names.csv")}
     (folder / "lists.csv").write_text("the old lists")
     assert run([*line.split(), "--quiet"]) == 0

@@ -136,7 +136,7 @@ def test_ctrl_c_leaves_nothing_behind_and_exits_130(case, world, tmp_path):
     ],
 )
 @pytest.mark.parametrize("reader", ["head -n 1", "true"])
-def test_a_closed_pipe_is_no_error(command, reader, world, tmp_path):
+def test_a_closed_pipe_is_not_an_error(command, reader, world, tmp_path):
     program = f"{sys.executable} -m equipoise {command.replace('{w}', str(world))}"
     line = f"set -o pipefail; ({program}; echo $? > code) | {reader}"
     done = subprocess.run(
@@ -242,9 +242,7 @@ def test_completion_of_an_unknown_shell_is_refused():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_every_command_says_what_it_does_and_every_option_what_for(
-    command, capsys, monkeypatch
-):
+def test_help_describes_every_command_and_option(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     assert run([command, "--help"]) == 0
     shown = capsys.readouterr().out
@@ -264,7 +262,7 @@ def test_help_fills_the_lines_of_a_paragraph(capsys, monkeypatch):
     assert all(len(f"{line} {below.split()[0]}") > 78 for line, below in pairwise(lines))
 
 
-def test_help_groups_the_commands_and_tells_the_exit_codes(capsys):
+def test_help_groups_the_commands_and_lists_the_exit_codes(capsys):
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out
     places = [shown.index(f"\n{panel}:\n") for panel in ("Audit", "Train and serve", "Evaluate")]

@@ -149,7 +149,7 @@ def test_users_candidates_and_exclusions_are_options(world, model, data, tmp_pat
     assert [row["item"] for row in rows[:2]] == best.ids[0].tolist()
 
 
-def test_names_stand_beside_ids(world, plays, capsys):
+def test_names_are_printed_next_to_ids(world, plays, capsys):
     options = ["--names", str(world / "names.csv"), "--users", "listener-0001", "-N", "3"]
     options += ["--explain"]
     assert run(["recommend", str(world / "model.eqp"), str(world / "plays.csv"), *options]) == 0
@@ -199,13 +199,13 @@ def test_a_model_without_similar_items_says_so(world, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_an_id_behind_two_dashes_is_no_option(world, capsys):
+def test_an_id_behind_two_dashes_is_not_an_option(world, capsys):
     assert run(["similar", str(world / "model.eqp"), "--", "-q"]) == 2
     assert "unknown item '-q'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("n", [2**31, 2**64])
-def test_lists_are_as_long_as_the_catalogue_at_most(world, model, capsys, n):
+def test_lists_are_as_long_as_the_catalog_at_most(world, model, capsys, n):
     assert run(["similar", str(world / "model.eqp"), "artist-0004", "-N", str(n), "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == model.n_features_in_ - 1
 
@@ -301,7 +301,7 @@ def test_huge_ids_are_ids_like_any_other(ids_, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["item"] == str(ids_[1])
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_column(world, tmp_path):
+def test_a_byte_order_mark_is_not_part_of_the_first_column(world, tmp_path):
     marked = tmp_path / "marked.csv"
     marked.write_bytes(b"\xef\xbb\xbf" + (world / "plays.csv").read_bytes())
     assert run(["fit", str(marked), "--rank", "2", "--out", str(tmp_path / "m.eqp")]) == 0

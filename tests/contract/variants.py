@@ -93,7 +93,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "gfcf": ("gfcf", {"n_components": 3}),
     "gfcf, one plus": ("gfcf", {"n_components": 3, "value_transform": "one_plus"}),
     "item-knn": ("item-knn", {"n_neighbors": 13}),
-    "item-knn, few neighbours": (
+    "item-knn, few neighbors": (
         "item-knn",
         {"n_neighbors": 3, "shrinkage": 1.0, "value_transform": "log1p"},
     ),

@@ -1,4 +1,4 @@
-"""The catalogue, where its data sets are looked for, and the paper's two matrices by name."""
+"""The catalog, where its data sets are looked for, and the paper's two matrices by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what the caller names to files: what is no file, and folders of two kinds."""
+"""From what the caller names to files: what is not a file, and folders of two kinds."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TestNoFile:
         "name", ["a" * 5000, "a\0b", "a\0/*.csv", "a" * 5000 + "/b", "p.csv/x"]
     )
     @pytest.mark.usefixtures("folder")
-    def test_names_that_no_system_allows_are_no_files(self, name):
+    def test_names_that_no_system_allows_are_not_files(self, name):
         with pytest.raises(InvalidDataError, match=r"there is no file (a|p\.csv/x)"):
             Interactions.read(name)
 
@@ -78,7 +78,7 @@ class TestNoFile:
 
 
 class TestFolders:
-    def test_parquet_beside_csv_is_a_question(self, folder):
+    def test_parquet_next_to_csv_is_refused(self, folder):
         pl.DataFrame({"user": [7], "item": [8]}).write_parquet("a.parquet")
         with pytest.raises(InvalidDataError, match=r"a.parquet.*p.csv.*format="):
             Interactions.read(folder)

@@ -39,7 +39,7 @@ class TestColumns:
     @pytest.mark.parametrize(
         "values", [DAYS, DAYS.tz_localize("UTC"), pd.to_timedelta([1, 2]), [1j, 2]]
     )
-    def test_times_and_complex_numbers_are_no_values(self, values):
+    def test_times_and_complex_numbers_are_not_values(self, values):
         table = pd.DataFrame({"user": [1, 2], "item": [3, 4], "value": values})
         with pytest.raises(InvalidDataError, match=r"'value' \(value\): .* number"):
             Interactions.read(table)
@@ -125,7 +125,7 @@ class TestFailing:
             (ValueError("bad\nworse"), "bad"),
         ],
     )
-    def test_what_fails_while_it_is_read_is_told(self, error, told):
+    def test_what_fails_while_it_is_read_is_reported(self, error, told):
         arrow = pytest.importorskip("pyarrow")
 
         def fail(*_):
@@ -159,7 +159,7 @@ class TestFailing:
             Interactions.read(LAZY.rename({"user": "who"}))
 
 
-def test_a_damaged_database_whose_error_is_no_text_is_refused(tmp_path):
+def test_a_damaged_database_whose_error_is_not_text_is_refused(tmp_path):
     path = tmp_path / "plays.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("create table plays (user, item)")
@@ -180,6 +180,6 @@ def test_times_of_128_bits_are_read_or_refused():
         Interactions.read(large)
 
 
-def test_a_complex_id_that_is_no_number_is_missing():
+def test_a_complex_id_that_is_not_a_number_is_missing():
     with pytest.raises(InvalidDataError, match=r"user id number 0 .* is missing"):
         Interactions.from_pairs([math.nan, 1j], [0, 0])

@@ -70,11 +70,11 @@ def test_an_empty_id_is_a_missing_one_in_quotes_or_without(read, text):
 
 
 @pytest.mark.parametrize("item", ["\t2", "2\t", "\x0b2", "\u20282"])
-def test_a_space_that_is_no_space_belongs_to_the_id(read, item):
+def test_a_space_that_does_not_count_as_one_belongs_to_the_id(read, item):
     assert read(f"user,item\n1,2\n2,{item}\n").item_ids.tolist() == ["2", item]
 
 
-def test_a_line_of_spaces_that_are_none_is_no_blank_line(read):
+def test_a_line_of_spaces_that_do_not_count_is_not_blank(read):
     data = read("user,item\nx,y\n\u2028,\u2028\n")
     assert data.user_ids.tolist() == ["x", "\u2028"]
     assert data.item_ids.tolist() == ["y", "\u2028"]
@@ -99,7 +99,7 @@ def test_a_tab_belongs_to_an_id_between_colons_too(read):
         (b'"a" ,b\n', False),
     ],
 )
-def test_well_placed_quotes_are_told(text, sound):
+def test_well_placed_quotes_are_detected(text, sound):
     assert well_quoted(text, ",") is sound
 
 
@@ -135,7 +135,7 @@ def test_lightgcn_users_without_items_and_odd_spaces_are_still_read(read):
         [dt.date(2020, 1, 1), dt.date(2020, 1, 2)],
     ],
 )
-def test_values_that_are_no_numbers_are_refused(values):
+def test_values_that_are_not_numbers_are_refused(values):
     with pytest.raises(InvalidDataError, match="values must be numbers"):
         Interactions.from_pairs([1, 2], [1, 2], values)
 

@@ -139,7 +139,7 @@ class TestPlain:
             Interactions.read(path, format="lightgcn")
 
 
-def test_zstandard_without_its_ending_is_told(write):
+def test_zstandard_without_its_ending_is_detected(write):
     with pytest.raises(InvalidDataError, match=r"not named .zst"):
         Interactions.read(write(b"\x28\xb5\x2f\xfd and so on", "plays.csv"))
 

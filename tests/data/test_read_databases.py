@@ -166,7 +166,7 @@ class TestSqlite:
         with pytest.raises(InvalidDataError, match="changed while it was read"):
             list(batches)
 
-    def test_a_query_that_is_no_text_or_two_queries_is_refused(self, database):
+    def test_a_query_that_is_not_text_or_two_queries_is_refused(self, database):
         with pytest.raises(InvalidDataError, match="surrogates not allowed"):
             Interactions.read(database, query=ALL + " -- \ud800")
         with pytest.raises(InvalidDataError, match="one statement at a time"):
@@ -174,7 +174,7 @@ class TestSqlite:
         with pytest.raises(InvalidDataError, match="null character"):
             Interactions.read(database, query=ALL + "\0")
 
-    def test_a_name_too_long_for_the_system_is_no_file(self):
+    def test_a_name_too_long_for_the_system_is_not_a_file(self):
         with pytest.raises(InvalidDataError, match="there is no file a"):
             Interactions.read("sqlite:///" + "a" * 5000, query=ALL)
 
@@ -183,7 +183,7 @@ class TestSqlite:
             Interactions.read(f"sqlite:///{tmp_path / 'new.db'}", query=ALL)
         assert not (tmp_path / "new.db").exists()
 
-    def test_a_file_that_is_no_database_is_refused(self, tmp_path):
+    def test_a_file_that_is_not_a_database_is_refused(self, tmp_path):
         (tmp_path / "fake.db").write_text("not a database, but long enough to look like a file")
         with pytest.raises(InvalidDataError, match="file is not a database"):
             Interactions.read(tmp_path / "fake.db", query=ALL)

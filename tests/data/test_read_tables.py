@@ -165,7 +165,7 @@ class TestParquet:
         with pytest.raises(InvalidDataError, match=r"b.parquet: .* value='bought' \(--value\)"):
             Interactions.read(folder / "b.parquet")
 
-    def test_unsigned_numbers_beside_signed_ones_stay_exact(self, tmp_path):
+    def test_unsigned_numbers_with_signed_ones_stay_exact(self, tmp_path):
         large = pl.Series([2**64 - 1], dtype=pl.UInt64)
         pl.DataFrame({"user": large, "item": [3]}).write_parquet(tmp_path / "a.parquet")
         pl.DataFrame({"user": [-1], "item": [3]}).write_parquet(tmp_path / "b.parquet")
@@ -229,7 +229,7 @@ class TestRefusing:
             (pa.chunked_array([[1, 2]]), "pyarrow ChunkedArray"),
         ],
     )
-    def test_a_column_is_no_table(self, column, called):
+    def test_a_column_is_not_a_table(self, column, called):
         with pytest.raises(
             InvalidDataError,
             # older pandas and polars tell less of what a single column is

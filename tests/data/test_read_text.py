@@ -65,7 +65,7 @@ class TestColumns:
         assert data.matrix.toarray().tolist() == EXPECTED
         assert data.user_ids.tolist() == [1, 2]
 
-    def test_one_known_name_beside_a_number_is_an_interaction(self, write):
+    def test_one_known_name_next_to_a_number_is_an_interaction(self, write):
         data = Interactions.read(write("user,x,3\nann,y,1\n"))
         assert data.user_ids.tolist() == ["user", "ann"]
 
@@ -90,7 +90,7 @@ class TestColumns:
             Interactions.read(path)
         assert Interactions.read(path, user="alpha", item="beta").shape == (2, 2)
 
-    def test_one_error_tells_of_all_columns_that_are_missing(self, write):
+    def test_one_error_lists_all_columns_that_are_missing(self, write):
         path = write("who,what,n\nann,x,3\nbob,y,1\n")
         with pytest.raises(
             InvalidDataError,
@@ -111,7 +111,7 @@ class TestColumns:
         data = Interactions.read(write("user,item\n1,5\n1,5\n2,5\n"))
         assert data.matrix.toarray().tolist() == [[2.0], [1.0]]
 
-    def test_an_empty_name_says_there_is_no_such_column(self, write):
+    def test_an_empty_name_means_there_is_no_such_column(self, write):
         path = write("user,item,rating,time\n1,5,4,noon\n2,5,-2,later\n")
         data = Interactions.read(path, value="", timestamp="")
         assert data.matrix.data.tolist() == [1.0, 1.0]
@@ -169,7 +169,7 @@ class TestColumns:
             ("user,item,note", "word"),
         ],
     )
-    def test_other_ids_times_row_numbers_and_words_are_no_values(self, write, header, cells):
+    def test_other_ids_times_row_numbers_and_words_are_not_values(self, write, header, cells):
         data = Interactions.read(write(f"{header}\n1,5,{cells}\n2,5,{cells}\n"))
         assert data.matrix.data.tolist() == [1.0, 1.0]
 
@@ -244,7 +244,7 @@ class TestPositionsSettleTheHeader:
 
 class TestForms:
     @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|", " ", "::"])
-    def test_the_delimiter_is_told_from_the_first_lines(self, write, delimiter):
+    def test_the_delimiter_is_detected_from_the_first_lines(self, write, delimiter):
         rows = ["1,5,4", "2,5,2", "2,6,1"]
         text = "\n".join(row.replace(",", delimiter) for row in rows)
         data = Interactions.read(write(text, "table.csv"))
@@ -288,7 +288,7 @@ class TestForms:
             assert data.matrix.toarray().tolist() == EXPECTED
             assert data.item_ids.tolist() == ["x", "é"]
 
-    def test_a_delimiter_that_is_no_text_is_refused(self, write):
+    def test_a_delimiter_that_is_not_text_is_refused(self, write):
         with pytest.raises(InvalidParameterError, match=r"delimiter is not UTF-8"):
             Interactions.read(write("user,item\n1,5\n"), delimiter="\udcff")
 
@@ -306,7 +306,7 @@ class TestForms:
         assert ids.dtype == np.int64
         assert ids.tolist() == ends
 
-    def test_ids_turn_to_text_for_all_when_a_late_one_is_no_number(self, write, monkeypatch):
+    def test_ids_turn_to_text_for_all_when_a_late_one_is_not_a_number(self, write, monkeypatch):
         monkeypatch.setattr(text_files, "CHUNK_BYTES", 8)
         data = Interactions.read(write("1,5\n2,5\n1,6\nx,5\n1,7\n", "ids.csv"))
         assert data.user_ids.tolist() == ["1", "2", "x"]

@@ -75,7 +75,7 @@ def test_a_fitted_model_refuses_broken_rows():
         model.recommend(damaged(sp.csr_array, "indices", 0, 99))
 
 
-def test_room_beyond_the_last_entry_is_no_damage():
+def test_space_beyond_the_last_entry_is_accepted():
     X = random_matrix(sp.csr_array)
     X.indices = np.append(X.indices, [77, -5])  # SciPy keeps such arrays until it prunes them
     X.data = np.append(X.data, [1.0, 1.0])

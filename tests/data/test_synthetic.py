@@ -77,7 +77,7 @@ class TestListeningShowsBothMechanisms:
     def world(self, seed):
         return solved_world(seed)
 
-    def test_pca_specialises_on_single_hits(self, world, r):
+    def test_pca_specializes_on_single_hits(self, world, r):
         X, pca = world.X, world.pca
         diagonal = (pca[:, :r] ** 2).sum(axis=1)
         hits = np.sort((X > 0).sum(axis=0))[::-1][:30].min()
@@ -85,7 +85,7 @@ class TestListeningShowsBothMechanisms:
         assert alone.sum() > r / 2
         assert np.mean((X > 0).sum(axis=0)[alone] >= hits) > 0.8
 
-    def test_item_weighting_specialises_clearly_less(self, world, r):
+    def test_item_weighting_specializes_clearly_less(self, world, r):
         pca, weighted_pca = world.pca, world.weighted
         assert specialization(weighted_pca[:, :r]) < 0.8 * specialization(pca[:, :r])
 

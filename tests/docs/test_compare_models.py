@@ -49,6 +49,6 @@ def test_the_time_limit_of_a_search_covers_earlier_processes(compared, tmp_path)
     assert float(spent.read_text()) >= 1000
 
 
-def test_values_beside_a_value_keep_to_the_limits(compared):
+def test_values_near_a_value_keep_to_the_limits(compared):
     assert compared.Axis("n_components", 2.0, low=8, high=512).beside(512) == (256,)
     assert compared.Axis("popularity_discount", step=0.1).beside(0.2) == (0.1, 0.3)

@@ -20,6 +20,13 @@ SOURCES = sorted(
     if path.suffix in {".py", ".js", ".html", ".toml"} and path.is_file()
 )
 
+TESTS_AND_TOOLS = [
+    path
+    for folder in ("tests", "benchmarks", "examples", "fuzz")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if path.resolve() != Path(__file__).resolve()
+]
+
 #: word or phrase, as a pattern -> what to write instead
 WORDS = {
     r"doors?": "entry point, input format",
@@ -87,6 +94,12 @@ def comments(path: Path) -> str:
     return re.sub(r"``?[^`\n]+``?", "", "\n\n".join(kept))
 
 
+def names_of_tests(path: Path) -> str:
+    """Return the names of a module's tests as sentences."""
+    names = re.findall(r"def test_(\w+)", path.read_text(encoding="utf-8"))
+    return "\n\n".join(name.replace("_", " ") for name in names)
+
+
 def own(page: Path) -> str:
     """Return the prose of a page without what is quoted from result files."""
     return re.sub(r"<!-- begin ([\w-]+)[^>]*-->.*?<!-- end \1 -->", "N", prose(page), flags=re.S)
@@ -125,6 +138,15 @@ def test_prose_does_not_personify_files():
     modules = [path for path in SOURCES if path.suffix == ".py"]
     assert offending((path, offenders(comments(path), PROSE)) for path in modules) == {}
     assert offending((page, offenders(own(page), PROSE)) for page in PAGES) == {}
+
+
+def test_tests_and_tools_use_plain_words_and_us_spelling():
+    every = WORDS | SPELLING | PROSE
+    found = (
+        (path, offenders(comments(path) + "\n\n" + names_of_tests(path), every))
+        for path in TESTS_AND_TOOLS
+    )
+    assert offending(found) == {}
 
 
 # -------------------------------------------------------------------------------------- sentences

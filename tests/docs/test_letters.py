@@ -1,4 +1,4 @@
-"""Every letter of the mathematics has the name and the place in the code that its page says."""
+"""Every letter of the mathematics has the name and the place in the code that its page names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_paper_s_letters_and_ours_are_there():
 
 
 @pytest.mark.parametrize(("letter", "names", "place"), ROWS, ids=[row[0] for row in ROWS])
-def test_a_letter_is_where_its_page_says(letter, names, place):
+def test_a_letter_is_in_the_file_its_page_names(letter, names, place):
     path, symbol = re.fullmatch(r"\s*`([\w/]+\.py):([\w.]+)`\s*", place).groups()
     file = SOURCE / path
     assert file.is_file(), f"{letter}: no file {path}"

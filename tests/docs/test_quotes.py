@@ -68,7 +68,7 @@ def test_a_number_in_prose_is_quoted(page):
     assert {*NUMBER.findall(text)} - NOT_MEASURED - MEASURED[page] == set()
 
 
-#: studies that are told in prose: numbers with three or more decimals are those of a result file
+#: studies described in prose: numbers with three or more decimals are those of a result file
 PUBLISHED = {".1518", ".1580", ".1597", ".1616", ".1830", ".1849", ".1920", ".1941"}
 EARLIER_RUNS = {
     ".0019",

@@ -1,4 +1,4 @@
-"""Models that are no projections, in `evaluate` and in `tune`."""
+"""Models that are not projections, in `evaluate` and in `tune`."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_ranks_of_a_projection_come_from_one_fit(split, counted):
 
 
 @pytest.mark.medium
-def test_without_a_grid_the_registrys_is_searched_within_the_catalogue(split):
+def test_without_a_grid_the_registrys_is_searched_within_the_catalog(split):
     tuning = tune(split, "pca")
     assert {trial.settings["n_components"] for trial in tuning.trials} == {4, 8, 16, 32}  # of 60
     ease = tune(split, "ease")
@@ -183,9 +183,9 @@ def test_an_interrupted_search_keeps_its_trials_and_goes_on(split, tmp_path):
 
 def test_a_search_of_any_model_can_be_read_as_json_and_csv(split, tmp_path):
     tuning = tune(split, "ease", grid={"regularization": [1, 10]})
-    told = json.loads(tuning.to_json())
-    assert told["model"] == "EASE"
-    assert set(told["choice"]) == {"regularization", "ndcg@20", "aplt@20"}
+    written = json.loads(tuning.to_json())
+    assert written["model"] == "EASE"
+    assert set(written["choice"]) == {"regularization", "ndcg@20", "aplt@20"}
     tuning.write_csv(tmp_path / "trials.csv")
     lines = (tmp_path / "trials.csv").read_text().splitlines()
     assert lines[0] == "regularization,ndcg@20,aplt@20"

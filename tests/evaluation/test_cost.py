@@ -1,4 +1,4 @@
-"""Seconds, memory and size of a fit: told with the results, and no part of their equality."""
+"""Seconds, memory and size of a fit: stated with the results, and no part of their equality."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_record_of_the_process_counts_though_no_reading_saw_it():
 @pytest.mark.medium
 @needs_proc
 def test_a_block_that_fills_an_array_raises_the_peak_by_its_size():
-    size = 256 * 2**20  # much, beside pages that the process has free already
+    size = 256 * 2**20  # much, next to pages that the process has free already
     watched = Watched()
     with Measured(watched) as measured:
         held = np.ones(size, np.uint8)
@@ -104,8 +104,8 @@ def test_numbers_kept_are_those_of_the_arrays(split):
     n_items = X.shape[1]
     assert EASE().fit(X).stored_numbers() == n_items**2
     assert Popularity().fit(X).stored_numbers() == n_items
-    neighbours = ItemKNN(5).fit(X)
-    assert neighbours.stored_numbers() == neighbours.coefficients_.nnz
+    neighbors = ItemKNN(5).fit(X)
+    assert neighbors.stored_numbers() == neighbors.coefficients_.nnz
 
 
 def test_every_model_and_rank_has_its_cost(split):
@@ -123,7 +123,7 @@ def test_every_model_and_rank_has_its_cost(split):
     ]
     assert all(one.fit_seconds > 0 for one in results.costs)
     shared = {one.fit_seconds for one in results.costs if one.model == "iw"}
-    assert len(shared) == 1  # one path over γ, told in equal parts
+    assert len(shared) == 1  # one path over γ, stated in equal parts
 
 
 def test_the_numbers_kept_at_a_rank_are_those_of_a_fit_at_that_rank(split):
@@ -144,10 +144,10 @@ def test_costs_have_no_say_in_equality_or_in_the_plain_text(split):
     slower = replace(results, costs=(results.costs[0]._replace(fit_seconds=1e9),))
     assert slower == results
     assert slower.to_json() == results.to_json()
-    told = json.loads(slower.to_json(costs=True))
-    assert told["rows"] == results.to_dicts()
-    assert told["costs"][0]["fit_seconds"] == 1e9
-    assert Cost(**told["costs"][0]) == slower.costs[0]
+    written = json.loads(slower.to_json(costs=True))
+    assert written["rows"] == results.to_dicts()
+    assert written["costs"][0]["fit_seconds"] == 1e9
+    assert Cost(**written["costs"][0]) == slower.costs[0]
 
 
 def test_costs_are_selected_with_their_rows_and_found_by_column(split):
@@ -159,7 +159,7 @@ def test_costs_are_selected_with_their_rows_and_found_by_column(split):
     assert cost.settings == {"n_components": 4}
 
 
-def test_a_resumed_run_tells_the_cost_of_the_fit_that_was_made(split, tmp_path):
+def test_a_resumed_run_shows_the_cost_of_the_fit_that_was_made(split, tmp_path):
     first = evaluate(split, {"ease": EASE()}, cache=tmp_path, **OPTIONS)
     again = evaluate(split, {"same": EASE()}, cache=tmp_path, **OPTIONS)
     assert again.costs == (first.costs[0]._replace(model="same"),)

@@ -113,12 +113,12 @@ def test_metrics_of_items_and_of_groups_can_be_the_goal(split):
 
 
 def test_a_search_can_be_read_as_json_csv_and_python(tuning, tmp_path):
-    told = json.loads(tuning.to_json())
-    assert told["maximize"] == "ndcg@20"
-    assert told["subject_to"] == ["aplt@20 >= 0.05"]
-    assert told["n_trials"] == len(tuning.trials)
-    assert told["choice"]["n_components"] == tuning.choice.settings["n_components"]
-    assert {row["metric"] for row in told["test"]} >= {"ndcg", "recall", "aplt"}
+    written = json.loads(tuning.to_json())
+    assert written["maximize"] == "ndcg@20"
+    assert written["subject_to"] == ["aplt@20 >= 0.05"]
+    assert written["n_trials"] == len(tuning.trials)
+    assert written["choice"]["n_components"] == tuning.choice.settings["n_components"]
+    assert {row["metric"] for row in written["test"]} >= {"ndcg", "recall", "aplt"}
     tuning.write_csv(tmp_path / "trials.csv")
     with open(tmp_path / "trials.csv", newline="") as file:
         rows = list(csv.DictReader(file))

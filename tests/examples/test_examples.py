@@ -45,7 +45,7 @@ def needs(*modules: str) -> None:
 
 
 @pytest.mark.slow
-def test_an_implicit_model_is_audited_beside_ours(tmp_path):
+def test_an_implicit_model_is_audited_with_ours(tmp_path):
     needs("implicit")
     said = run("audit_implicit_model.py", tmp_path)
     numbers = {row[0]: row[1:] for row in table_rows(said)}

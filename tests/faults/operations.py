@@ -1,4 +1,4 @@
-"""What is killed, in a process of its own; preloaded, so that a process costs milliseconds."""
+"""What is killed, in a process of its own; preloaded, so a process costs milliseconds."""
 
 from __future__ import annotations
 

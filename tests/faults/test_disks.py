@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mounts a tmpfs"
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A disk of its own with room for 64 kB; only root may mount one."""
+    """A disk of its own of 64 kB; only root may mount one."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
@@ -112,7 +112,7 @@ def test_an_audit_on_a_full_disk_keeps_the_old_page(plays, small_disk, capsys):
     assert out.read_text() == "the old page"
 
 
-def test_a_read_only_disk_is_told_before_the_work(plays, small_disk, capsys):
+def test_a_read_only_disk_is_reported_before_the_work(plays, small_disk, capsys):
     (small_disk / "model.eqp").write_text("the old model")
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     words = ["fit", str(plays / "plays.csv"), "--rank", "2"]
@@ -124,7 +124,7 @@ def test_a_read_only_disk_is_told_before_the_work(plays, small_disk, capsys):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_folder_is_told(models, tmp_path):
+def test_a_read_only_folder_is_reported(models, tmp_path):
     folder = tmp_path / "theirs"
     folder.mkdir(mode=0o555)
     with pytest.raises(OutputError, match="was not written: Permission denied"):

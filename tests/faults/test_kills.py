@@ -34,7 +34,7 @@ def world(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def large_models(tmp_path_factory):
-    """Two models of some megabytes, so that writing one takes a while."""
+    """Two models of some megabytes, so writing one takes a while."""
     folder = tmp_path_factory.mktemp("models")
     X = np.random.default_rng(0).random((30, 20_000))
     for name, gamma in (("old", 0.0), ("new", -1.0)):
@@ -95,7 +95,7 @@ def test_a_download_can_be_repeated_after_a_kill(tmp_path, monkeypatch):
 
 
 def contents(folder):
-    """The files of the data set; a kill may leave hidden ones, and a download's beside them."""
+    """The files of the data set; a kill may leave hidden ones, and a download's next to them."""
     return {name: (folder / name).read_bytes() for name in files_in(folder) & WHOLE}
 
 
@@ -140,7 +140,7 @@ def bodies(cache):
     return {path.name: json.loads(zlib.decompress(path.read_bytes())) for path in files}
 
 
-def test_what_a_kill_leaves_behind_is_no_obstacle(world, tmp_path):
+def test_what_a_kill_leaves_behind_does_not_disturb(world, tmp_path):
     """A temporary file of a killed run is hidden, and nobody reads it."""
     out = tmp_path / "model.eqp"
     (tmp_path / ".equipoise-0123456789abcdef.tmp").write_bytes(b"half a model")

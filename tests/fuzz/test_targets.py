@@ -13,7 +13,7 @@ from fuzz.target import Finding, Mismatch, Target, campaign, judge
 from fuzz.targets import CORPUS, NAMES, corpus, target
 
 # `make fuzz` tries thousands. polars may abort on damaged Parquet files, which ends the
-# process, so that target is tried here only with intact files of odd types.
+# process: that target is tried here only with intact files of odd types.
 INPUTS = {
     "text": 250, "lightgcn": 200, "interactions": 500, "model": 200, "factors": 250,
     "commands": 100, "containers": 250,

@@ -339,12 +339,12 @@ def test_interactions_give_the_numbers_of_their_matrix_for_a_similarity_too(X, U
 
 
 @pytest.mark.parametrize("k", [1.5, True, "3"])
-def test_a_k_that_is_no_whole_number_is_refused(X, U, k):
+def test_a_k_that_is_not_a_whole_number_is_refused(X, U, k):
     with pytest.raises(InvalidParameterError, match="must be a whole number"):
         item_precision(X, U, k=k)
 
 
-def test_items_outside_the_catalogue_are_refused(X, U):
+def test_items_outside_the_catalog_are_refused(X, U):
     with pytest.raises(InvalidParameterError, match="that lie between 0 and 16"):
         item_auc(X, U, items=[17])
     with pytest.raises(InvalidParameterError, match="list of whole numbers"):
@@ -437,7 +437,7 @@ def test_scores_that_differ_by_more_than_rounding_do_not_tie():
 
 
 @on_both_paths
-def test_small_users_are_ranked_beside_large_ones():
+def test_small_users_are_ranked_with_large_ones():
     # a limit taken from the largest user would merge all others
     X = np.zeros((21, 2))
     X[:10, 0], X[:20, 1], X[20, 1] = 1, np.linspace(2, 1, 20), 1e14

@@ -79,7 +79,7 @@ def test_disjoint_items_wait_for_their_own_component():
     np.testing.assert_array_equal(components_to_reach(item_error(X, np.eye(3))), [1, 2, 3])
 
 
-def test_halving_counts_an_error_of_exactly_one_half():
+def test_components_to_half_error_count_an_error_of_exactly_one_half():
     assert components_to_reach([[1.0], [0.5]]).tolist() == [1]
     assert components_to_reach([[1.0], [0.5]], share=0.499).tolist() != [1]
 
@@ -98,7 +98,7 @@ def test_an_item_that_never_gets_there_takes_the_value_asked_for():
     np.testing.assert_array_equal(components_to_reach(errors, unreached=2), [2, 1, np.nan])
 
 
-def test_factors_of_another_catalogue_are_refused(X):
+def test_factors_of_another_catalog_are_refused(X):
     with pytest.raises(InvalidDataError, match="15 items, item_factors has 14"):
         item_error(X, np.eye(14))
 
@@ -112,7 +112,7 @@ def test_negative_and_nan_entries_are_refused(U):
         item_error(np.full((2, 15), np.inf), U)
 
 
-def test_what_is_no_matrix_is_refused(U):
+def test_what_is_not_a_matrix_is_refused(U):
     with pytest.raises(InvalidDataError, match="users × items matrix"):
         item_error([1.0, 2.0], U)
     with pytest.raises(InvalidDataError, match="got dtype complex128"):

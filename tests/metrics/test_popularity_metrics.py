@@ -162,7 +162,7 @@ def test_gini_of_equal_counts_is_zero_and_of_one_item_alone_nearly_one():
     assert gini([0] * 99 + [7], convention="warprec").value == pytest.approx(1)
 
 
-def test_entropy_of_equal_exposure_is_the_logarithm_of_the_catalogue():
+def test_entropy_of_equal_exposure_is_the_logarithm_of_the_catalog():
     assert entropy(np.ones(32)).value == pytest.approx(5)
     assert entropy(np.ones(32), convention="nats").value == pytest.approx(np.log(32))
 

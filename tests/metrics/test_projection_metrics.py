@@ -133,7 +133,7 @@ def test_ranks_beyond_the_components_are_refused(U, ranks):
 
 
 @pytest.mark.parametrize("ranks", [[], [1.5], 3, "2"])
-def test_ranks_that_are_no_list_of_numbers_are_refused(U, ranks):
+def test_ranks_that_are_not_a_list_of_numbers_are_refused(U, ranks):
     with pytest.raises(InvalidParameterError, match="list of whole numbers"):
         self_reconstruction(U, ranks)
 
@@ -157,6 +157,6 @@ def test_a_diagonal_that_is_none_is_refused(diagonal):
         specialization(diagonal)
 
 
-def test_groups_of_another_catalogue_are_refused(U):
+def test_groups_of_another_catalog_are_refused(U):
     with pytest.raises(InvalidDataError, match="each of the 3 grouped items"):
         mean_by_group(self_reconstruction(U), ItemGroups(("a",), [0, 0, 0]))

@@ -37,7 +37,7 @@ def test_equally_popular_items_are_ranked_by_position():
     assert Popularity().fit(X).recommend(np.zeros(5), k=5).ids.tolist() == [2, 3, 0, 4, 1]
 
 
-def test_stored_zeros_are_no_users():
+def test_stored_zeros_do_not_count_as_users():
     stored = sp.csr_array((np.array([1.0, 0.0]), np.array([0, 1]), np.array([0, 2])), shape=(1, 2))
     assert Popularity().fit(stored).user_counts_.tolist() == [1, 0]
 
@@ -123,6 +123,6 @@ class TestBothBaselines:
         assert set(explanation.ids) == set(np.flatnonzero(X[5]))
 
 
-def test_what_is_no_seed_is_refused(X):
+def test_what_is_not_a_seed_is_refused(X):
     with pytest.raises(InvalidParameterError, match="'random_state' parameter"):
         Random(random_state="today").fit(X)

@@ -89,7 +89,7 @@ def test_empty_rows_score_zero(X):
     assert ranking.scores.tolist() == [0.0, 0.0, 0.0]
 
 
-def test_catalogue_that_does_not_fit_is_refused_before_it_is_computed(monkeypatch):
+def test_catalog_that_does_not_fit_is_refused_before_it_is_computed(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: 2 * 2**30)
     monkeypatch.setattr(ease.DenseGram, "of", None)
     wide = sp.csr_array(([1.0], ([0], [0])), shape=(1, 20_000))
@@ -99,9 +99,7 @@ def test_catalogue_that_does_not_fit_is_refused_before_it_is_computed(monkeypatc
 
 
 @pytest.mark.parametrize("available", [3 * 8 * 14**2, None])
-def test_catalogue_that_just_fits_or_memory_that_is_unknown_is_no_reason_to_refuse(
-    X, available, monkeypatch
-):
+def test_catalog_that_just_fits_or_memory_that_is_unknown_is_accepted(X, available, monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: available)
     assert EASE().fit(X).coefficients_.shape == (14, 14)
     if available is not None:

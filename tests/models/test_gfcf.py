@@ -63,7 +63,7 @@ def test_units_of_the_training_data_do_not_matter(X):
     np.testing.assert_allclose(scaled, GFCF(4).fit(X)._scores(rows), rtol=1e-6)
 
 
-def test_catalogue_too_large_for_the_filter_gets_the_same_scores(X):
+def test_catalog_too_large_for_the_filter_gets_the_same_scores(X):
     # 14 items that are used, of 6,000: the filter would take 288 MB, scores come in two blocks
     unused = sp.csr_array((760, 6000 - 14))
     rows = sp.hstack([sp.csr_array(np.tile(X, (19, 1))), unused], format="csr")

@@ -39,7 +39,7 @@ def dense_weights(X: np.ndarray, k: int, shrinkage: float = 0.0) -> np.ndarray:
 
 @pytest.mark.parametrize("k", [1, 3, 13, 100])
 @pytest.mark.parametrize("shrinkage", [0.0, 7.5])
-def test_weights_are_the_nearest_neighbours_of_each_item(X, k, shrinkage):
+def test_weights_are_the_nearest_neighbors_of_each_item(X, k, shrinkage):
     model = ItemKNN(k, shrinkage=shrinkage).fit(X)
     assert isinstance(model.coefficients_, sp.csr_array)
     assert np.diff(model.coefficients_.tocsc().indptr).max() <= k
@@ -48,7 +48,7 @@ def test_weights_are_the_nearest_neighbours_of_each_item(X, k, shrinkage):
     np.testing.assert_allclose(model._scores(sp.csr_array(X)), X @ expected, rtol=1e-12, atol=1e-12)
 
 
-def test_all_neighbours_without_shrinkage_are_scikit_learns_cosines(X):
+def test_all_neighbors_without_shrinkage_are_scikit_learns_cosines(X):
     expected = cosine_similarity(X.T)
     np.fill_diagonal(expected, 0.0)
     found = ItemKNN(n_neighbors=13).fit(X).coefficients_.toarray()
@@ -71,7 +71,7 @@ def test_equal_cosines_keep_the_items_that_come_first():
     np.testing.assert_array_equal(found, expected)
 
 
-def test_item_that_nobody_touched_has_no_neighbours_and_is_none(X):
+def test_item_that_nobody_touched_has_no_neighbors_and_is_none(X):
     X[:, 6] = 0
     model = ItemKNN(n_neighbors=13).fit(X)
     assert model.coefficients_[[6]].nnz == model.coefficients_[:, [6]].nnz == 0
@@ -79,13 +79,13 @@ def test_item_that_nobody_touched_has_no_neighbours_and_is_none(X):
     assert 6 not in model.similar_items(3, k=13).ids
 
 
-def test_items_without_a_common_user_are_no_neighbours():
+def test_items_without_a_common_user_are_not_neighbors():
     model = ItemKNN().fit(np.eye(4))
     assert model.coefficients_.nnz == 0
     np.testing.assert_array_equal(model.similar_items(0, k=2).ids, [-1, -1])
 
 
-def test_similar_items_are_the_items_own_neighbours(X):
+def test_similar_items_are_the_items_own_neighbors(X):
     model = ItemKNN(n_neighbors=4).fit(X)
     S = dense_weights(X, 13)
     for item in range(14):
@@ -118,7 +118,7 @@ def test_any_small_table_agrees_with_the_definition(seed, k):
     X[0, 0] = 1.0
     found = ItemKNN(k).fit(X).coefficients_.toarray()
     S = dense_weights(X, 6)
-    # the neighbours kept are never farther than those left out
+    # the neighbors kept are never farther than those left out
     for j in range(6):
         kept = np.flatnonzero(found[:, j])
         np.testing.assert_allclose(found[kept, j], S[kept, j], rtol=1e-12)

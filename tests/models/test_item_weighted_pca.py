@@ -47,7 +47,7 @@ INSTANCES = [
 
 @pytest.mark.medium
 @pytest.mark.parametrize(("seed", "m", "r", "gamma", "budget"), INSTANCES)
-def test_closed_form_equals_the_semidefinite_programme(seed, m, r, gamma, budget):
+def test_closed_form_equals_the_semidefinite_program(seed, m, r, gamma, budget):
     """35 instances: the objective to 1e-6, and the projector where the eigengap is clear."""
     X = heavy_tailed(2 * m, m, seed)
     sdp = solve_sdp(X, r, gamma, budget)
@@ -306,7 +306,7 @@ def test_truncated_certificate_bounds_what_a_fit_at_that_rank_reaches():
 
 
 @pytest.mark.parametrize("n_components", [2.0, "a", True, None, 0])
-def test_truncate_refuses_what_is_no_number_of_components(n_components):
+def test_truncate_refuses_what_is_not_a_number_of_components(n_components):
     with pytest.raises(InvalidParameterError, match="from 1 to 3"):
         ItemWeightedPCA(3).fit(heavy_tailed(40, 10, 3)).truncate(n_components)
 

@@ -25,7 +25,7 @@ Path = Callable[..., Ranking]
 # Shapes, ties, masks and lengths are drawn at once.
 more_examples = settings(max_examples=3 * settings().max_examples)
 
-# Few values, so that ties are the rule; both zeros; both infinities.
+# Few values, so ties are the rule; both zeros; both infinities.
 tied_scores = st.sampled_from([-np.inf, -1.0, -0.0, 0.0, 0.5, 0.5, 1.0, np.inf])
 
 
@@ -331,7 +331,7 @@ def test_a_guess_of_items_that_are_left_out_changes_nothing() -> None:
     assert best_of_rows(scores, 2, guess).ids.tolist() == [[1, 2], [0, 1]]
 
 
-# Few levels, each with rounding noise around it, so that most scores tie within a level.
+# Few levels, each with rounding noise around it, so most scores tie within a level.
 @st.composite
 def noisy_problems(draw: st.DrawFn) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], int]:
     n, m = draw(st.integers(1, 4)), draw(st.integers(1, 150))

@@ -100,7 +100,7 @@ def test_a_module_that_was_blocked_counts_as_missing(monkeypatch):
     assert not MODELS["weighted-mf"].installed
 
 
-def test_facts_can_be_told_as_json():
+def test_facts_can_be_written_as_json():
     facts = MODELS["ease"].facts()
     assert json.loads(json.dumps(facts)) == facts
     assert facts["paper"] == "Steck 2019"
@@ -124,7 +124,7 @@ def test_names_that_do_not_exist_are_refused_as_python_does():
     assert {"EASE", "load"} <= set(dir(models))
 
 
-def test_the_guides_table_says_what_the_registry_says():
+def test_the_guides_table_is_that_of_the_registry():
     rows = re.findall(r"^\| `([a-z-]+)` \|(.*)\|$", GUIDE.read_text(encoding="utf-8"), flags=re.M)
     told = {key: [cell.strip() for cell in cells.split("|")] for key, cells in rows}
     assert list(told) == list(MODELS)
@@ -140,6 +140,6 @@ def test_the_guides_table_says_what_the_registry_says():
         ]
 
 
-def test_every_extra_says_which_modules_it_brings():
+def test_every_extra_lists_the_modules_it_brings():
     extras = {entry.extra for entry in MODELS.values()} - {None}
     assert extras == set(registry._MODULES)

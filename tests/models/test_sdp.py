@@ -1,4 +1,4 @@
-"""The semidefinite programme against dense eigenvalues and a one-dimensional dual."""
+"""The semidefinite program against dense eigenvalues and a one-dimensional dual."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_with_equal_weights_and_hardly_any_ridge_the_optimum_is_the_truncated_sv
 
 
 def test_with_equal_weights_the_ridge_thresholds_singular_values():
-    # min over factors of λ(‖U‖² + ‖V‖²) is 2λ times the trace norm, so that σ becomes (σ − λ)₊
+    # min over factors of λ(‖U‖² + ‖V‖²) is 2λ times the trace norm, so σ becomes (σ − λ)₊
     X = np.diag([4.0, 2.0, 0.5])
     cells = Cells.of(sp.csr_array(X), np.ones(3), 1.0)
     rng = np.random.default_rng(0)

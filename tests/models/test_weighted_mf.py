@@ -91,7 +91,7 @@ def test_users_are_those_that_implicit_recalculates(als, X, alpha):
 
 
 @needs_implicit
-def test_users_minimise_the_formula_of_hu_koren_and_volinsky(X):
+def test_users_minimize_the_formula_of_hu_koren_and_volinsky(X):
     model = WeightedMF(4, alpha=2.0, regularization=0.5).fit(X)
     V = model.item_factors_
     for row, user in zip(X, model.user_factors(sp.csr_array(X)), strict=True):

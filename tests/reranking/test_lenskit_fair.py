@@ -1,4 +1,4 @@
-"""FA*IR lists are those of LensKit; needs LensKit, which is no part of the extra `dev`."""
+"""FA*IR lists are those of LensKit; needs LensKit, which is not part of the extra `dev`."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ class Reverse(Reranker):
         return ordered(values.astype(float), candidates.known, k)
 
 
-def test_equal_scores_are_told_apart_by_the_last_digit():
+def test_equal_scores_stay_distinct_by_the_last_digit():
     lists = Candidates(np.array([[4, 2, 9, -1]]), np.array([[0.5, 0.5, 0.5, np.nan]]))
     ids, scores = new_lists(lists, np.array([[2, 0, 1, -1]]))
     assert ids.tolist() == [[9, 4, 2, -1]]

@@ -1,4 +1,4 @@
-"""`ImplicitLike` beside implicit's own model: same arguments, same arrays, same meaning."""
+"""`ImplicitLike` compared with implicit's own model: same arguments, same arrays, same meaning."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class TestRefusals:
         with pytest.raises(UnknownIdError, match="users are numbers from 0 to 299"):
             ours.recommend(user, X[3])
 
-    def test_items_beyond_the_catalogue(self, ours, X):
+    def test_items_beyond_the_catalog(self, ours, X):
         with pytest.raises(UnknownIdError, match=r"items are numbers .* got .*80"):
             ours.recommend(3, X[3], items=[1, 80])
 

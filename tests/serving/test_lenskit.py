@@ -1,4 +1,4 @@
-"""Our models in a LensKit pipeline; needs LensKit, which is no part of the extra `dev`."""
+"""Our models in a LensKit pipeline; needs LensKit, which is not part of the extra `dev`."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ def test_batches_are_recommended_and_measured_by_lenskit(dataset):
 
 def test_what_cannot_be_scored_is_nan(dataset):
     scorer = pipeline(dataset).node("scorer").component
-    stranger = lenskit.data.ItemList(["nobody's", dataset.items.ids()[0]])
+    unknown = lenskit.data.ItemList(["nobody's", dataset.items.ids()[0]])
     history = lenskit.data.ItemList(dataset.items.ids()[:2])
-    scores = scorer(lenskit.data.RecQuery(history_items=history), stranger).scores()
+    scores = scorer(lenskit.data.RecQuery(history_items=history), unknown).scores()
     assert np.isnan(scores).tolist() == [True, False]
-    assert np.isnan(scorer(lenskit.data.RecQuery(user_id="new"), stranger).scores()).all()
+    assert np.isnan(scorer(lenskit.data.RecQuery(user_id="new"), unknown).scores()).all()
 
 
 def test_a_history_without_the_field_is_refused(dataset):

@@ -1,4 +1,4 @@
-"""Our models under RecTools; needs RecTools, which is no part of the extra `dev`."""
+"""Our models under RecTools; needs RecTools, which is not part of the extra `dev`."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def recommend(cycle: Cycle) -> float:
 
 
 def similar(cycle: Cycle) -> float:
-    """Neighbours of one item, against all cosines."""
+    """Neighbors of one item, against all cosines."""
     column = int(cycle.rng.integers(cycle.data.n_items))
     ids, given = cycle.model.similar_items(cycle.data.item_ids[column], k=10)
     found = ItemNumbers(cycle.data).of(ids)

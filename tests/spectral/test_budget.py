@@ -21,7 +21,7 @@ def fit(X, w, r, budget, solver="dense") -> Components:
 
 
 def dual_optimum(C: np.ndarray, w: np.ndarray, r: int, budget: float) -> float:
-    """The dual by brute force: a one-dimensional convex function, minimised by another method."""
+    """The dual by brute force: a one-dimensional convex function, minimized by another method."""
     M = (w[:, None] * C + C * w) / 2
     floor = np.trace(C) - np.linalg.eigvalsh(C)[::-1][:r].sum()
     b = np.trace(C) - (1 + budget) * floor

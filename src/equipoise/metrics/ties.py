@@ -109,13 +109,13 @@ def factor_limits(right: FloatArray, ranks: IntArray, dtype: Any) -> FloatArray:
     return np.maximum(stored, smallest_share(np.float64) * largest)
 
 
-def user_limits(norms: FloatArray, coordinates: NDArray[Any], strengths: Any) -> NDArray[Any]:
+def user_limits(norms: FloatArray, coordinates: NDArray[Any], weights: Any) -> NDArray[Any]:
     """Return the limit of every user, for scores E diag(f) Uᵀ computed in the precision of E.
 
     The two errors of `factor_limits`, seen from a user: one is relative to ‖E_i‖, the other to
     ‖x_i‖.
     """
-    largest = float(np.abs(strengths).max(initial=0.0))
+    largest = float(np.abs(weights).max(initial=0.0))
     with np.errstate(over="ignore"):
         lengths = np.linalg.norm(coordinates, axis=1)
         dtype = coordinates.dtype

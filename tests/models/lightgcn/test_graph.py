@@ -26,7 +26,7 @@ class TestGraph:
         expected = mean_of_powers(dense_adjacency(R), n_layers) @ ours.current()
         np.testing.assert_allclose(ours.propagate(ours.weights).numpy(), expected, atol=1e-6)
 
-    def test_propagation_equals_the_model_with_its_own_normalisation(self):
+    def test_propagation_equals_the_model_with_its_own_normalization(self):
         ours = trainer()
         theirs = geometric.nn.LightGCN(8, 2, 3)  # normalize=True: degrees by PyTorch Geometric
         theirs.embedding.weight.data.copy_(ours.weights)

@@ -83,9 +83,9 @@ class TestServing:
         own = fitted.user_factors(sp.csr_array(X[4:5])) - self.passed(fitted, X[4:5])
         assert known.rest == pytest.approx(float(own[0] @ fitted.item_factors_[7]), abs=1e-9)
         assert known.score == pytest.approx(known.contributions.sum() + known.rest)
-        stranger = X[4].copy()
-        stranger[0] = 0
-        folded = fitted.explain(stranger, 7, k=None)
+        new_user = X[4].copy()
+        new_user[0] = 0
+        folded = fitted.explain(new_user, 7, k=None)
         assert folded.rest == pytest.approx(0, abs=1e-12)
 
     def test_checkerboard_top_one_is_the_one_item_left_out(self):
