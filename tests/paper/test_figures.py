@@ -59,7 +59,7 @@ def test_tenths_are_cut_by_popularity():
 def test_figure_1_has_every_artist_and_both_rules_of_groups(runner):
     table = figures.figure_1(runner).table
     dots = table.filter(panel="B")
-    np.testing.assert_allclose(dots["x"], runner.pca.popularity, atol=1e-6)
+    np.testing.assert_allclose(dots["x"], runner.pca.item_norms, atol=1e-6)
     np.testing.assert_array_equal(dots["y"], runner.pca.components_to_half_error)
     curves = set(table.filter(panel="C")["curve"])
     assert curves == {

@@ -110,11 +110,11 @@ def _figure_1(pca: FullRankPCA) -> Outcomes:
 
 
 def _downward(pca: FullRankPCA) -> Outcome:
-    popularity, components = (
+    norms, components = (
         np.argsort(np.argsort(values)).astype(float)
-        for values in (pca.popularity, pca.components_to_half_error)
+        for values in (pca.item_norms, pca.components_to_half_error)
     )
-    correlation = float(np.corrcoef(popularity, components)[0, 1])
+    correlation = float(np.corrcoef(norms, components)[0, 1])
     return Outcome(correlation, correlation < CLAIMS["downward"].bound)
 
 

@@ -103,8 +103,8 @@ def figure_1(runner: ExperimentRunner) -> Figure:
     rows: list[tuple[str, str, float, float]] = []
     for name, errors in (*pca.artists.items(), ("overall", pca.overall)):
         rows += [("A", name, rank, error) for rank, error in enumerate(errors)]
-    halves = zip(pca.popularity, pca.components_to_half_error, strict=True)
-    rows += [("B", "artist", popularity, components) for popularity, components in halves]
+    halves = zip(pca.item_norms, pca.components_to_half_error, strict=True)
+    rows += [("B", "artist", norm, components) for norm, components in halves]
     for rule in ("interactions", "items"):
         for group, values in pca.diagonal[rule].items():
             every_fifth = range(0, len(values), 5)

@@ -101,7 +101,7 @@ class FullRankPCA:
 
     Attributes
     ----------
-    popularity : ndarray of shape (m,)
+    item_norms : ndarray of shape (m,)
         p_j = ‖X_·j‖₂.
     components_to_half_error : ndarray of shape (m,)
         Components until the item's error is at most half of its initial value.
@@ -117,7 +117,7 @@ class FullRankPCA:
         Rule -> group -> mean diagonal entry of P_r.
     """
 
-    popularity: Floats
+    item_norms: Floats
     components_to_half_error: Floats
     artists: dict[str, Floats]
     overall: Floats
@@ -127,9 +127,9 @@ class FullRankPCA:
 
     def mean_components(self, part: Literal["top", "bottom", "not top"]) -> float:
         """Mean components to half error over tenths of the items by norm."""
-        tenth = len(self.popularity) // 10
+        tenth = len(self.item_norms) // 10
         parts = {"top": slice(tenth), "bottom": slice(-tenth, None), "not top": slice(tenth, None)}
-        order = np.argsort(-self.popularity, kind="stable")
+        order = np.argsort(-self.item_norms, kind="stable")
         return float(self.components_to_half_error[order[parts[part]]].mean())
 
 
@@ -139,13 +139,13 @@ def fit_full_rank_pca(data: Interactions) -> FullRankPCA:
     with _expected_warnings():
         model = VanillaPCA(n_components=data.n_items, solver="dense", tol=1e-8).fit(X)
     U = model.components_.T
-    errors, diagonal, popularity = item_error(X, U), self_reconstruction(U), data.popularity("norm")
-    total = popularity**2
+    errors, diagonal, norms = item_error(X, U), self_reconstruction(U), data.popularity("norm")
+    total = norms**2
     by_rule = {rule: mean_by_group(diagonal, popularity_groups(X, rule)) for rule in RULES}
     return FullRankPCA(
-        popularity=popularity,
+        item_norms=norms,
         components_to_half_error=components_to_reach(errors, 0.5),
-        artists={name: errors[:, j] for name, j in _eight_artists(data, popularity).items()},
+        artists={name: errors[:, j] for name, j in _eight_artists(data, norms).items()},
         overall=errors @ total / total.sum(),
         spectrum=model.eigenvalues_ / total.sum(),
         uneven=_share_uneven(errors),
@@ -153,9 +153,9 @@ def fit_full_rank_pca(data: Interactions) -> FullRankPCA:
     )
 
 
-def _eight_artists(data: Interactions, popularity: Floats) -> dict[str, int]:
+def _eight_artists(data: Interactions, item_norms: Floats) -> dict[str, int]:
     """Seven artists from popular to niche, and the one of the text if the data contain her."""
-    order = np.argsort(-popularity, kind="stable")
+    order = np.argsort(-item_norms, kind="stable")
     names: NDArray[Any] = data.item_ids if data.item_names is None else data.item_names
     chosen = [int(order[place - 1]) for place in protocol.ARTIST_PLACES if place <= len(order)]
     chosen += np.flatnonzero(names == protocol.NAMED_ARTIST)[:1].tolist()
