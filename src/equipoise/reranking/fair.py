@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.checks import check_choice, check_whole_number
-from equipoise.exceptions import InvalidParameterError
+from equipoise.checks import check_choice, check_share, check_whole_number
 from equipoise.reranking.base import Candidates, ItemContext, Positions, Reranker
 
 # Bisections of the significance: one more changes it by less than 1e-10.
@@ -69,9 +68,7 @@ class FAIR(Reranker):
 
     def __post_init__(self) -> None:
         for name in ("p", "alpha"):
-            value = getattr(self, name)
-            if not 0 < value < 1:
-                raise InvalidParameterError(f"{name} of fair must be in (0, 1), got {value!r}.")
+            check_share(getattr(self, name), f"{name} of fair")
         check_whole_number("length of fair", self.length, least=1)
 
     def required(self) -> NDArray[np.intp]:
