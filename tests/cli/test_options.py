@@ -126,8 +126,8 @@ def test_one_letter_means_one_option():
 def test_a_dataclass_of_options_becomes_options_and_comes_back_filled():
     received = []
 
-    def similar(item: str, trying: GridOptions, n: int = 3) -> None:
-        received.append((item, trying, n))
+    def similar(item: str, trying: GridOptions, k: int = 3) -> None:
+        received.append((item, trying, k))
 
     Command(similar).main(["x", "--grid", "a=1", "--grid", "b=2", "-k", "5"], standalone_mode=False)
     assert received == [("x", GridOptions(grid=["a=1", "b=2"]), 5)]

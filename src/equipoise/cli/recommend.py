@@ -29,7 +29,7 @@ def recommend(
     model: Path,
     data: str,
     reading: opt.DataOptions,
-    n: int = defaults.SERVED_K,
+    k: int = defaults.SERVED_K,
     users: str | None = None,
     users_file: Path | None = None,
     out: Path | None = None,
@@ -70,7 +70,7 @@ def recommend(
     if who is not None:
         chosen = chosen.select_users(who)
     wanted = lib.Wanted(
-        fitted, min(n, len(known)), options, because=top if explain else 0, names=called
+        fitted, min(k, len(known)), options, because=top if explain else 0, names=called
     )
     # a bar would interfere with tables that are printed to the same terminal
     progress = console.progress(hidden=out is None and console.out().is_terminal)
@@ -150,7 +150,7 @@ def rerank(
     lists: Path,
     data: str,
     reading: opt.DataOptions,
-    n: int = defaults.SERVED_K,
+    k: int = defaults.SERVED_K,
     rerank: str | None = "xquad:0.3",
     item_groups: str | None = None,
     out: Path | None = None,
@@ -163,7 +163,7 @@ def rerank(
     sink = None if out is None else sink_of(out)
     opt.check_outputs({"--out": out})
     found = lib.rerank_lists(
-        lists, reading.read(data), rerank or "xquad:0.3", n, **opt.rerank_groups(item_groups)
+        lists, reading.read(data), rerank or "xquad:0.3", k, **opt.rerank_groups(item_groups)
     )
     if found.solution is not None:
         for line in str(found.solution).splitlines():
@@ -179,7 +179,7 @@ def rerank(
 def similar(
     model: Path,
     item: str,
-    n: int = defaults.SERVED_K,
+    k: int = defaults.SERVED_K,
     names: str | None = None,
     as_json: bool = False,
 ) -> None:
@@ -187,7 +187,7 @@ def similar(
     fitted = lib.load(model)
     (wanted,) = lib.ids.matched([item], lib.ids.item_ids(fitted), "item")
     called = lib.ids.item_names(fitted, names)
-    found = fitted.similar_items(wanted, min(n, fitted.n_features_in_))
+    found = fitted.similar_items(wanted, min(k, fitted.n_features_in_))
     rows: list[dict[str, Any]] = [
         {"item": each, "similarity": float(score)}
         | ({} if called is None else {"name": called[each]})
