@@ -9,6 +9,8 @@ from sklearn.base import clone
 
 from equipoise import Interactions, load, metrics
 from equipoise.evaluation import evaluate, tune
+from equipoise.metrics.collaboration import Factors, collaboration_by_block
+from equipoise.metrics.projection import weighted_basis
 from equipoise.models import EASE, ItemWeightedPCA, LocalGlobal, NormalizedPCA, Popularity
 from equipoise.reranking import Reranked
 from equipoise.serving import write_lists
@@ -167,12 +169,12 @@ def test_item_metrics_of_arrays_take_data_in_blocks(in_memory, in_blocks):
     )
 
 
-def test_items_are_sent_in_parts_without_changing_the_numbers(in_memory, plays_file, monkeypatch):
+def test_items_are_sent_in_parts_without_changing_the_numbers(in_memory, plays_file):
     data = Interactions.read(plays_file, memory="1GB", n_blocks=3)
     U = ItemWeightedPCA(5).fit(in_memory).components_.T
     whole = metrics.item_collaboration(data, U, k=4, ranks=[2, 5])
-    monkeypatch.setattr("equipoise.metrics.collaboration._SCORES_SENT", 500)
-    parts = metrics.item_collaboration(data, U, k=4, ranks=[2, 5])
+    model = Factors(weighted_basis(U, None), np.array([2, 5]), U.dtype, lambda X: X)
+    parts = collaboration_by_block(data, model, np.arange(data.n_items), 4, scores_sent=500)
     np.testing.assert_array_equal(parts.auc, whole.auc)
     np.testing.assert_array_equal(parts.precision, whole.precision)
 

@@ -331,7 +331,9 @@ def collaboration_of_view(view: ItemView, k: int) -> ItemScores:
     return found
 
 
-def collaboration_by_block(data: Blocks, model: ItemModel, items: IntArray, k: int) -> ItemScores:
+def collaboration_by_block(
+    data: Blocks, model: ItemModel, items: IntArray, k: int, *, scores_sent: int = _SCORES_SENT
+) -> ItemScores:
     """Item AUC and item precision of users in any number of blocks, (sizes × items) each.
 
     One block is ranked at once. Of several blocks, each first sends the scores of its positives
@@ -346,7 +348,7 @@ def collaboration_by_block(data: Blocks, model: ItemModel, items: IntArray, k: i
     n_positive = np.asarray(data.total(_users_per_item), np.int64)[items]
     # an item's share of what is sent: its positives, and k candidates of every block
     sent = len(model.sizes) * (n_positive + 3 * k * len(data.rows))
-    edges = np.flatnonzero(np.diff(np.cumsum(sent) // _SCORES_SENT)) + 1
+    edges = np.flatnonzero(np.diff(np.cumsum(sent) // scores_sent)) + 1
     parts = [_score_items(data, model, some, k) for some in np.split(items, edges)]
     return ItemScores(*(np.concatenate(tables, axis=1) for tables in zip(*parts, strict=True)))
 

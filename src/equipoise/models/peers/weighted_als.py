@@ -186,7 +186,14 @@ def factorize(
     return Factorization(U, V, np.array(objectives))
 
 
-def solve_rows(cells: Cells, V: Floats, regularization: float) -> HalfStep:
+def solve_rows(
+    cells: Cells,
+    V: Floats,
+    regularization: float,
+    *,
+    threads: int | None = None,
+    block_bytes: int = _BLOCK_BYTES,
+) -> HalfStep:
     """Return the best U for given V: each row by its own normal equations.
 
     Parameters
@@ -197,6 +204,8 @@ def solve_rows(cells: Cells, V: Floats, regularization: float) -> HalfStep:
         The other side.
     regularization : float
         λ > 0.
+    threads, block_bytes : int
+        Threads to use, and memory of each; the result does not depend on the threads.
 
     Examples
     --------
@@ -214,10 +223,13 @@ def solve_rows(cells: Cells, V: Floats, regularization: float) -> HalfStep:
     1.5
     """
     with one_blas_thread():
-        return _solve_rows(cells, V, _common_part(cells, V, regularization))
+        common = _common_part(cells, V, regularization)
+        return _solve_rows(cells, V, common, threads or thread_count(), block_bytes)
 
 
-def _solve_rows(cells: Cells, V: Floats, common: Floats) -> HalfStep:
+def _solve_rows(
+    cells: Cells, V: Floats, common: Floats, threads: int, block_bytes: int
+) -> HalfStep:
     X, r = cells.targets, V.shape[1]
     U, explained = np.zeros((X.shape[0], r)), np.zeros(X.shape[0])
     places = sp.csr_array((np.arange(X.nnz), X.indices, X.indptr), shape=X.shape)
@@ -239,8 +251,8 @@ def _solve_rows(cells: Cells, V: Floats, common: Floats) -> HalfStep:
     def bytes_of(width: int) -> int:
         return 8 * r * (r + 2 * min(width, _GATHERED))
 
-    blocks = list(alike(np.diff(X.indptr), bytes_of, _BLOCK_BYTES))
-    parts = max(1, min(len(blocks), thread_count()))
+    blocks = list(alike(np.diff(X.indptr), bytes_of, block_bytes))
+    parts = max(1, min(len(blocks), threads))
 
     def run(part: int) -> None:
         for rows in blocks[part::parts]:
