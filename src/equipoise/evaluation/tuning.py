@@ -411,7 +411,7 @@ def search(
             complete = False
     if not found:
         raise InvalidParameterError(
-            "no setting of the grid can be met: lower the floors, or raise n_components."
+            "no setting of the grid can be met: lower the floors, or allow more components."
         )
     return [Trial(settings[place], found[place], base) for place in sorted(found)], complete
 

@@ -203,8 +203,8 @@ def item_collaboration(
         factors = np.asarray(item_factors)
         basis = weighted_basis(factors, component_weights)
         check_n_items(data.n_items, basis)
-        n_components = basis.left.shape[1]
-        sizes = check_ranks([n_components] if ranks is None else ranks, n_components)
+        rank = basis.left.shape[1]
+        sizes = check_ranks([rank] if ranks is None else ranks, rank)
         model = Factors(basis, sizes, factors.dtype, prepare)
     elif component_weights is None and ranks is None:
         model = Similarity(_check_similarity(similarity, data.n_items), prepare)

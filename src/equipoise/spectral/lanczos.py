@@ -85,7 +85,7 @@ def lanczos_eigenpairs(
     if (left := _relative(found, ritz.scale)) > tol:
         raise SolverError(
             f"the eigensolver stopped at residual {left:.1e} after {operator.passes - first} "
-            f"passes over the data, above tol={tol:.1e}. Raise tol, or lower n_components."
+            f"passes over the data, above tol={tol:.1e}. Raise tol, or fit fewer components."
         )
     return keep_positive(replace(found, passes=operator.passes - first), LANCZOS_ZERO)
 
@@ -193,7 +193,7 @@ class _Search:
             if self.operator.passes >= self.last_pass:
                 raise SolverError(
                     f"the eigensolver used all {self.last_pass} passes over the data before it "
-                    "could rule out missed copies of a repeated eigenvalue. Lower n_components."
+                    "could rule out missed copies of a repeated eigenvalue. Fit fewer components."
                 )
             deflated = _Deflated(self.operator, ritz.vectors)
             best, error = self._probe(deflated, self._random(deflated, room, dtype))

@@ -119,7 +119,7 @@ class DaskRows(Rows):
             driver_bytes(n_items, columns, width),
             f"a fit of {n_items:,} items, {width} vectors at a time and {columns} in the basis, in "
             "the process that calls fit",
-            "Call it where there is more memory, or use a smaller n_components.",
+            "Call it where there is more memory, or fit fewer components.",
             error=ClusterError,
         )
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
@@ -130,7 +130,7 @@ class DaskRows(Rows):
                     f"a pass over {n_items:,} items, {width} vectors at a time, on the worker "
                     f"{address} with {worker['nthreads']} thread(s)",
                     "Its part of the data needs more on top. Items are not partitioned: give the "
-                    "workers more memory or fewer threads, or use a smaller n_components.",
+                    "workers more memory or fewer threads, or fit fewer components.",
                     available=worker["memory_limit"],
                     error=ClusterError,
                 )

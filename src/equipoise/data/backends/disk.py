@@ -84,7 +84,7 @@ class DiskRows(Rows):
             require(
                 driver_bytes(n_items, columns, width),
                 f"a fit of {n_items:,} items, {width} vectors at a time, {columns} in the basis,",
-                "Allow more with `memory`, or use a smaller n_components.",
+                "Allow more memory, or fit fewer components.",
                 available=self.memory,
                 error=InvalidParameterError,
             )

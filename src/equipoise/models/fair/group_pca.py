@@ -296,7 +296,7 @@ class GroupPCA(FilteredProjection):
         return InfeasibleError(
             f"the {what} are out of reach with {within}: {reach}. The proof is an upper bound that "
             f"weights {', '.join(f'{name} by {weights[name]:.2f}' for name in hardest)}. "
-            f"Relax the {what}, or raise n_components.",
+            f"Relax the {what}, or fit more components.",
             best=error.best,
             dual_weights=weights,
         )
