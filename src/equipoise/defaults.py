@@ -25,6 +25,9 @@ MAXIMIZE: Final = "ndcg@20"
 TRADE_OFF: Final = ("aplt",)
 #: value of a metric for users without held-out items: they are left out of its mean
 ZERO_DIVISION: Final = float("nan")
+#: re-ranker, and the rule of its groups
+RERANKER: Final = "xquad:0.3"
+RERANK_GROUPS: Final = "head80"
 #: rank and depth of an audit
 AUDIT_RANK: Final = "auto"
 AUDIT_DEPTH: Final = "standard"

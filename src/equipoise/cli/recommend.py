@@ -151,7 +151,7 @@ def rerank(
     data: str,
     reading: opt.DataOptions,
     k: int = defaults.SERVED_K,
-    rerank: str | None = "xquad:0.3",
+    rerank: str = defaults.RERANKER,
     item_groups: str | None = None,
     out: Path | None = None,
     as_json: bool = False,
@@ -162,9 +162,7 @@ def rerank(
     """
     sink = None if out is None else sink_of(out)
     opt.check_outputs({"--out": out})
-    found = lib.rerank_lists(
-        lists, reading.read(data), rerank or "xquad:0.3", k, **opt.rerank_groups(item_groups)
-    )
+    found = lib.rerank_lists(lists, reading.read(data), rerank, k, **opt.rerank_groups(item_groups))
     if found.solution is not None:
         for line in str(found.solution).splitlines():
             console.say(line)

@@ -96,10 +96,10 @@ class Reranked(Recommender):
     """
 
     model: Recommender | str = defaults.MODEL
-    reranker: str | Reranker = "xquad:0.3"
+    reranker: str | Reranker = defaults.RERANKER
     _: KW_ONLY
     candidates: Count | None = None
-    groups: str | Count | ItemGroups = "head80"
+    groups: str | Count | ItemGroups = defaults.RERANK_GROUPS
 
     # ------------------------------------------------------------------------------------- fit
 
@@ -115,7 +115,7 @@ class Reranked(Recommender):
         data: Interactions,
         *,
         candidates: int | None = None,
-        groups: str | int | ItemGroups = "head80",
+        groups: str | int | ItemGroups = defaults.RERANK_GROUPS,
     ) -> Self:
         """Re-rank the lists of a fitted model, without another fit.
 
@@ -282,7 +282,9 @@ class Reranked(Recommender):
         if not isinstance(self.model, str):
             parameters["model"] = ""
         if isinstance(self.groups, ItemGroups):
-            parameters["groups"] = "head80"  # the groups themselves are in membership_
+            parameters["groups"] = (
+                defaults.RERANK_GROUPS
+            )  # the groups themselves are in membership_
         return parameters
 
     def _learned(self) -> dict[str, Any]:

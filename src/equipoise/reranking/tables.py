@@ -16,7 +16,7 @@ from equipoise.data.identifiers import Lookup, as_column, factorize, show
 from equipoise.data.interactions import Interactions
 from equipoise.data.readers.lists import read_frame, read_lists
 from equipoise.data.readers.tables import frame_of
-from equipoise.defaults import SERVED_K
+from equipoise.defaults import RERANK_GROUPS, SERVED_K
 from equipoise.exceptions import InvalidDataError, UnknownIdError
 from equipoise.metrics import ItemGroups
 from equipoise.reranking.base import Candidates, ItemContext, Reranker
@@ -52,7 +52,7 @@ def rerank_lists(
     reranker: str | Reranker,
     k: int = SERVED_K,
     *,
-    groups: str | int | Groups = "head80",
+    groups: str | int | Groups = RERANK_GROUPS,
 ) -> RerankedLists:
     """Re-rank the lists of another system.
 
