@@ -282,9 +282,8 @@ class Reranked(Recommender):
         if not isinstance(self.model, str):
             parameters["model"] = ""
         if isinstance(self.groups, ItemGroups):
-            parameters["groups"] = (
-                defaults.RERANK_GROUPS
-            )  # the groups themselves are in membership_
+            # the groups themselves are in membership_
+            parameters["groups"] = defaults.RERANK_GROUPS
         return parameters
 
     def _learned(self) -> dict[str, Any]:
