@@ -40,6 +40,12 @@ def checkerboard(n: int = 24) -> np.ndarray:
     return X
 
 
+def reads_values(name: str) -> bool:
+    """Whether the model squares values as they are: no 0/1, no logarithm."""
+    key, parameters = VARIANTS[name]
+    return key not in {*BASELINES, "lightgcn"} and "value_transform" not in parameters
+
+
 def test_every_model_of_the_registry_is_held_to_the_contract():
     assert {key for key, _ in VARIANTS.values()} == set(MODELS)
 
@@ -55,6 +61,12 @@ def test_checkerboard_top_one_is_the_one_item_left_out(name):
 def test_a_rank_above_the_number_of_items_is_refused(name, X):
     with pytest.raises(ValueError, match="at most the number of items, 2"):
         build(name).fit(X[:, :2])
+
+
+@pytest.mark.parametrize("name", [p for p in named() if reads_values(p.values[0])])
+def test_values_whose_squares_overflow_are_refused(name, X):
+    with pytest.raises(InvalidDataError, match=r"^values (as large as|from) "):
+        build(name).fit(X * 1e200)
 
 
 @pytest.mark.medium
