@@ -1,10 +1,11 @@
-"""Parameters of the same name have the same meaning, default and place everywhere."""
+"""Parameters of the same name have the same default and place everywhere."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 
+import numpy as np
 import pytest
 
 from equipoise.models.registry import MODELS
@@ -16,9 +17,17 @@ PACKAGES = {
     "equipoise.evaluation": MEASURED,
     "equipoise.metrics": MEASURED,
     "equipoise.models": SERVED,
+    "equipoise.reranking": SERVED,
     "equipoise.serving": SERVED,
     "equipoise.data": None,
     "equipoise.data.synthetic": None,
+}
+#: where these are keywords, they come in this order
+ORDER = ["models", "grid", "k", "groups", "item_groups", "user_groups", "seed", "cache", "progress"]
+#: other libraries' names of `k`, `n_components`, `seed` and `train`
+OTHER_NAMES = {
+    *("N", "ks", "top_k", "topk", "cutoff", "n_factors", "factors", "r", "rng", "random_seed"),
+    "training",
 }
 
 
@@ -50,9 +59,20 @@ def defaults_of(package, parameter):
 def test_defaults_are_the_same_everywhere(package):
     assert set(defaults_of(package, "k").values()) <= {PACKAGES[package]}
     assert set(defaults_of(package, "seed").values()) <= {0}
-    assert not defaults_of(package, "random_state")
-    for other in ("n_factors", "factors", "top_k", "topk", "N"):
-        assert not [name for name, parameters in public_functions(package) if other in parameters]
+    assert set(defaults_of(package, "unknown").values()) <= {"error"}
+    assert set(defaults_of(package, "filter_already_liked_items").values()) <= {True}
+    assert np.isnan([*defaults_of(package, "zero_division").values()]).all()
+    for never in ("random_state", "progress", "item_groups", "user_groups"):
+        assert not defaults_of(package, never)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_names_and_order_are_the_same_everywhere(package):
+    for function, parameters in public_functions(package):
+        assert not OTHER_NAMES & {*parameters}, function
+        keywords = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
+        known = [name for name in keywords if name in ORDER]
+        assert known == sorted(known, key=ORDER.index), function
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -10,8 +10,8 @@ from equipoise.metrics import RANKING_METRICS, Results
 from equipoise.metrics.registry import parse_metrics
 
 
-def user_metrics(seen, test, model, ks=(20,), metrics=RANKING_METRICS):
+def user_metrics(seen, test, model, k=20, metrics=RANKING_METRICS):
     task = Task(seen, seen, test, group_items(seen, "interactions"))
-    requests = parse_metrics(metrics, list(ks))
+    requests = parse_metrics(metrics, k)
     (rows,) = measure_lists(task, ModelLists(model), requests, task.context(np.nan))
     return Results(tuple(rows))

@@ -201,11 +201,11 @@ def test_everything_measured_on_the_papers_data_is_what_the_local_path_measures(
         equipoise.metrics.item_auc(X, U, items=items),
         atol=1e-5,
     )
-    found = user_metrics(ours.train, ours.test, model, ks=[10], metrics=["recall", "ndcg", "map"])
+    found = user_metrics(ours.train, ours.test, model, k=10, metrics=["recall", "ndcg", "map"])
     lists = model.recommend(theirs.train, k=10).ids
     columns = theirs.train.item_index(lists.ravel()).reshape(lists.shape)
     table = equipoise.metrics.ranking_metrics(
-        columns, theirs.test.matrix, ks=[10], metrics=["recall", "ndcg", "map"]
+        columns, theirs.test.matrix, k=10, metrics=["recall", "ndcg", "map"]
     )
     for result in table:
         assert found[result.name].value == pytest.approx(result.value, rel=1e-12)
@@ -276,7 +276,7 @@ def test_a_cluster_prepares_splits_and_measures_like_the_local_path(spread, loca
     assert split.train.collect() == expected.train
     assert split.test.collect() == expected.test
     model = ItemWeightedPCA(6, tol=1e-9).fit(split.train)
-    recall = user_metrics(split.train, split.test, model, ks=[10], metrics=["recall"])
+    recall = user_metrics(split.train, split.test, model, k=10, metrics=["recall"])
     lists = model.recommend(expected.train, k=10).ids
     columns = expected.train.item_index(lists.ravel()).reshape(lists.shape)
     assert recall["recall@10"].value == pytest.approx(

@@ -158,10 +158,10 @@ def test_user_metrics_are_those_of_the_local_path(streamed, local):
 
     ours, theirs = streamed.holdout(), local.holdout()
     model = ItemWeightedPCA(8, tol=1e-9).fit(ours.train)
-    table = user_metrics(ours.train, ours.test, model, ks=[5, 20])
+    table = user_metrics(ours.train, ours.test, model, k=[5, 20])
     lists = model.recommend(theirs.train.matrix, k=20).ids
     columns = theirs.train.item_index(lists.ravel()).reshape(lists.shape)
-    expected = ranking_metrics(columns, theirs.test.matrix, ks=[5, 20])
+    expected = ranking_metrics(columns, theirs.test.matrix, k=[5, 20])
     for result in expected:
         assert table[result.name].value == pytest.approx(result.value, rel=1e-9)
 

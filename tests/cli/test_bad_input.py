@@ -379,7 +379,7 @@ def test_refused_in_one_line(case, broken, tmp_path, monkeypatch, capsys):
 
 BEFORE_THE_DATA = {
     "the metric": (["evaluate", "--metrics", "nope"], "unknown metric 'nope'"),
-    "the cut-off": (["evaluate", "-k", "0"], "cut-off"),
+    "the cut-off": (["evaluate", "-k", "0"], "k=0 must be a whole number"),
     "the groups": (["evaluate", "--groups", "tall"], "--groups must be one of"),
     "the method": (["evaluate", "--method", "nope"], "method must be one of"),
     "the shares": (["evaluate", "--test", "0.9", "--validation", "0.2"], "must be shares"),

@@ -33,8 +33,8 @@ def test_a_metric_without_a_cut_off_takes_each_default_one_and_doubles_are_dropp
         ("recal", "unknown metric 'recal'. Known: recall"),
         ("mrr:first", "convention of mrr must be one of ['standard', 'lightgcn'], got 'first'"),
         ("item_auc@5", "item_auc has no cut-off: write 'item_auc', not 'item_auc@5'"),
-        ("ndcg@0", "cut-off of 'ndcg@0' must be a whole number of at least 1, got '0'"),
-        ("ndcg@ten", "must be a whole number of at least 1, got 'ten'"),
+        ("ndcg@0", "ndcg@0: k=0 must be a whole number"),
+        ("ndcg@ten", "ndcg@ten: k='ten' must be a whole number"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_what_can(text, message):
@@ -47,9 +47,14 @@ def test_no_metric_at_all_is_refused():
         parse_metrics([], [20])
 
 
-def test_a_fractional_default_cut_off_is_refused():
+@pytest.mark.parametrize("k", [-3, 0, 3.5, True, [3.5], "5"])
+def test_a_cut_off_that_is_not_a_positive_whole_number_is_refused(k):
     with pytest.raises(InvalidParameterError, match="must be a whole number"):
-        parse_metrics(["ndcg"], [-3])
+        parse_metrics(["ndcg"], k)
+
+
+def test_one_cut_off_or_several_are_given():
+    assert parse_metrics(["ndcg"], np.int64(5)) == parse_metrics(["ndcg"], [5])
 
 
 def test_every_metric_states_its_formula_its_needs_and_its_conventions():

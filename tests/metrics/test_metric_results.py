@@ -12,7 +12,7 @@ from equipoise.metrics import GroupResult, Result, Results, ranking_metrics
 
 
 def test_a_table_is_found_by_name_and_read_as_tidy_rows():
-    table = ranking_metrics([[0, 1]], [[0, 1, 0]], ks=(1, 2), metrics=["recall", "mrr"])
+    table = ranking_metrics([[0, 1]], [[0, 1, 0]], k=(1, 2), metrics=["recall", "mrr"])
     assert [result.name for result in table] == ["recall@1", "recall@2", "mrr@1", "mrr@2"]
     assert len(table) == 4
     assert table["mrr@2"].value == 0.5

@@ -58,7 +58,7 @@ EVERY_CONVENTION = [(m, c) for m in RANKING_METRICS for c in find_metric(m).conv
 def test_every_user_scores_by_the_definition(metric, convention):
     lists, test = random_case(0)
     table = ranking_metrics(
-        lists, test, ks=(1, 3, 8), metrics=[metric], conventions={metric: convention}
+        lists, test, k=(1, 3, 8), metrics=[metric], conventions={metric: convention}
     )
     for result in table:
         assert result.convention == convention
@@ -86,7 +86,7 @@ def test_every_user_scores_by_the_definition(metric, convention):
 )
 def test_a_metric_alone_equals_the_same_in_the_table(metric, alone):
     lists, test = random_case(1)
-    table = ranking_metrics(lists, test, ks=(5,))
+    table = ranking_metrics(lists, test, k=5)
     single = alone(lists, test, k=5)
     assert single == table[f"{metric}@5"]
     assert float(single) == pytest.approx(np.nanmean(single.per_user))
@@ -114,25 +114,25 @@ def test_pooled_precision_gives_users_without_items_no_weight():
 
 def test_nobody_with_test_items_gives_nan():
     for metric in RANKING_METRICS:
-        table = ranking_metrics([[0, 1]], sp.csr_array((1, 3)), ks=(2,), metrics=[metric])
+        table = ranking_metrics([[0, 1]], sp.csr_array((1, 3)), k=2, metrics=[metric])
         assert np.isnan(table.rows[0].value)
 
 
 def test_a_perfect_list_scores_one_everywhere():
     test = sp.csr_array(np.array([[1, 1, 0, 0]]))
-    table = ranking_metrics([[1, 0]], test, ks=(2,))
+    table = ranking_metrics([[1, 0]], test, k=2)
     assert [result.value for result in table] == [1.0] * len(RANKING_METRICS)
 
 
 def test_a_list_of_padding_scores_zero_everywhere():
     test = sp.csr_array(np.array([[0, 0, 1], [1, 0, 0]]))
-    table = ranking_metrics([[-1, -1], [-1, -1]], test, ks=(2,))
+    table = ranking_metrics([[-1, -1], [-1, -1]], test, k=2)
     assert [result.value for result in table] == [0.0] * len(RANKING_METRICS)
 
 
 def test_longer_lists_never_lower_recall():
     lists, test = random_case(2)
-    table = ranking_metrics(lists, test, ks=range(1, 9), metrics=["recall"])
+    table = ranking_metrics(lists, test, k=range(1, 9), metrics=["recall"])
     assert (np.diff([result.value for result in table]) >= 0).all()
 
 
@@ -142,8 +142,8 @@ def test_users_are_measured_in_slices_without_changing_the_means():
     n, m = 18, 2**16
     lists = rng.permuted(np.tile(np.arange(m), (n, 1)), axis=1)
     test = sp.random_array((n, m), density=0.001, random_state=rng, format="csr")
-    whole = ranking_metrics(lists, test, ks=(m,))
-    thirds = [ranking_metrics(lists[i::3], test[i::3], ks=(m,)) for i in range(3)]
+    whole = ranking_metrics(lists, test, k=m)
+    thirds = [ranking_metrics(lists[i::3], test[i::3], k=m) for i in range(3)]
     expected = np.mean([[result.value for result in table] for table in thirds], axis=0)
     np.testing.assert_allclose([result.value for result in whole], expected, rtol=1e-12)
 
@@ -180,7 +180,7 @@ def test_the_numbers_are_those_of_implicit():
     table = ranking_metrics(
         lists,
         test,
-        ks=(8,),
+        k=8,
         metrics=("precision", "map", "ndcg"),
         conventions={"precision": "implicit", "map": "capped"},
     )
@@ -200,7 +200,7 @@ def test_conventions_shared_with_ranx_give_its_numbers():
         items = test.indices[test.indptr[user] : test.indptr[user + 1]]
         qrels.append(np.column_stack([items, np.ones(len(items))]).astype(float))
         run.append(np.column_stack([lists[user], np.arange(8, 0, -1)]).astype(float))
-    table = ranking_metrics(np.where(lists >= 1000, -1, lists), test, ks=(5,))
+    table = ranking_metrics(np.where(lists >= 1000, -1, lists), test, k=5)
     peers = {
         "recall": ranx.recall,
         "precision": ranx.precision,
@@ -218,15 +218,15 @@ def test_conventions_shared_with_ranx_give_its_numbers():
 def test_unknown_names_are_refused_with_the_choices():
     lists, test = random_case(6)
     with pytest.raises(InvalidParameterError, match=r"metric must be one of \['recall', .*'auc'"):
-        ranking_metrics(lists, test, ks=(5,), metrics=["auc"])
+        ranking_metrics(lists, test, k=5, metrics=["auc"])
     with pytest.raises(InvalidParameterError, match=r"\['standard', 'rectools', 'lenskit'\].*'x'"):
         ndcg_at_k(lists, test, 5, convention="x")
     with pytest.raises(InvalidParameterError, match=r"zero_division must be nan or 0"):
         recall_at_k(lists, test, 5, zero_division="skip")
     with pytest.raises(InvalidParameterError, match="conventions: metric"):
-        ranking_metrics(lists, test, ks=(5,), metrics=["recall"], conventions={"mrr": "lightgcn"})
+        ranking_metrics(lists, test, k=5, metrics=["recall"], conventions={"mrr": "lightgcn"})
     with pytest.raises(InvalidParameterError, match=r"metric must be one of .*got 'r'"):
-        ranking_metrics(lists, test, ks=(5,), metrics="recall")
+        ranking_metrics(lists, test, k=5, metrics="recall")
 
 
 @pytest.mark.parametrize("k", [0, 9])

@@ -180,10 +180,10 @@ def test_one_item_is_its_own_projection() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"r": 0}, r"r=0 must be a whole number, from 1 to 3"),
-        ({"r": 4}, r"r=4 must be a whole number"),
-        ({"r": 1.0}, r"r=1.0 must be a whole number"),
-        ({"r": True}, r"r=True must be a whole number"),
+        ({"n_components": 0}, r"n_components=0 must be a whole number, from 1 to 3"),
+        ({"n_components": 4}, r"n_components=4 must be a whole number"),
+        ({"n_components": 1.0}, r"n_components=1.0 must be a whole number"),
+        ({"n_components": True}, r"n_components=True must be a whole number"),
         ({"gamma": np.nan}, r"'gamma' .* Got nan"),
         ({"error_budget": -0.1}, r"'error_budget' .* Got -0.1"),
         ({"error_budget": np.nan}, r"'error_budget' .* Got nan"),
@@ -195,7 +195,7 @@ def test_one_item_is_its_own_projection() -> None:
 )
 def test_a_parameter_out_of_range_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises((InvalidParameterError, InvalidDataError), match=message):
-        solve_sdp(np.eye(3), **{"r": 1, **options})
+        solve_sdp(np.eye(3), **{"n_components": 1, **options})
 
 
 @pytest.mark.parametrize("wrap", [np.asarray, csr_array])

@@ -82,10 +82,10 @@ def audit(
     models: Mapping[str, Any] | Sequence[Any] = (),
     names: Any = None,
     rank: int | Literal["auto"] = defaults.AUDIT_RANK,
+    k: int = defaults.MEASURED_K,
     groups: Literal["interactions", "items"] = defaults.GROUPS,
     item_groups: Groups | None = None,
     user_groups: Groups | None = None,
-    k: int = defaults.MEASURED_K,
     seed: int = defaults.SEED,
     depth: Depth = defaults.AUDIT_DEPTH,
     budget: float | None = None,
@@ -117,13 +117,13 @@ def audit(
     rank : int or "auto"
         Number of components of PCA as the audited model; "auto" takes the best on validation, or
         that of the first given model.
+    k : int
+        Length of recommended lists.
     groups : {"interactions", "items"}
         The rule of the popularity groups; see `equipoise.metrics.popularity_groups`. Popularity
         is the number of users.
     item_groups, user_groups : Groups, optional
         Groups of items and of users to report on; by default popularity and activity.
-    k : int
-        Length of recommended lists.
     seed : int
         Of the hold-out, of every sample and of the bootstrap.
     depth : {"quick", "standard", "deep"}

@@ -188,7 +188,7 @@ def _list_rows(
     if subject.tested is not None and study.test is not None:
         found, tested = _measured_lists(subject.tested, study.test, sizes, ACCURACY, k)
         return [*found, *exposure], tested[at]
-    requests = parse_metrics(ACCURACY, [k])
+    requests = parse_metrics(ACCURACY, k)
     nothing = [Result(r.metric.name, float("nan"), r.convention, r.k) for r in requests]
     unknown = [(place, row) for place in range(len(sizes)) for row in nothing]
     return [*unknown, *exposure], served[at]
@@ -202,7 +202,7 @@ def _measured_lists(
     by_size = measure_lists(
         task,
         GivenLists(len(sizes)),
-        parse_metrics(metrics, [k]),
+        parse_metrics(metrics, k),
         task.context(np.nan),
         per_user=True,
         given=lists.swapaxes(0, 1),

@@ -725,7 +725,7 @@ class Interactions(Displayed):
         """Divide each row by its sum: every user then has the same weight."""
         return self.transform(block_ops.normalized).with_step("normalize_rows")
 
-    def sample_items(self, n: int, seed: int) -> Self:
+    def sample_items(self, n: int, seed: int = 0) -> Self:
         """Keep `n` items drawn without replacement, in the order drawn.
 
         The columns are ``numpy.random.default_rng(seed).choice(n_items, n, replace=False)``.

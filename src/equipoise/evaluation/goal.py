@@ -62,7 +62,7 @@ class Target(NamedTuple):
     def parse(cls, text: str, k: int) -> Target:
         """Read ``name[@k][:convention][/group]``."""
         metric, _, group = text.partition("/")
-        return cls(parse_metrics([metric], [k])[0], group or ALL)
+        return cls(parse_metrics([metric], k)[0], group or ALL)
 
     @property
     def label(self) -> str:

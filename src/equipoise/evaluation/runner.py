@@ -77,10 +77,10 @@ def evaluate(
     zero_division: float = defaults.ZERO_DIVISION,
     part: Part = "test",
     item_sample: int | None = None,
+    seed: int = defaults.SEED,
     per_user: bool = False,
     cache: str | PathLike[str] | None = None,
     progress: Progress | None = None,
-    seed: int = defaults.SEED,
 ) -> Results:
     """Score models with many settings and many metrics.
 
@@ -121,14 +121,14 @@ def evaluate(
         validation items.
     item_sample : int, optional
         Compute item AUC and item precision of this many items, drawn at random.
+    seed : int
+        Draws the item sample.
     per_user : bool
         Keep the value of every user, for intervals and comparisons.
     cache : path, optional
         A folder. Fits in it are not repeated if data and settings agree.
     progress : Progress, optional
         Receives the progress, e.g. `equipoise.progress.display.ProgressBar()`; silent by default.
-    seed : int
-        Draws the item sample.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def evaluate(
     """
     check_zero_division(zero_division)
     task = Task.of(as_split(data), part, groups, user_groups)
-    requests = parse_metrics(metrics, [k] if isinstance(k, int) else list(k))
+    requests = parse_metrics(metrics, k)
     chosen = named_models(models)
     chosen = {name: columns_of(name, one, task) for name, one in chosen.items()}
     fits = plan(chosen, with_sizes(grid, ranks, chosen.values()), task.n_items)
@@ -391,6 +391,6 @@ def sampled_items(n_items: int, sample: int | None, seed: int) -> NDArray[np.int
     """Draw the items whose AUC and precision are computed; None for all."""
     if sample is None or sample >= n_items:
         return None
-    check_whole_number("item_sample", sample, 1)
+    check_whole_number("item_sample", sample, least=1)
     drawn = np.random.default_rng(seed).choice(n_items, sample, replace=False)
     return np.sort(drawn)

@@ -9,7 +9,7 @@ user, and k.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypedDict, Unpack
@@ -148,7 +148,7 @@ METRICS = declared(**{name: (partial(_measure, metric=name), _finish) for name i
 def ranking_metrics(
     top_items: ArrayLike,
     test: Any,
-    ks: Iterable[int] = (MEASURED_K,),
+    k: int | Sequence[int] = MEASURED_K,
     metrics: Sequence[str] = RANKING_METRICS,
     *,
     conventions: Mapping[str, str] | None = None,
@@ -162,7 +162,7 @@ def ranking_metrics(
         Recommended items of each user, best first, -1 where a list is shorter.
     test : sparse matrix (n, m)
         Held-out positives R of each user (entries > 0).
-    ks : iterable of int, default (20,)
+    k : int or sequence of int
         Cut-offs, at most K each.
     metrics : sequence of str
         Of ``RANKING_METRICS``.
@@ -182,7 +182,7 @@ def ranking_metrics(
     --------
     Two of two held-out items for the first user, at ranks 1 and 3; none for the second.
 
-    >>> table = ranking_metrics([[4, 0, 2], [1, 3, 0]], [[0, 0, 1, 0, 1], [0, 0, 1, 0, 0]], ks=[3])
+    >>> table = ranking_metrics([[4, 0, 2], [1, 3, 0]], [[0, 0, 1, 0, 1], [0, 0, 1, 0, 0]], k=3)
     >>> table["recall@3"].value, round(table["precision@3"].value, 4)
     (0.5, 0.3333)
     >>> table["recall@3"].per_user.tolist()
@@ -191,14 +191,19 @@ def ranking_metrics(
     held_out = check_user_items(test, "test")
     block = UserBlock(check_top_items(top_items, held_out.shape), held_out=held_out)
     context = Context(held_out.shape[1], zero_division=check_zero_division(zero_division))
-    for k in ks:
-        check_whole_number("k", k, 1, block.lists.shape[1])
+    cutoffs: Sequence[Any] = [k] if np.ndim(k) == 0 else list(k)  # type: ignore[arg-type]
+    for cutoff in cutoffs:
+        check_whole_number("k", cutoff, 1, block.lists.shape[1])
     chosen = conventions or {}
     for metric in metrics:
         check_choice("metric", metric, RANKING_METRICS)
     for metric in chosen:
         check_choice("conventions: metric", metric, metrics)
-    requests = [METRICS[name].request(int(k), chosen.get(name)) for name in metrics for k in ks]
+    requests = [
+        METRICS[name].request(int(cutoff), chosen.get(name))
+        for name in metrics
+        for cutoff in cutoffs
+    ]
     return Results(tuple(request.of_block(block, context) for request in requests))
 
 

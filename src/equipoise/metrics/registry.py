@@ -8,10 +8,13 @@ A package registers a `Metric` under the entry point group ``equipoise.metrics``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
-from equipoise.checks import is_whole_number
+import numpy as np
+
+from equipoise.checks import check_whole_number
 from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics import (
     collaboration,
@@ -58,9 +61,9 @@ def find_metric(name: str) -> Metric:
 
 
 def parse_metrics(
-    metrics: Sequence[str | Metric] | str | Metric, ks: Sequence[int]
+    metrics: Sequence[str | Metric] | str | Metric, k: int | Sequence[int]
 ) -> tuple[Request, ...]:
-    """Read ``name[@k][:convention]``; a metric without its own k is taken at each of `ks`.
+    """Read ``name[@k][:convention]``; a metric without its own k is taken at each `k`.
 
     Examples
     --------
@@ -70,11 +73,12 @@ def parse_metrics(
     given = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
     if not given:
         raise InvalidParameterError(f"metrics is empty. Name some of: {', '.join(available())}.")
-    requests = {one.label: one for each in given for one in _parse(each, ks)}
+    cutoffs = [k] if np.ndim(k) == 0 else list(k)  # type: ignore[arg-type]
+    requests = {one.label: one for each in given for one in _parse(each, cutoffs)}
     return tuple(requests.values())
 
 
-def _parse(given: str | Metric, ks: Iterable[int]) -> list[Request]:
+def _parse(given: str | Metric, cutoffs: Sequence[Any]) -> list[Request]:
     text = given.name if isinstance(given, Metric) else given
     head, _, convention = text.partition(":")
     name, at, cutoff = head.partition("@")
@@ -83,14 +87,8 @@ def _parse(given: str | Metric, ks: Iterable[int]) -> list[Request]:
         if at:
             raise InvalidParameterError(f"{name} has no cut-off: write {name!r}, not {text!r}.")
         return [metric.request(None, convention or None)]
-    cutoffs = [cutoff] if at else ks
-    return [metric.request(_cutoff(k, text), convention or None) for k in cutoffs]
-
-
-def _cutoff(k: str | int, text: str) -> int:
-    number = int(k) if isinstance(k, str) and k.isdecimal() else k
-    if not is_whole_number(number) or number < 1:
-        raise InvalidParameterError(
-            f"the cut-off of {text!r} must be a whole number of at least 1, got {k!r}."
-        )
-    return int(number)
+    if at:
+        cutoffs = [int(cutoff) if cutoff.isdecimal() else cutoff]
+    for k in cutoffs:
+        check_whole_number(f"{text}: k", k, least=1)
+    return [metric.request(int(k), convention or None) for k in cutoffs]

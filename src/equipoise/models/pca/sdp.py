@@ -80,7 +80,7 @@ class _Optimum(NamedTuple):
 
 def solve_sdp(
     X: Any,
-    r: int,
+    n_components: int,
     gamma: float = -1.0,
     error_budget: float | None = None,
     *,
@@ -103,8 +103,8 @@ def solve_sdp(
     ----------
     X : array or sparse matrix of shape (n, m)
         Non-negative, users in rows.
-    r : int
-        Rank, from 1 to m.
+    n_components : int
+        r: rank of the projection, from 1 to m.
     gamma : float
         Exponent of the weights.
     error_budget : float, optional
@@ -130,14 +130,14 @@ def solve_sdp(
     weighted popularities are √2 and 1: the best single component is item 0.
 
     >>> import numpy as np
-    >>> solution = solve_sdp(np.array([[1, 0], [1, 0], [0, 1]]), r=1)
+    >>> solution = solve_sdp(np.array([[1, 0], [1, 0], [0, 1]]), n_components=1)
     >>> round(solution.objective, 6), solution.rank, np.abs(solution.projection.round(4)).tolist()
     (1.414214, 1, [[1.0, 0.0], [0.0, 0.0]])
     """
     cvxpy = require_extra("cvxpy", "sdp", "solving the paper's semidefinite program")
     started = time.perf_counter()
-    C = _gram(X)
-    check_whole_number("r", r, 1, len(C))
+    C, r = _gram(X), n_components
+    check_whole_number("n_components", n_components, 1, len(C))
     check_choice("solver", solver, _TOLERANCES)
     if tol is not None and not tol > 0:
         raise InvalidParameterError(f"tol must be positive, got {tol!r}.")
