@@ -13,7 +13,7 @@ from equipoise import Groups, Interactions
 from equipoise import metrics as m
 from equipoise.audit import audit, to_json, to_markdown
 from equipoise.audit.formatting import MEASURES
-from equipoise.audit.group_section import Outcome, measure
+from equipoise.audit.group_section import measure
 from equipoise.audit.models.audited import ItemNumbers
 from equipoise.data.synthetic import listening
 from equipoise.evaluation.task import Task
@@ -43,7 +43,8 @@ def case():
     )  # fmt: skip
     lists = np.array([rng.permutation(N_ITEMS)[:K] for _ in range(N_USERS)])
     study = SimpleNamespace(data=seen, fitted=seen, groups=groups, auc_items=sample)
-    return study, Outcome("mine", "My model", numbers, 1, lists, task), task
+    model = SimpleNamespace(key="mine")
+    return study, SimpleNamespace(model=model, items=numbers, at=1, lists=lists, task=task), task
 
 
 def labels_of_items() -> Groups:
@@ -57,16 +58,16 @@ def labels_of_items() -> Groups:
 
 @pytest.fixture(scope="module")
 def sections(case):
-    study, outcome, _ = case
+    study, measured, _ = case
     age = {user: "young" if user % 3 else "old" for user in range(100, 100 + N_USERS)}
     users = Groups.from_labels(age, of="users")
-    return measure(study, [outcome], labels_of_items(), users)
+    return measure(study, [measured], labels_of_items(), users)
 
 
 def test_each_number_equals_the_metric_on_arrays(case, sections):
-    study, outcome, task = case
+    study, measured, task = case
     own = labels_of_items().align(study.data)
-    found, lists, test = sections[0].numbers["mine"], outcome.lists, task.held_out.matrix
+    found, lists, test = sections[0].numbers["mine"], measured.lists, task.held_out.matrix
     relative = m.exposure_by_group(lists, own, convention="discounted_relative").by_group
     expected = {
         "recall": m.recall_by_group(lists, test, own).by_group,
@@ -74,7 +75,7 @@ def test_each_number_equals_the_metric_on_arrays(case, sections):
         "exposure_relative": relative,
         "exposure_to_relevance": m.exposure_to_relevance(lists, test, own).by_group,
         "coverage": m.coverage_by_group(lists, own).by_group,
-        "self_reconstruction": m.mean_by_group(outcome.items.self_reconstruction[1], own).by_group,
+        "self_reconstruction": m.mean_by_group(measured.items.self_reconstruction[1], own).by_group,
     }
     for name, by_group in expected.items():
         for group in ("even", "low"):
@@ -87,24 +88,24 @@ def test_each_number_equals_the_metric_on_arrays(case, sections):
 
 
 def test_the_retained_share_weighs_items_by_their_squares(case, sections):
-    study, outcome, _ = case
+    study, measured, _ = case
     low = np.arange(N_ITEMS) < 15
     squares = (study.fitted.matrix.toarray() ** 2).sum(axis=0)
-    kept = 1 - outcome.items.error[1]
+    kept = 1 - measured.items.error[1]
     found = sections[0].numbers["mine"]["retained_share"]["low"].mean
     assert found == pytest.approx((squares * kept)[low].sum() / squares[low].sum())
 
 
 def test_item_auc_is_the_mean_of_the_sampled_items_of_the_group(case, sections):
-    study, outcome, _ = case
+    study, measured, _ = case
     sampled = study.auc_items < 15
     found = sections[0].numbers["mine"]["item_auc"]["low"].mean
-    assert found == pytest.approx(outcome.items.auc[1][sampled].mean())
+    assert found == pytest.approx(measured.items.auc[1][sampled].mean())
 
 
 def test_users_of_a_group_have_their_mean_and_its_difference_from_all(case, sections):
-    _, outcome, task = case
-    per_user = m.ndcg_at_k(outcome.lists, task.held_out.matrix, K).per_user
+    _, measured, task = case
+    per_user = m.ndcg_at_k(measured.lists, task.held_out.matrix, K).per_user
     young = np.arange(100, 100 + N_USERS) % 3 > 0
     found = sections[1].numbers["mine"]
     assert found["ndcg"]["young"].mean == pytest.approx(np.nanmean(per_user[young]))
@@ -113,8 +114,8 @@ def test_users_of_a_group_have_their_mean_and_its_difference_from_all(case, sect
 
 
 def test_the_interval_of_a_mean_over_users_agrees_with_the_bootstrap_of_means(case, sections):
-    _, outcome, task = case
-    per_user = m.ndcg_at_k(outcome.lists, task.held_out.matrix, K).per_user
+    _, measured, task = case
+    per_user = m.ndcg_at_k(measured.lists, task.held_out.matrix, K).per_user
     expected = m.intervals.bootstrap_mean(per_user)
     found = sections[1].numbers["mine"]["ndcg"]["all"]
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), rel=0.05)
@@ -127,14 +128,14 @@ def test_a_group_that_is_too_small_has_a_size_and_no_numbers(case, sections):
     assert all("tiny" not in by_group for by_group in items.numbers["mine"].values())
     assert "1 group has fewer than 10" in items.note
     assert "in no group" in items.note
-    study, outcome, _ = case
-    protected = measure(study, [outcome], labels_of_items(), smallest=16)[0]
+    study, measured, _ = case
+    protected = measure(study, [measured], labels_of_items(), smallest=16)[0]
     assert [group.reported for group in protected.groups] == [True, False, False]
 
 
 def test_without_groups_of_ones_own_popularity_and_activity_are_used(case):
-    study, outcome, _ = case
-    items, users = measure(study, [outcome])
+    study, measured, _ = case
+    items, users = measure(study, [measured])
     assert (items.rule, users.rule) == ("popularity", "activity")
     assert [group.name for group in items.groups] == ["popular", "medium", "niche"]
     assert [group.size for group in users.groups] == [24] * 5
@@ -142,9 +143,10 @@ def test_without_groups_of_ones_own_popularity_and_activity_are_used(case):
 
 
 def test_a_model_without_held_out_items_has_exposure_and_no_recall(case):
-    study, outcome, task = case
+    study, measured, task = case
     nothing = Interactions.wrap(sp.csr_array((N_USERS, N_ITEMS)))
-    served = outcome._replace(task=Task(task.fitted, task.seen, nothing, study.groups))
+    unknown = Task(task.fitted, task.seen, nothing, study.groups)
+    served = SimpleNamespace(**{**vars(measured), "task": unknown})
     items, users = measure(study, [served], labels_of_items())
     assert np.isfinite(items.numbers["mine"]["exposure"]["low"].mean)
     assert np.isnan(items.numbers["mine"]["recall"]["low"].mean)
@@ -160,20 +162,21 @@ def test_every_measure_has_a_title_and_a_meaning(sections):
 
 
 def test_groups_of_the_other_side_are_refused(case):
-    study, outcome, _ = case
+    study, measured, _ = case
     with pytest.raises(InvalidParameterError, match="Groups of items"):
-        measure(study, [outcome], Groups.from_labels({1: "a"}, of="users"))
+        measure(study, [measured], Groups.from_labels({1: "a"}, of="users"))
 
 
 @pytest.mark.slow
 def test_ndcg_by_group_of_users_equals_ranx(case, sections):
     ranx = pytest.importorskip("ranx")
-    _, outcome, task = case
+    _, measured, task = case
     held_out = task.held_out.matrix
     young = [row for row in np.flatnonzero(np.diff(held_out.indptr)) if (100 + row) % 3]
     wanted = {str(row): {str(j): 1 for j in held_out[[row]].indices} for row in young}
     given = {
-        str(row): {str(j): K - place for place, j in enumerate(outcome.lists[row])} for row in young
+        str(row): {str(j): K - place for place, j in enumerate(measured.lists[row])}
+        for row in young
     }
     expected = ranx.evaluate(ranx.Qrels(wanted), ranx.Run(given), f"ndcg@{K}")
     assert sections[1].numbers["mine"]["ndcg"]["young"].mean == pytest.approx(expected)

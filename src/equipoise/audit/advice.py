@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from equipoise.audit.findings import Advice, Entry, Findings, Mitigation
 from equipoise.audit.formatting import plain
-from equipoise.audit.measure import list_users, mean_intervals
+from equipoise.audit.means import mean_intervals
+from equipoise.audit.measure import list_users
 from equipoise.audit.models.audited import AuditedModel
 from equipoise.evaluation.task import Task
 from equipoise.exceptions import InfeasibleError

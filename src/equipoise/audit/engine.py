@@ -31,11 +31,11 @@ from equipoise.audit.findings import (
 )
 from equipoise.audit.formatting import plain
 from equipoise.audit.jobs import side_by_side
+from equipoise.audit.means import mean_intervals
 from equipoise.audit.measure import (
     Measured,
     Subject,
     accuracy,
-    mean_intervals,
     measure,
     to_variant,
 )
@@ -180,7 +180,7 @@ def audit(
         step.begin("Fitting the models to measure")
         subjects, fits = _subjects(study, chosen, given)
         sizes = _sizes(subjects, effort)
-        numbers = partial(measure, study=study, common=sizes, parameter=_SIZE, k=k, seed=seed)
+        numbers = partial(measure, study=study, common=sizes, k=k, seed=seed)
         ours = [one for one in subjects if one.model not in given]
         measured = _measure_ours(ours, numbers, study.fitted)
         for each in subjects[len(measured) :]:
@@ -218,8 +218,8 @@ def audit(
             dict(data_options or {}),
             own_split=isinstance(data, Split),
         )
-        outcomes = [_outcome(one, study) for one in measured if one.model.key in found.keys]
-        items, users = group_section.measure(study, outcomes, item_groups, user_groups, seed)
+        compared = [one for one in measured if one.model.key in found.keys]
+        items, users = group_section.measure(study, compared, item_groups, user_groups, seed)
         if item_groups is not None and depth != "quick":
             auditing.note("Prices of floors")
             size, gamma = settings.audited[_SIZE], settings.audited[_EXPONENT]
@@ -710,14 +710,6 @@ def _findings(
         advice=advice,
         version=__version__,
     )
-
-
-def _outcome(one: Measured, study: Study) -> group_section.Outcome:
-    """Return what a model did, for the measures by group."""
-    model, task = one.subject.tested or one.model, study.test
-    if one.subject.no_accuracy or task is None:
-        model, task = one.model, study.served
-    return group_section.Outcome(model.key, model.label, one.items, one.at, one.lists, task)
 
 
 def _shown(

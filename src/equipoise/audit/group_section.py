@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from equipoise.audit.formatting import MEASURES
 from equipoise.audit.jobs import side_by_side
+from equipoise.audit.means import Floats, Intervals, bootstrap, named, weighted_means
 from equipoise.data.groups import Groups
 from equipoise.data.interactions import Interactions
 from equipoise.exceptions import InvalidParameterError
@@ -24,22 +24,14 @@ from equipoise.metrics.fairness import (
     target_exposure,
 )
 from equipoise.metrics.groups import ratio
-from equipoise.metrics.intervals import Interval, bootstrap_sums
+from equipoise.metrics.intervals import Interval
 from equipoise.metrics.metric import Context, Request
 from equipoise.metrics.results import ALL
 from equipoise.models.fair.floor_prices import FloorPrice, price_of_floors
 
 if TYPE_CHECKING:
-    from equipoise.audit.models.audited import ItemNumbers
+    from equipoise.audit.measure import Measured
     from equipoise.audit.plan import Study
-    from equipoise.evaluation.task import Task
-
-Floats = NDArray[np.float64]
-_Numbers = dict[str, dict[str, Interval]]  # of every measure, by group
-
-# Percentiles of so many draws have an error of about a tenth of the interval's width.
-RESAMPLES = 500
-_bootstrap = partial(bootstrap_sums, resamples=RESAMPLES)
 
 # Numbers of smaller groups would be noise, and could be about few people.
 SMALLEST = 10
@@ -50,31 +42,6 @@ _MOST = 100
 # Floors are priced for so many groups, those with the smallest shares, at so many points each. A
 # group takes about as long as six fits, so hundreds of groups would take longer than the audit.
 _PRICED_GROUPS, _PRICED_FLOORS = 20, 4
-
-
-class Outcome(NamedTuple):
-    """What one compared model did.
-
-    Attributes
-    ----------
-    key, label : str
-        Of its variant.
-    items : ItemNumbers
-        In-sample numbers of all items.
-    at : int
-        Position of the audited size in them.
-    lists : ndarray of shape (users, k) or None
-        Recommended columns of the users of `task.seen`, in their order.
-    task : Task or None
-        The users, and what was held out for them.
-    """
-
-    key: str
-    label: str
-    items: ItemNumbers
-    at: int
-    lists: NDArray[Any] | None
-    task: Task | None
 
 
 @dataclass(frozen=True)
@@ -180,7 +147,7 @@ class GroupSection:
 
 def measure(
     study: Study,
-    outcomes: Sequence[Outcome],
+    models: Sequence[Measured],
     item_groups: Groups | None = None,
     user_groups: Groups | None = None,
     seed: int = 0,
@@ -192,7 +159,7 @@ def measure(
     ----------
     study : Study
         The data.
-    outcomes : sequence of Outcome
+    models : sequence of Measured
         The compared models.
     item_groups, user_groups : Groups, optional
         By default the popularity groups of the study, and users by activity.
@@ -203,34 +170,33 @@ def measure(
     """
     _check(item_groups, "items")
     _check(user_groups, "users")
-    items = _selected(study.groups if item_groups is None else item_groups.align(study.data))
-    by_activity = user_groups is None
-    wanted = Groups.by_activity(study.data) if user_groups is None else user_groups
-    users = _selected(wanted)
+    data = study.data
+    items = _selected(study.groups if item_groups is None else item_groups.align(data))
+    users = _selected(Groups.by_activity(data) if user_groups is None else user_groups)
     item_sizes = _sizes(items, study.fitted.popularity("count"), smallest)
-    user_sizes = _sizes(users.align(study.data), study.data.items_per_user(), smallest)
-    jobs: list[Callable[[], _Numbers]] = [
-        *(partial(_item_numbers, each, items, item_sizes, study, seed) for each in outcomes),
-        *(partial(_user_numbers, each, users, user_sizes, seed) for each in outcomes),
+    user_sizes = _sizes(users.align(data), data.items_per_user(), smallest)
+    jobs: list[Callable[[], Intervals]] = [
+        *(partial(_item_numbers, each, items, item_sizes, study, seed) for each in models),
+        *(partial(_user_numbers, each, users, user_sizes, seed) for each in models),
     ]
     numbers = list(side_by_side(jobs, study.fitted))
-    by_items, by_users = numbers[: len(outcomes)], numbers[len(outcomes) :]
+    keys, notes = [each.model.key for each in models], partial(_note, data, smallest)
     return (
         GroupSection(
             "items",
             "popularity" if item_groups is None else items.rule,
             item_sizes,
-            {each.key: found for each, found in zip(outcomes, by_items, strict=True)},
+            dict(zip(keys, numbers, strict=False)),
             items.membership,
-            _note(item_groups, study.data, item_sizes, smallest),
+            notes(item_groups, item_sizes),
         ),
         GroupSection(
             "users",
-            "activity" if by_activity else users.rule,
+            "activity" if user_groups is None else users.rule,
             user_sizes,
-            {each.key: found for each, found in zip(outcomes, by_users, strict=True)},
+            dict(zip(keys, numbers[len(keys) :], strict=True)),
             None,
-            _note(user_groups, study.data, user_sizes, smallest),
+            notes(user_groups, user_sizes),
         ),
     )
 
@@ -298,7 +264,7 @@ def _sizes(groups: ItemGroups, counts: Any, smallest: int) -> tuple[GroupSize, .
 
 
 def _note(
-    groups: Groups | None, data: Interactions, sizes: Sequence[GroupSize], smallest: int
+    data: Interactions, smallest: int, groups: Groups | None, sizes: Sequence[GroupSize]
 ) -> str:
     notes = [] if groups is None else [groups.describe(data)]
     small = sum(not each.reported for each in sizes)
@@ -318,78 +284,39 @@ def _with_all(membership: sp.csr_array) -> sp.csr_array:
 
 def _named(
     values: Sequence[Interval], names: Sequence[str], sizes: Sequence[GroupSize]
-) -> _Numbers:
+) -> Intervals:
     """Divide a flat list among measures and groups; leave out groups that are too small."""
-    groups = [*sizes, None]
-    by_measure = [values[at : at + len(groups)] for at in range(0, len(values), len(groups))]
-    return {
-        name: {
-            ALL if group is None else group.name: value
-            for group, value in zip(groups, row, strict=True)
-            if group is None or group.reported
-        }
-        for name, row in zip(names, by_measure, strict=True)
-    }
+    return named(values, names, [*(each.name if each.reported else None for each in sizes), ALL])
 
 
 def _item_numbers(
-    outcome: Outcome, groups: ItemGroups, sizes: tuple[GroupSize, ...], study: Study, seed: int
-) -> _Numbers:
-    found = _item_means(outcome, groups, sizes, study, seed)
-    block = _block(outcome)
-    return found if block is None else found | _list_numbers(block, groups, sizes, seed)
-
-
-def _item_means(
-    outcome: Outcome, groups: ItemGroups, sizes: tuple[GroupSize, ...], study: Study, seed: int
-) -> _Numbers:
-    """Weighted means over the items of each group; items are drawn in the bootstrap."""
-    items, at = outcome.items, outcome.at
-    squares = study.fitted.popularity("norm") ** 2
+    one: Measured, groups: ItemGroups, sizes: tuple[GroupSize, ...], study: Study, seed: int
+) -> Intervals:
+    """Return weighted means over the items of each group, and the numbers of the lists."""
+    items, at = one.items, one.at
     auc = np.full(len(groups), np.nan)
     auc[study.auc_items] = items.auc[at]
     ones = np.ones(len(groups))
+    listed = np.bincount(one.lists[one.lists >= 0], minlength=len(groups)) > 0
     columns = {
-        "retained_share": (1 - items.error[at], squares),
+        "retained_share": (1 - items.error[at], study.fitted.popularity("norm") ** 2),
         "self_reconstruction": (items.self_reconstruction[at], ones),
         "item_auc": (auc, ones),
+        "coverage": (listed * 1.0, ones),
     }
-    if outcome.lists is not None:
-        listed = outcome.lists[outcome.lists >= 0]
-        columns["coverage"] = ((np.bincount(listed, minlength=len(groups)) > 0) * 1.0, ones)
-    table = weighted_pairs(_with_all(groups.membership), columns.values())
-    found = _bootstrap(
-        table, lambda sums: means_of_pairs(sums, len(columns)).reshape(len(sums), -1), seed=seed
+    found = weighted_means(list(columns.values()), _with_all(groups.membership), seed)
+    return _named(found, list(columns), sizes) | _list_numbers(_block(one), groups, sizes, seed)
+
+
+def _block(one: Measured) -> UserBlock:
+    return UserBlock(
+        one.lists, *(part.collect().matrix for part in (one.task.seen, one.task.held_out))
     )
-    return _named(found, list(columns), sizes)
-
-
-def weighted_pairs(members: sp.csr_array, columns: Iterable[tuple[Floats, Floats]]) -> sp.csr_array:
-    """Return for each column of values its weighted sum and its weights, by group."""
-    parts = [
-        members.multiply(column[:, None])
-        for values, weights in columns
-        for column in (np.nan_to_num(values) * weights, ~np.isnan(values) * weights)
-    ]
-    return sp.csr_array(sp.hstack(parts))
-
-
-def means_of_pairs(sums: Floats, count: int) -> Floats:
-    """Return (draws, columns, groups) from the sums of `weighted_pairs`."""
-    pairs = sums.reshape(len(sums), count, 2, -1)
-    return ratio(pairs[:, :, 0], pairs[:, :, 1])
-
-
-def _block(outcome: Outcome) -> UserBlock | None:
-    lists, task = outcome.lists, outcome.task
-    if lists is None or task is None:
-        return None
-    return UserBlock(lists, *(part.collect().matrix for part in (task.seen, task.held_out)))
 
 
 def _list_numbers(
     block: UserBlock, groups: ItemGroups, sizes: tuple[GroupSize, ...], seed: int
-) -> _Numbers:
+) -> Intervals:
     """Recall and exposure of each group, two numbers for all; users are drawn in the bootstrap."""
     every = ItemGroups((*groups.names, ""), _with_all(groups.membership), groups.rule)
     catalog = catalog_shares(every)
@@ -419,32 +346,30 @@ def _list_numbers(
         loss = np.sum(ratio(excess, whole[:, 2:]) ** 2, axis=1, keepdims=True)
         return np.hstack([ratio(found, wanted), exposure, relative, relevance, impact, awrf, loss])
 
-    *by_group, awrf, loss = _bootstrap(sp.csr_array(np.hstack(parts)), ratios, seed=seed)
+    *by_group, awrf, loss = bootstrap(sp.csr_array(np.hstack(parts)), ratios, seed=seed)
     names = ("recall", "exposure", "exposure_relative", "exposure_to_relevance", "impact_ratio")
     whole = {"awrf": {ALL: awrf}, "expected_exposure_loss": {ALL: loss}}
     return _named(by_group, names, sizes) | whole
 
 
 def _user_numbers(
-    outcome: Outcome, groups: Groups, sizes: tuple[GroupSize, ...], seed: int
-) -> _Numbers:
+    one: Measured, groups: Groups, sizes: tuple[GroupSize, ...], seed: int
+) -> Intervals:
     """NDCG and recall of each group of users; users are drawn in the bootstrap."""
-    block, task = _block(outcome), outcome.task
-    if block is None or task is None or not task.held_out.nnz:
+    if not one.task.held_out.nnz:
         return {}
-    members = _with_all(groups.align(task.seen).membership)
-    k, context, names = block.lists.shape[1], Context(task.n_items), ("ndcg", "recall")
-    requests = [Request(find_metric(name), k, "standard") for name in names]
-    columns = [request.of_block(block, context).per_user for request in requests]
+    block, context = _block(one), Context(one.task.n_items)
+    requests = [
+        Request(find_metric(name), block.lists.shape[1], "standard") for name in ("ndcg", "recall")
+    ]
     ones = np.ones(len(block.lists))
+    columns = [(request.of_block(block, context).per_user, ones) for request in requests]
 
-    def means(sums: Floats) -> Floats:
-        found = means_of_pairs(sums, len(names))
-        difference = found[:, 0] - found[:, 0, -1:]
-        difference[:, -1] = np.nan
-        return np.hstack([found.reshape(len(sums), -1), difference])
+    def with_difference(means: Floats) -> Floats:
+        difference = means[:, :1] - means[:, :1, -1:]
+        difference[:, :, -1] = np.nan
+        return np.concatenate([means, difference], axis=1)
 
-    found = _bootstrap(
-        weighted_pairs(members, [(each, ones) for each in columns]), means, seed=seed
-    )
-    return _named(found, (*names, "ndcg_difference"), sizes)
+    members = _with_all(groups.align(one.task.seen).membership)
+    found = weighted_means(columns, members, seed, with_difference)
+    return _named(found, ("ndcg", "recall", "ndcg_difference"), sizes)

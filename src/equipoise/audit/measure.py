@@ -11,15 +11,24 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.audit.findings import Floats, OwnedComponent, Variant
-from equipoise.audit.group_section import RESAMPLES, means_of_pairs, weighted_pairs
+from equipoise.audit.means import Intervals, mean_intervals, named
 from equipoise.audit.models.audited import AuditedModel, ItemNumbers
 from equipoise.audit.plan import Study
 from equipoise.evaluation.nested import NestedLists
 from equipoise.evaluation.scoring import GivenLists, measure_lists
 from equipoise.evaluation.task import Task
-from equipoise.metrics import ItemGroups, Result, Results, mean_by_group, specialization
+from equipoise.metrics import (
+    ItemGroups,
+    Result,
+    Results,
+    anisotropy,
+    effective_rank,
+    mean_by_group,
+    popularity_direction,
+    specialization,
+)
 from equipoise.metrics.groups import ratio
-from equipoise.metrics.intervals import Interval, bootstrap_sums
+from equipoise.metrics.intervals import Interval
 from equipoise.metrics.registry import parse_metrics
 from equipoise.metrics.results import ALL
 
@@ -29,7 +38,7 @@ LIST_METRICS = (*ACCURACY, *EXPOSURE)
 
 _N_NEIGHBORS = 10
 
-Intervals = dict[str, dict[str, Interval]]
+Rows = list[tuple[int, Result]]  # with the positions of their sizes
 
 
 class Subject(NamedTuple):
@@ -74,7 +83,9 @@ class Measured:
     owners : tuple of OwnedComponent
         Components that one item owns, at the subject's size.
     lists : ndarray of shape (users, k)
-        At the subject's size, of the tested users, or of the served ones without accuracy.
+        At the subject's size, of the users of `task`.
+    task : Task
+        The tested users, or the served ones without accuracy.
     """
 
     subject: Subject
@@ -85,6 +96,7 @@ class Measured:
     intervals: Intervals
     owners: tuple[OwnedComponent, ...]
     lists: NDArray[np.int32]
+    task: Task
 
     @property
     def model(self) -> AuditedModel:
@@ -102,9 +114,7 @@ class Measured:
         return rows[self.at if size is None else self.sizes.index(size)].per_user
 
 
-def measure(
-    subject: Subject, study: Study, common: tuple[int, ...], parameter: str, k: int, seed: int
-) -> Measured:
+def measure(subject: Subject, study: Study, common: tuple[int, ...], k: int, seed: int) -> Measured:
     """Measure a model.
 
     Parameters
@@ -115,8 +125,6 @@ def measure(
         The data.
     common : tuple of int
         The sizes of our own models.
-    parameter : str
-        The name of the number of components.
     k : int
         Length of the lists, and of an item's list of users.
     seed : int
@@ -127,77 +135,64 @@ def measure(
     at = max(0, int(np.searchsorted(sizes, subject.size, side="right")) - 1)
     users = min(k, study.fitted.n_users)
     items = model.measure_items(study.fitted, sizes, study.auc_items, users)
-    list_rows, lists = _list_rows(subject, study, sizes, at, k)
+    list_rows, lists, task = _list_rows(subject, study, sizes, k)
     found = [*_item_rows(items, study, users), *list_rows]
-    found += _geometry_rows(model, study, len(sizes))
-    rows = tuple(
-        replace(row, model=model.label, settings={**model.settings, parameter: sizes[place]})
-        for place, row in found
-    )
     intervals = {
         **_item_intervals(items, at, model.depth, study, seed),
         **_user_intervals([row for place, row in found if place == at], seed),
-        **_whole_intervals(model, items.self_reconstruction[at], study, seed),
     }
-    owners = tuple(model.owners(min(sizes[at], model.depth)))
-    return Measured(subject, sizes, at, items, rows, intervals, owners, lists)
-
-
-def _whole_intervals(model: AuditedModel, diagonal: Floats, study: Study, seed: int) -> Intervals:
-    """Return the intervals of numbers that are not means over items."""
-    found: dict[str, Interval] = {}
+    diagonal, vectors = items.self_reconstruction[at], model.embeddings()
     if not np.isnan(diagonal).any():
-        found["specialization"] = specialization_interval(diagonal, seed)
-    popularity = study.fitted.popularity("count")
-    if model.geometry(popularity) is not None:
-        found |= vector_intervals(model.vectors, popularity, seed)  # type: ignore[attr-defined]  # a Projection
-    return {name: {ALL: interval} for name, interval in found.items()}
+        intervals["specialization"] = {ALL: specialization_interval(diagonal, seed)}
+    if vectors is not None:
+        found += _vector_rows(vectors, study, len(sizes))
+        drawn = vector_intervals(vectors, study.popularity, seed)
+        intervals |= {metric: {ALL: one} for metric, one in drawn.items()}
+    rows = tuple(
+        replace(row, model=model.label, settings={**model.settings, "n_components": sizes[place]})
+        for place, row in found
+    )
+    owners = tuple(model.owners(min(sizes[at], model.depth)))
+    return Measured(subject, sizes, at, items, rows, intervals, owners, lists[at], task)
 
 
-def _geometry_rows(model: AuditedModel, study: Study, n_sizes: int) -> list[tuple[int, Result]]:
-    """Return how given item vectors lie, the same at every size; nothing for other models."""
-    found = model.geometry(study.fitted.popularity("count"))
-    if found is None:
-        return []
+def _vector_rows(V: Floats, study: Study, n_sizes: int) -> Rows:
+    """Return how given item vectors lie, the same at every size."""
     groups, n = study.groups, len(study.groups)
-    shares = mean_by_group(found.popularity_shares[None], groups)
-    by_group = {ALL: shares.overall, **shares.by_group}
+    direction = popularity_direction(V, study.popularity)
+    shares = mean_by_group(direction.shares[None], groups)
     numbers = {
-        "popularity_cosine": found.popularity_cosine,
-        "effective_rank": found.effective_rank,
-        "anisotropy": found.anisotropy,
+        "popularity_cosine": direction.cosine,
+        "effective_rank": effective_rank(V),
+        "anisotropy": anisotropy(V),
     }
     rows = [Result(name, value, "standard", n=n) for name, value in numbers.items()]
-    rows += [
-        Result(
-            "popularity_share", float(mean[0]), "standard", None, group, groups.sizes.get(group, n)
-        )
-        for group, mean in by_group.items()
-    ]
+    for group, mean in {ALL: shares.overall, **shares.by_group}.items():
+        members = groups.sizes.get(group, n)
+        rows.append(Result("popularity_share", float(mean[0]), "standard", None, group, members))
     return [(place, row) for place in range(n_sizes) for row in rows]
 
 
 def _list_rows(
-    subject: Subject, study: Study, sizes: tuple[int, ...], at: int, k: int
-) -> tuple[list[tuple[int, Result]], NDArray[np.int32]]:
-    """Return the metrics of the lists with the positions of their sizes, and the lists at one."""
+    subject: Subject, study: Study, sizes: tuple[int, ...], k: int
+) -> tuple[Rows, NDArray[np.int32], Task]:
+    """Return the metrics of the lists, and the lists at every size with their users."""
     if study.served is study.test and subject.tested is subject.model:
-        found, lists = _measured_lists(subject.model, study.served, sizes, LIST_METRICS, k)
-        return found, lists[at]
+        return *_measured_lists(subject.model, study.served, sizes, LIST_METRICS, k), study.served
     exposure, served = _measured_lists(subject.model, study.served, sizes, EXPOSURE, k)
     if subject.tested is not None and study.test is not None:
         found, tested = _measured_lists(subject.tested, study.test, sizes, ACCURACY, k)
-        return [*found, *exposure], tested[at]
+        return [*found, *exposure], tested, study.test
     requests = parse_metrics(ACCURACY, k)
     nothing = [Result(r.metric.name, float("nan"), r.convention, r.k) for r in requests]
     unknown = [(place, row) for place in range(len(sizes)) for row in nothing]
-    return [*unknown, *exposure], served[at]
+    return [*unknown, *exposure], served, study.served
 
 
 def _measured_lists(
     model: AuditedModel, task: Task, sizes: Sequence[int], metrics: Sequence[str], k: int
-) -> tuple[list[tuple[int, Result]], NDArray[np.int32]]:
-    """Return metrics with the positions of their sizes, and the lists, (sizes, users, k)."""
+) -> tuple[Rows, NDArray[np.int32]]:
+    """Return metrics, and the lists, (sizes, users, k)."""
     lists = list_users(model, task, sizes, k)
     by_size = measure_lists(
         task,
@@ -236,7 +231,7 @@ def _user_intervals(rows: Sequence[Result], seed: int) -> Intervals:
     found: Intervals = {}
     for each in lengths.values():
         intervals = mean_intervals([np.asarray(row.per_user) for row in each], seed)
-        found |= {row.metric: {ALL: one} for row, one in zip(each, intervals, strict=True)}
+        found |= named(intervals, [row.metric for row in each], [ALL])
     return found
 
 
@@ -253,26 +248,8 @@ def _item_intervals(items: ItemNumbers, at: int, depth: int, study: Study, seed:
     found: Intervals = {}
     for values, sample in ((whole, np.arange(len(groups))), (sampled, study.auc_items)):
         intervals = mean_intervals(list(values.values()), seed, _weights(groups, sample))
-        names = [(metric, group) for metric in values for group in (*groups.names, ALL)]
-        for (metric, group), one in zip(names, intervals, strict=True):
-            found.setdefault(metric, {})[group] = one
+        found |= named(intervals, list(values), (*groups.names, ALL))
     return found
-
-
-def mean_intervals(
-    columns: Sequence[Floats], seed: int, members: sp.csr_array | None = None
-) -> list[Interval]:
-    """Bootstrap the means of columns, by group if there are members; nan is left out."""
-    ones = np.ones(len(columns[0]))
-    groups = sp.csr_array(ones[:, None]) if members is None else members
-    table = weighted_pairs(groups, [(column, ones) for column in columns])
-
-    def means(sums: Floats) -> Floats:
-        return np.asarray(means_of_pairs(sums, len(columns)).reshape(len(sums), -1))
-
-    drawn = bootstrap_sums(table, means, resamples=RESAMPLES, seed=seed)
-    counts = np.concatenate([(~np.isnan(column)).astype(int) @ (groups > 0) for column in columns])
-    return [replace(one, n_users=int(n)) for one, n in zip(drawn, counts, strict=True)]
 
 
 def _weights(groups: ItemGroups, sample: NDArray[np.intp]) -> sp.csr_array:

@@ -22,14 +22,7 @@ from equipoise.data.rows import Prepare, RowBlock
 from equipoise.evaluation.nested import Lists as Lists32
 from equipoise.evaluation.nested import NestedLists
 from equipoise.evaluation.scoring import Lister
-from equipoise.metrics import (
-    ItemView,
-    anisotropy,
-    components_to_reach,
-    effective_rank,
-    find_metric,
-    popularity_direction,
-)
+from equipoise.metrics import ItemView, components_to_reach, find_metric
 from equipoise.metrics.collaboration import (
     Similarity,
     collaboration_by_block,
@@ -76,25 +69,6 @@ class ItemNumbers(NamedTuple):
     components_to_half: Floats
     auc: Floats
     precision: Floats
-
-
-class Geometry(NamedTuple):
-    """How the item vectors of a model lie; see `equipoise.metrics.embeddings`.
-
-    Attributes
-    ----------
-    popularity_cosine : float
-        Cosine of the leading direction with popularity.
-    popularity_shares : ndarray of shape (n_items,)
-        Share of each item's squared length along that direction.
-    effective_rank, anisotropy : float
-        How many directions are used; mean cosine of two items.
-    """
-
-    popularity_cosine: float
-    popularity_shares: Floats
-    effective_rank: float
-    anisotropy: float
 
 
 class Explained(NamedTuple):
@@ -179,8 +153,8 @@ class AuditedModel:
         """Return the components that one item owns."""
         return []
 
-    def geometry(self, popularity: Floats) -> Geometry | None:  # noqa: ARG002
-        """Return how the item vectors lie; None without vectors whose lengths mean something."""
+    def embeddings(self) -> Floats | None:
+        """Return item vectors whose lengths mean something; None without any."""
         return None
 
 
@@ -256,13 +230,12 @@ class Projection(AuditedModel):
         found[at] = np.where(near >= 0, at[near], -1)
         return found
 
-    def geometry(self, popularity: Floats) -> Geometry | None:
-        """Return how the given vectors lie; None if they are orthonormal: no direction leads."""
+    def embeddings(self) -> Floats | None:
+        """Return the given vectors; None if they are orthonormal: no direction leads."""
         V = self.vectors
         if V is None or np.allclose(V.T @ V, np.eye(V.shape[1]), atol=_ORTHONORMAL_WITHIN):
             return None
-        direction = popularity_direction(V, popularity)
-        return Geometry(*direction, effective_rank(V), anisotropy(V))
+        return V
 
     def explain(self, row: sp.csr_array, column: int, size: int) -> Explained:
         """Return a score as the sum of what each entry adds."""
