@@ -53,7 +53,7 @@ from equipoise.audit.plan import (
     prepare,
     summarize,
 )
-from equipoise.audit.sampling import as_positions, columns_of, items_of, pick_items, view_users
+from equipoise.audit.sampling import columns_of, items_of, pick_items, view_users
 from equipoise.audit.search import NORMALIZED, PCA, WEIGHTED, Best, Search
 from equipoise.checks import check_choice, check_whole_number
 from equipoise.data.groups import Groups
@@ -695,6 +695,7 @@ def _findings(
         )
     )
     by_key = {each.key: each for each in variants}
+    place = {column: position for position, column in enumerate(columns.tolist())}
     summary = summarize(study, source)
     evidence = weigh(by_key[subject.model.key], by_key[PCA], chance, summary, contest)
     return Findings(
@@ -706,7 +707,7 @@ def _findings(
         contest=tuple(contest),
         evidence=evidence,
         items=items_of(study, columns),
-        users=tuple(as_positions(view, columns) for view in views),
+        users=tuple(view.renamed(place.__getitem__) for view in views),
         advice=advice,
         version=__version__,
     )

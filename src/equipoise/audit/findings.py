@@ -6,7 +6,7 @@ variant. A *size* is the number of leading components in use. An *item* is a col
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -280,9 +280,9 @@ class Items:
 class Recommendation:
     """One recommended item, and the user's items that contribute most to its score."""
 
-    item: int
+    item: Any
     score: float
-    because: tuple[int, ...]
+    because: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -293,9 +293,21 @@ class UserView:
     """
 
     user: str
-    history: tuple[int, ...]
-    held_out: tuple[int, ...]
+    history: tuple[Any, ...]
+    held_out: tuple[Any, ...]
     recommended: Mapping[str, tuple[Recommendation, ...]]
+
+    def renamed(self, item: Callable[[int], Any]) -> UserView:
+        """Return the view with other numbers of the items, or with their ids."""
+
+        def each(items: Iterable[int]) -> tuple[Any, ...]:
+            return tuple(map(item, items))
+
+        recommended = {
+            key: tuple(Recommendation(item(r.item), r.score, each(r.because)) for r in listed)
+            for key, listed in self.recommended.items()
+        }
+        return UserView(self.user, each(self.history), each(self.held_out), recommended)
 
 
 @dataclass(frozen=True)

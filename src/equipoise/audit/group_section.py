@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -137,11 +137,11 @@ class GroupSection:
             "of": self.of,
             "rule": self.rule,
             "note": self.note,
-            "groups": [asdict(group) for group in self.groups],
+            "groups": self.groups,
             "measures": {name: MEASURES[name]._asdict() for name in self.measures},
             "whole": {name: MEASURES[name]._asdict() for name in self.whole},
             "numbers": numbers,
-            "prices": [asdict(price) for price in self.prices],
+            "prices": self.prices,
         }
 
 

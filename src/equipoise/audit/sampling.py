@@ -21,7 +21,7 @@ _N_USERS, _MOST_HISTORY, _MOST_RECOMMENDED, _REASONS = 12, 60, 10, 3
 
 
 def view_users(study: Study, models: Sequence[Measured], k: int, seed: int) -> list[UserView]:
-    """Show a few users, drawn at random, with items as columns of the data; see `as_positions`."""
+    """Show a few users, drawn at random, with items as columns of the data."""
     served = study.served
     candidates = served.seen.user_ids[served.seen.items_per_user() > 0]
     rng = np.random.default_rng([seed, 3])
@@ -80,23 +80,6 @@ def columns_of(views: Iterable[UserView]) -> set[int]:
             for one in listed:
                 named.update((one.item, *one.because))
     return named
-
-
-def as_positions(view: UserView, columns: NDArray[np.int64]) -> UserView:
-    """Return a view with items as positions in `Items`."""
-    where = {int(column): position for position, column in enumerate(columns)}
-    return UserView(
-        view.user,
-        tuple(where[j] for j in view.history),
-        tuple(where[j] for j in view.held_out),
-        {
-            key: tuple(
-                Recommendation(where[one.item], one.score, tuple(where[j] for j in one.because))
-                for one in listed
-            )
-            for key, listed in view.recommended.items()
-        },
-    )
 
 
 def pick_items(

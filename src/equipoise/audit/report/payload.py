@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,9 +90,9 @@ def _packed(findings: Findings, fidelity: Fidelity) -> Payload:
         for place, variant in enumerate(findings.variants)
     ]
     summary = {
-        "data": asdict(findings.data),
+        "data": findings.data,
         "settings": {
-            **asdict(settings),
+            **vars(settings),
             "size": settings.size,
             "exponent_parameter": next(iter(settings.weighting)),
         },
@@ -101,7 +100,7 @@ def _packed(findings: Findings, fidelity: Fidelity) -> Payload:
         "advised": findings.advised_key,
         "contest": [_entry(entry, findings) for entry in findings.contest],
         "variants": variants,
-        "users": [asdict(user) for user in findings.users],
+        "users": findings.users,
         "groups": [
             _group_section(blocks, str(place), section, findings)
             for place, section in enumerate(findings.groups)
@@ -155,7 +154,7 @@ def _variant(
     blocks.add(f"{place}.neighbors", neighbors)
     return {
         **model_facts(variant),
-        "owned": [asdict(owned) for owned in variant.owned],
+        "owned": variant.owned,
         "scales": {metric: quantized[1:] for metric, quantized in by_item.items()},
         "neighbors": neighbors.shape[1],
         "shares": [_shares(findings, variant, at) for at in range(len(variant.sizes))],
@@ -198,7 +197,7 @@ def _entry(entry: Entry, findings: Findings) -> dict[str, Any]:
     else:
         role = "advised" if advised else "best on validation" * best
     own = {"setting": setting(entry.settings), "subject": subject, "advised": advised, "role": role}
-    return asdict(entry) | own
+    return vars(entry) | own
 
 
 def _group_section(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from equipoise.audit.advice import check_command, command, python_call
-from equipoise.audit.findings import Findings, Floats, Items, OwnedComponent, UserView, Variant
+from equipoise.audit.findings import Findings, Floats, Items, OwnedComponent, Variant
 
 
 def to_json(findings: Findings) -> str:
@@ -25,7 +25,7 @@ def to_json(findings: Findings) -> str:
         "equipoise": findings.version,
         "answer": findings.answer._asdict(),
         "advice": {
-            **asdict(advice),
+            **vars(advice),
             "python": python_call(advice),
             "command": command(advice),
             "check": check_command(advice),
@@ -33,10 +33,10 @@ def to_json(findings: Findings) -> str:
         "subject": findings.subject_key,
         "advised": findings.advised_key,
         "mitigation": str(findings.mitigation),
-        "contest": [asdict(entry) for entry in findings.contest],
-        "evidence": [asdict(each) for each in findings.evidence],
-        "data": asdict(findings.data),
-        "settings": asdict(findings.settings),
+        "contest": findings.contest,
+        "evidence": findings.evidence,
+        "data": findings.data,
+        "settings": findings.settings,
         "groups": [section.to_dict() for section in findings.groups],
         "manifest": findings.manifest,
         "models": [
@@ -45,9 +45,9 @@ def to_json(findings: Findings) -> str:
             for variant in findings.variants
         ],
     }
-    lists = {
+    lists: dict[str, list[Any]] = {
         "items": [_item(place, findings, changes) for place in range(len(findings.items.ids))],
-        "users": [_user(view, findings.items) for view in findings.users],
+        "users": [view.renamed(findings.items.ids.__getitem__) for view in findings.users],
     }
     blocks = [f'"{name}": {_dumped(value)}' for name, value in head.items()]
     for name, entries in lists.items():
@@ -61,7 +61,7 @@ def _dumped(value: Any) -> str:
 
 
 def as_json(value: Any) -> Any:
-    """Return numbers with six digits, nan and infinity as null, arrays as lists."""
+    """Return numbers with six digits, nan and infinity as null, arrays and records as JSON."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
@@ -70,7 +70,11 @@ def as_json(value: Any) -> Any:
         return {str(key): as_json(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray | list | tuple):
         return [as_json(entry) for entry in value]
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if is_dataclass(value):
+        return {each.name: as_json(getattr(value, each.name)) for each in fields(value)}
+    return str(value)
 
 
 def model_facts(variant: Variant) -> dict[str, Any]:
@@ -127,23 +131,4 @@ def _numbers(variant: Variant, place: int, findings: Findings) -> dict[str, Any]
         "components_to_half": needed,
         "halved": None if math.isnan(needed) else math.isfinite(needed),
         "neighbors": findings.items.ids[near[near >= 0]],
-    }
-
-
-def _user(view: UserView, items: Items) -> dict[str, Any]:
-    return {
-        "user": view.user,
-        "history": items.ids[list(view.history)],
-        "held_out": items.ids[list(view.held_out)],
-        "recommended": {
-            key: [
-                {
-                    "item": items.ids[one.item],
-                    "score": one.score,
-                    "because": items.ids[list(one.because)],
-                }
-                for one in listed
-            ]
-            for key, listed in view.recommended.items()
-        },
     }
