@@ -425,9 +425,14 @@ class _Fit(NamedTuple):
 
     def audited(self, fits: _Fits) -> AuditedModel:
         model = fits.get(self.model, {**self.settings, **self.size})
-        one = audited(self.key, self.label, self.kind, self.settings, model)
-        # at its own rank only, as a given model, if it is the advised one
-        return replace(one, given=self.kind == "advised")
+        return replace(
+            audited(model),
+            key=self.key,
+            label=self.label,
+            kind=self.kind,
+            settings=self.settings,
+            given=self.kind == "advised",  # at its own rank only, as a given model
+        )
 
 
 class _Fits:
@@ -587,7 +592,7 @@ def _tested(
             known = one.per_user("ndcg", size) if size in one.sizes else None
             if known is not None:
                 return known
-    fresh = audited(best.model, best.model, "", {}, fits.get(best.model, best.settings))
+    fresh = audited(fits.get(best.model, best.settings))
     return accuracy(fresh, test, fresh.depth, k)
 
 

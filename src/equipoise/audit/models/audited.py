@@ -8,7 +8,8 @@ those of a model (`AnyRecommender`), of user and item vectors (`UserVectors`), o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -87,23 +88,24 @@ class AuditedModel:
 
     Attributes
     ----------
-    key, label, kind, settings
-        As in `equipoise.audit.findings.Variant`.
     n_items : int
         Of the data.
+    key, label, kind, settings
+        As in `equipoise.audit.findings.Variant`.
     given : bool
         A model passed by the user: measured at its own number of components, too.
     notes : tuple of str
         How its items and users were matched with the data, and what is missing.
     """
 
-    key: str
-    label: str
-    kind: str
-    settings: Mapping[str, Any]
     n_items: int
-    given: bool = field(default=False, kw_only=True)
-    notes: tuple[str, ...] = field(default=(), kw_only=True)
+    _: KW_ONLY
+    key: str = ""
+    label: str = ""
+    kind: str = "model"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    given: bool = False
+    notes: tuple[str, ...] = ()
 
     #: lists per user of `lists`
     n_variants: ClassVar[int] = 1
@@ -172,6 +174,7 @@ class Projection(AuditedModel):
 
     model: LowRank
     vectors: NDArray[Any] | None = None
+    kind: str = field(default="factors", kw_only=True)
 
     @property
     def depth(self) -> int:
@@ -271,6 +274,7 @@ class ScoreMatrix(AuditedModel):
     """
 
     model: ItemItem
+    kind: str = field(default="scores", kw_only=True)
 
     def measure_items(
         self,
@@ -340,6 +344,7 @@ class Lists(AuditedModel):
 
     by_user: NDArray[Any]
     users: Lookup
+    kind: str = field(default="lists", kw_only=True)
 
     def lists(self, seen: sp.csr_array, k: int, own: Any = None) -> Iterator[Lists32]:
         """Yield the first k items; shorter lists are filled with −1."""
@@ -393,24 +398,23 @@ class AnyRecommender(AuditedModel):
     ----------
     model : Recommender
         Fitted; takes and returns column numbers.
-    order : ColumnOrder or None
-        Columns of the model for the data's items; None if they are the same.
+    order : ColumnOrder
+        Columns of the model for the data's items.
     """
 
     model: Recommender
-    order: ColumnOrder | None
+    order: ColumnOrder
 
     def lists(self, seen: sp.csr_array, k: int, own: Any = None) -> Iterator[Lists32]:  # noqa: ARG002
         """Yield the model's recommendations as columns of the data."""
-        rows = seen if self.order is None else self.order.rows(seen)
+        rows = self.order.rows(seen)
         columns = self.model.rank(rows, k, seen=rows).ids
-        if self.order is not None:  # -1, for no item, reads the last entry
-            columns = np.append(self.order.data, -1)[columns]
-        yield columns.astype(np.int32)
+        # -1, for no item, reads the last entry
+        yield np.append(self.order.data, -1)[columns].astype(np.int32)
 
     def similar(self, columns: NDArray[np.int64], size: int, count: int) -> NDArray[np.int32]:  # noqa: ARG002
         """Return the nearest items by the model's own similarity."""
-        own = columns if self.order is None else self.order.model[columns]
+        own = self.order.model[columns]
         n_known = self.model.n_features_in_
         position = np.full(n_known, -1, dtype=np.int32)
         position[own[own >= 0]] = np.flatnonzero(own >= 0)
@@ -426,16 +430,16 @@ class AnyRecommender(AuditedModel):
 
     def explain(self, row: sp.csr_array, column: int, size: int) -> Explained:  # noqa: ARG002
         """Return the model's own explanation of a score."""
-        own = np.arange(self.n_items) if self.order is None else self.order.model
-        rows = row if self.order is None else self.order.rows(row)
-        explained = self.model.explain(rows, int(own[column]), None)
+        own = self.order.model
+        explained = self.model.explain(self.order.rows(row), int(own[column]), None)
         by_column = np.zeros(self.model.n_features_in_ + 1)  # the last for items it does not have
         by_column[np.asarray(explained.ids)] = explained.contributions
         return Explained(float(explained.score), by_column[own[row.indices]])
 
 
-class ColumnOrder(NamedTuple):
-    """Columns of a model that has the items of the data, or some of them, in another order.
+@dataclass(frozen=True, eq=False)
+class ColumnOrder:
+    """Columns of a model that has the items of the data, or some of them, in any order.
 
     Attributes
     ----------
@@ -448,21 +452,41 @@ class ColumnOrder(NamedTuple):
     model: NDArray[np.intp]
     data: NDArray[np.intp]
 
+    @classmethod
+    def of(cls, columns: NDArray[np.intp], n_items: int) -> ColumnOrder:
+        """Return the order of a model from the data's column of each of its items."""
+        own = np.full(n_items, -1)
+        own[columns] = np.arange(len(columns))
+        return cls(own, columns)
+
+    @cached_property
+    def is_same(self) -> bool:
+        """Whether the columns are those of the data."""
+        return np.array_equal(self.model, np.arange(len(self.model)))
+
     def rows(self, rows: sp.csr_array) -> sp.csr_array:
         """Return rows with the columns of the model."""
+        if self.is_same:
+            return rows
         moved = sp.csr_array(rows[:, self.data])
         moved.sort_indices()
         return moved
 
     def take(self, values: NDArray[Any], *axes: int) -> NDArray[Any]:
         """Return values of the model's items in the order of the data; 0 where it has none."""
+        if self.is_same:
+            return values
         for axis in axes:
             known = np.expand_dims(self.model >= 0, [a for a in range(values.ndim) if a != axis])
             values = np.where(known, np.take(values, self.model, axis=axis), 0)
         return np.ascontiguousarray(values)
 
+    def preparation(self, prepare: Prepare) -> Prepare:
+        """Return a model's preparation of rows for those of the data; can be sent to processes."""
+        return prepare if self.is_same else partial(_prepare_reordered, prepare=prepare, order=self)
 
-def prepare_reordered(rows: sp.csr_array, prepare: Prepare, order: ColumnOrder) -> sp.csr_array:
+
+def _prepare_reordered(rows: sp.csr_array, prepare: Prepare, order: ColumnOrder) -> sp.csr_array:
     """Prepare rows like a model whose columns are in another order than those of the data."""
     prepared = prepare(order.rows(rows))
     parts = (prepared.data, order.data[prepared.indices], prepared.indptr)
@@ -482,6 +506,7 @@ class OwnScores(Projection):
     """
 
     scoring: AuditedModel = field(kw_only=True)
+    kind: str = field(default="embeddings", kw_only=True)
 
     def sizes(self, common: Sequence[int]) -> tuple[int, ...]:  # noqa: ARG002
         """Return the number of directions: the model has no lists at smaller sizes."""

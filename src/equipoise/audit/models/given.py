@@ -10,7 +10,6 @@ unchanged: scores X B, self-reconstruction B_jj.
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +33,6 @@ from equipoise.audit.models.audited import (
     Projection,
     ScoreMatrix,
     UserVectors,
-    prepare_reordered,
     squared_errors,
 )
 from equipoise.audit.models.tables import check_score_size
@@ -48,6 +46,7 @@ from equipoise.exceptions import InvalidDataError, InvalidParameterError, Solver
 from equipoise.models import Recommender, VanillaPCA, load
 from equipoise.models.item_vectors import ItemItem, LowRank, unchanged
 from equipoise.models.user_rows import ValueTransform, has_different_values, transform_rows
+from equipoise.reranking.reranked import by_column
 
 # Float32 solvers are orthonormal to about 1e-6 (see `metrics.orthonormal_basis`). What was saved in
 # float16 is orthonormal to about 1e-3, and is made so again without a change of order.
@@ -122,7 +121,9 @@ def read_models(
         else [(_label(one, place), one) for place, one in enumerate(models)]
     )
     return [
-        replace(_read_model(f"given:{place}", str(label), one, data), given=True)
+        replace(
+            _read_model(str(label), one, data), key=f"given:{place}", label=str(label), given=True
+        )
         for place, (label, one) in enumerate(named)
     ]
 
@@ -203,30 +204,27 @@ def _label(model: Any, place: int) -> str:
     return type(model).__name__
 
 
-def _read_model(key: str, label: str, given: Any, data: Interactions) -> AuditedModel:
+def _read_model(label: str, given: Any, data: Interactions) -> AuditedModel:
     where = label
     if isinstance(given, str | PathLike):
         where, path = str(given), Path(given)
         given = load(path) if path.suffix.lower() == ".eqp" else tables.read_file(path)
     if isinstance(given, Recommender):
         order = _columns_in(given, data, label)
-        place = np.arange(data.n_items) if order is None else order.model
-        notes = tables.Matched(place).note("item", "they are never recommended")
-        return replace(audited(key, label, "", {}, given, order=order), notes=notes)
+        notes = tables.Matched(order.model).note("item", "they are never recommended")
+        return replace(audited(given, order, label), notes=notes)
     if is_frame(given):
         frame = frame_of(given)
         if is_list_table(frame.columns):
-            return _of_lists(key, label, read_lists(frame, where), data, where)
+            return _of_lists(read_lists(frame, where), data, where)
         given = frame
     parts = given if isinstance(given, Embeddings) else Embeddings(given)
     if isinstance(parts.items, str | PathLike):
         where = str(parts.items)
-    return _of_embeddings(key, label, parts, data, where)
+    return _of_embeddings(parts, data, where)
 
 
-def _of_embeddings(
-    key: str, label: str, parts: Embeddings, data: Interactions, where: str
-) -> AuditedModel:
+def _of_embeddings(parts: Embeddings, data: Interactions, where: str) -> AuditedModel:
     """Return item vectors or an item × item matrix, with user vectors if there are any."""
     n_items = data.n_items
     table = tables.read_vectors(parts.items, where, "item", n_items, parts.tensor, parts.item_ids)
@@ -249,19 +247,17 @@ def _of_embeddings(
         if values.shape == (len(ids), len(ids)) and not table.is_factors:
             check_score_size(n_items)
             B = _spread(_spread(values, found.place).T, found.place).T
-            scores = ItemItem(B, unchanged)
-            return ScoreMatrix(key, label, "scores", {}, n_items, scores, notes=notes)
+            return ScoreMatrix(n_items, ItemItem(B, unchanged), notes=notes)
         values, notes = values if len(values) == len(ids) else values.T, (_NO_IDS, *notes)
     Y = _spread(values, found.place)
     low_rank = _low_rank(Y, where)
     users = _user_vectors(parts, table.users, data, Y.shape[1], where)
     if users is None:
         notes = notes if table.users is None else (*notes, _FOLDED)
-        return Projection(key, label, "factors", {}, n_items, low_rank, Y, notes=notes)
+        return Projection(n_items, low_rank, Y, notes=notes)
     vectors, missing = users
-    shown = (key, label, "embeddings", dict[str, Any](), n_items)
-    own = UserVectors(*shown, vectors, Lookup(data.user_ids, "user"), Y, found.place < 0)
-    return OwnScores(*shown, low_rank, Y, scoring=own, notes=(*notes, *missing))
+    own = UserVectors(n_items, vectors, Lookup(data.user_ids, "user"), Y, found.place < 0)
+    return OwnScores(n_items, low_rank, Y, scoring=own, notes=(*notes, *missing))
 
 
 def _ids_in_order(
@@ -315,7 +311,7 @@ def _user_vectors(
     return vectors, found.note("user", "they get no list")
 
 
-def _of_lists(key: str, label: str, found: ListTable, data: Interactions, where: str) -> Lists:
+def _of_lists(found: ListTable, data: Interactions, where: str) -> Lists:
     users, items = factorize(found.users, "user"), factorize(found.items, "item")
     matched_users = tables.find_rows(users.ids, data.user_ids, "user", where)
     matched_items = tables.find_rows(items.ids, data.item_ids, "item", where)
@@ -336,8 +332,7 @@ def _of_lists(key: str, label: str, found: ListTable, data: Interactions, where:
         notes.append(f"{matched_items.extra:,} items of the lists are not in the data.")
     if found.older:
         notes.append(f"{found.older:,} rows of earlier lists are left out.")
-    lookup = Lookup(data.user_ids, "user")
-    return Lists(key, label, "lists", {}, data.n_items, shown, lookup, notes=tuple(notes))
+    return Lists(data.n_items, shown, Lookup(data.user_ids, "user"), notes=tuple(notes))
 
 
 def _low_rank(Y: Floats, where: str) -> LowRank:
@@ -372,69 +367,45 @@ def leading_directions(Y: Floats) -> Floats:
     return A[:, lengths > _NOTHING_BELOW * lengths.max(initial=0.0)]
 
 
-def audited(
-    key: str,
-    label: str,
-    kind: str,
-    settings: Mapping[str, Any],
-    model: Recommender,
-    *,
-    order: ColumnOrder | None = None,
-) -> AuditedModel:
+def audited(model: Recommender, order: ColumnOrder | None = None, label: str = "") -> AuditedModel:
     """Return a fitted model as the audit measures it.
 
     Parameters
     ----------
-    key, label, kind, settings
-        As in `equipoise.audit.findings.Variant`; an empty `kind` is filled in by what the model
-        is: "factors", "scores", "embeddings" or "model".
     model : Recommender
         Fitted.
     order : ColumnOrder, optional
-        Where the model has the items in another order than the data.
+        Where the model has the items; by default in the order of the data.
+    label : str
+        Its name in errors.
     """
-    n_items = model.n_features_in_ if order is None else len(order.model)
-
-    def moved(values: NDArray[Any], *axes: int) -> NDArray[Any]:
-        return values if order is None else order.take(values, *axes)
-
-    def moved_rows(prepare: Prepare) -> Prepare:
-        return (
-            prepare if order is None else partial(prepare_reordered, prepare=prepare, order=order)
-        )
-
-    low_rank, item_item = model.low_rank(), model.item_item()
+    order = order or ColumnOrder.of(np.arange(model.n_features_in_), model.n_features_in_)
+    n_items, low_rank, item_item = len(order.model), model.low_rank(), model.item_item()
     if low_rank is not None:
         components, weights, prepare = low_rank
-        aligned = LowRank(moved(components, 1), weights, moved_rows(prepare))
-        return Projection(key, label, kind or "factors", settings, n_items, aligned)
+        aligned = LowRank(order.take(components, 1), weights, order.preparation(prepare))
+        return Projection(n_items, aligned)
     if item_item is not None:
         check_score_size(n_items)
         given: Any = item_item.coefficients
-        B = moved(_finite(given.toarray() if sp.issparse(given) else given, label), 0, 1)
-        scores = ItemItem(B, moved_rows(item_item.prepare))
-        return ScoreMatrix(key, label, kind or "scores", settings, n_items, scores)
-    anonymous = copy.copy(model)
-    anonymous.item_ids_ = None  # takes and returns column numbers
-    anonymous.__dict__.pop("_item_lookup", None)
-    own = AnyRecommender(key, label, kind or "model", settings, n_items, anonymous, order)
-    factors = model.factors()
+        B = order.take(_finite(given.toarray() if sp.issparse(given) else given, label), 0, 1)
+        return ScoreMatrix(n_items, ItemItem(B, order.preparation(item_item.prepare)))
+    own, factors = AnyRecommender(n_items, by_column(model), order), model.factors()
     if factors is None:
         return own
-    Y = moved(_finite(np.asarray(factors.items), label), 0)
-    shown = (key, label, kind or "embeddings", settings, n_items)
-    return OwnScores(*shown, _low_rank(Y, label), Y, scoring=own)
+    Y = order.take(_finite(np.asarray(factors.items), label), 0)
+    return OwnScores(n_items, _low_rank(Y, label), Y, scoring=own)
 
 
-def _columns_in(model: Recommender, data: Interactions, label: str) -> ColumnOrder | None:
-    """Return the model's columns of the data's items; None if they are the same."""
+def _columns_in(model: Recommender, data: Interactions, label: str) -> ColumnOrder:
+    """Return the model's columns of the data's items."""
     if model.item_ids_ is None:
         if model.n_features_in_ != data.n_items:
             raise InvalidDataError(
                 f"{label} was fitted on {model.n_features_in_:,} items, the data have "
                 f"{data.n_items:,}. Audit it on the data that it was fitted on."
             )
-        return None
+        return ColumnOrder.of(np.arange(data.n_items), data.n_items)
     columns = Lookup(data.item_ids, "item").find(model.item_ids_)
     if (columns < 0).any():
         raise InvalidDataError(
@@ -443,9 +414,7 @@ def _columns_in(model: Recommender, data: Interactions, label: str) -> ColumnOrd
             f"{name_a_few(model.item_ids_[columns < 0])}. Audit it on the data that it was fitted "
             "on, with the same filters."
         )
-    order = np.full(data.n_items, -1)
-    order[columns] = np.arange(len(columns))
-    return None if np.array_equal(order, np.arange(len(order))) else ColumnOrder(order, columns)
+    return ColumnOrder.of(columns, data.n_items)
 
 
 def _finite(values: NDArray[Any], where: str) -> Floats:
