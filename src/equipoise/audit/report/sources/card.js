@@ -3,7 +3,7 @@
 import { paint, rankAxis } from "./charts.js";
 import { rankCurve, rankLine } from "./shapes.js";
 import { model, pair, shown, state } from "./state.js";
-import { digits, el, named, number } from "./text.js";
+import { digits, el, modelColumn, named, number } from "./text.js";
 
 const trail = []; // items that were open before, for the way back
 let opener = null;
@@ -18,6 +18,12 @@ export function openItem(item) {
   }
   trail.push(item);
   fill(dialog, item);
+}
+
+/** The name of an item, which opens its card. */
+export function itemLink(item, most = 60) {
+  return el("button", { type: "button", class: "link", onclick: () => openItem(item) },
+    named(state.report.items.names[item], most));
 }
 
 export function prepareCard() {
@@ -121,7 +127,6 @@ function listedFor(slot) {
 }
 
 function neighbors(item) {
-  const { names } = state.report.items;
   const lists = shown().map(listedFor);
   const known = new Map();
   for (const slot of lists) {
@@ -129,16 +134,12 @@ function neighbors(item) {
       known.set(other, (known.get(other) || 0) + 1);
     }
   }
+  const only = (other) => known.get(other) === 1 && lists.length > 1;
   return el("div", { class: "columns" }, ...lists.map((slot) => {
     const near = slot.variant.neighborsOf(item);
-    return el("div", { style: `--hue: var(${slot.color})` },
-      el("h4", {}, el("span", { class: "swatch" }), slot.label),
-      near.length ? el("ol", {}, ...near.map((other) => el("li", {
-        class: known.get(other) === 1 && lists.length > 1 ? "only" : null },
-        el("button", { type: "button", class: "link", onclick: () => openItem(other) },
-          named(names[other], 80)),
-        known.get(other) === 1 && lists.length > 1
-          ? el("span", { class: "visually-hidden" }, ", only here") : null)))
-        : el("p", {}, "None."));
+    return modelColumn(slot, near.length ? el("ol", {}, ...near.map((other) =>
+      el("li", { class: only(other) ? "only" : null }, itemLink(other, 80),
+        only(other) ? el("span", { class: "visually-hidden" }, ", only here") : null)))
+      : el("p", {}, "None."));
   }));
 }

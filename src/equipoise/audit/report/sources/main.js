@@ -1,6 +1,6 @@
 // Begin: unzip the charting library and the data, then draw everything.
 
-import { openItem, prepareCard } from "./card.js";
+import { prepareCard } from "./card.js";
 import { drawSoon, followState } from "./charts.js";
 import { drawContest } from "./contest.js";
 import { drawControls } from "./controls.js";
@@ -44,7 +44,7 @@ async function main() {
   prepareCard();
   drawContest();
   drawFloors();
-  drawMechanisms(openItem);
+  drawMechanisms();
   drawOutcomes();
   drawItems();
   drawGroups();

@@ -1,11 +1,14 @@
 // The data and the paper's two mechanisms, item by item and by popularity group.
 
+import { itemLink, openItem } from "./card.js";
 import { color, faint, figure, rankAxis } from "./charts.js";
 import { brushBox, clouds, rankCurve, rankLine } from "./shapes.js";
-import { change, groupNames, isWhole, listed, onChange, shown, state } from "./state.js";
-import { el, forPlot, named, number, percent, plural } from "./text.js";
+import { change, groupNames, isWhole, listed, meanOf, meansOf, onChange, shown, state }
+  from "./state.js";
+import { byId, byModel, el, firstOf, forPlot, modelColumn, number, percent, plural }
+  from "./text.js";
 
-export function drawMechanisms(openItem) {
+export function drawMechanisms() {
   figure("chart-shares", { title: "Interactions and components, most popular items first",
     size: "tall", build: sharesFigure });
   figure("chart-error", { title: "Item error over the rank, by popularity group",
@@ -18,9 +21,8 @@ export function drawMechanisms(openItem) {
     brush: (range) => brushed("self", range) });
   figure("chart-self-groups", { title: "Self-reconstruction over the rank, by popularity group",
     size: "triple", build: () => byGroup("self_reconstruction", "self-reconstruction") });
-  const owned = () => drawOwned(openItem);
-  onChange((fields) => fields.every((f) => f === "brush" || f === "rank") || owned());
-  owned();
+  onChange((fields) => fields.every((f) => f === "brush" || f === "rank") || drawOwned());
+  drawOwned();
 }
 
 function brushed(chart, { x, y }) {
@@ -96,7 +98,7 @@ function interpolate(curve, x) {
 function byGroup(measure, word) {
   const { groups } = state.report.data;
   const models = shown();
-  const means = (slot, group) => slot.variant.means[measure][group] || [];
+  const means = (slot, group) => meansOf(slot, measure, group);
   const at = (slot, group, rank) => means(slot, group)[slot.variant.sizes.indexOf(rank)] ?? NaN;
   const top = Math.max(...models.flatMap((m) => groups.flatMap((g) => means(m, g.name))), 0.05);
   const panels = groups.map((group, place) => ({
@@ -112,7 +114,7 @@ function byGroup(measure, word) {
   return {
     panels,
     gist: `Mean ${word} of a ${subject} item at rank ${state.rank}: `
-      + `${listed((m) => means(m, subject)[m.at], (value) => number(value, 2))}.`,
+      + `${listed((m) => meanOf(m, measure, subject), (value) => number(value, 2))}.`,
     head: ["group", "rank", ...models.map((m) => m.label)],
     rows: groups.flatMap((group) => state.ranks.map((rank) => [group.name, String(rank),
       ...models.map((m) => number(at(m, group.name, rank), 3))])),
@@ -151,9 +153,8 @@ function halfErrorFigure() {
     }],
     gist: `Components until half of a ${niche} item is reconstructed, on average: `
       + `${listed((m) => m.variant.components_to_half[niche], (value, m) => bound(m, niche) + number(value))}.`,
-    head: ["group", ...models.map((m) => m.label)],
-    rows: [...groups, "all"].map((g) => [g,
-      ...models.map((m) => bound(m, g) + number(m.variant.components_to_half[g] ?? NaN))]),
+    ...byModel("group", models, [...groups, "all"],
+      (m, g) => bound(m, g) + number(m.variant.components_to_half[g] ?? NaN)),
   };
 }
 
@@ -178,10 +179,8 @@ function selfFigure() {
       shapes: brushBox("self"), margin: { l: 56 },
     }],
     gist: `Specialization, the mean of the largest tenth, at rank ${state.rank}: `
-      + `${listed((m) => m.variant.means.specialization.all[m.at], (value) => number(value, 2))}.`,
-    head: ["group", ...models.map((m) => m.label)],
-    rows: groups.map((g) => [g,
-      ...models.map((m) => number((m.variant.means.self_reconstruction[g] || [])[m.at] ?? NaN, 3))]),
+      + `${listed((m) => meanOf(m, "specialization"), (value) => number(value, 2))}.`,
+    ...byModel("group", models, groups, (m, g) => number(meanOf(m, "self_reconstruction", g), 3)),
   };
 }
 
@@ -198,30 +197,19 @@ function popularityAxis() {
 }
 
 /** Components that one item owns, a list for each model. */
-function drawOwned(openItem) {
-  const { items } = state.report;
-  const list = ({ variant, label, color: hue }) => {
-    const rank = variant.size;
-    const rows = variant.owned.map(({ component, item, weight }) => el("li", {},
-      el("button", { type: "button", class: "link", onclick: () => openItem(item) },
-        named(items.names[item], 60)),
+function drawOwned() {
+  const list = (slot) => {
+    const { owned, size } = slot.variant;
+    const rows = owned.map(({ component, item, weight }) => el("li", {}, itemLink(item),
       el("span", { class: "meter", "aria-hidden": "true" },
         el("span", { style: `width: ${Math.round(100 * Math.min(weight, 1))}%` })),
       el("span", { class: "weight" }, `${number(weight, 2)}`,
         el("span", { class: "visually-hidden" }, ` of component ${component + 1}`))));
-    const count = plural(rows.length, "component", "components");
-    const title = el("h4", {}, el("span", { class: "swatch" }), label);
-    const box = el("div", { style: `--hue: var(${hue})` }, title,
-      el("p", {}, isWhole(variant) ? "This model has no components."
-        : rows.length ? `${count} of ${rank} owned` : `None of ${rank} owned`));
-    if (rows.length) box.append(el("ol", {}, ...rows.slice(0, 8)));
-    if (rows.length > 8) {
-      box.append(el("details", {}, el("summary", {}, `${rows.length - 8} more`),
-        el("ol", {}, ...rows.slice(8))));
-    }
-    return box;
+    const count = rows.length ? plural(rows.length, "component", "components") : "None";
+    return modelColumn(slot, el("p", {}, isWhole(slot.variant) ? "This model has no components."
+      : `${count} of ${size} owned`), ...firstOf(rows, 8, (nodes) => el("ol", {}, ...nodes)));
   };
-  document.getElementById("owned").replaceChildren(
+  byId("owned").replaceChildren(
     el("h3", {}, "Components owned by one item"),
     el("div", { class: "columns" }, ...shown().map(list)));
 }

@@ -2,7 +2,8 @@
 
 import { color, faint, figure, rankAxis } from "./charts.js";
 import { rankCurve, rankLine } from "./shapes.js";
-import { exponentOf, groupNames, listed, model, pair, shown, state } from "./state.js";
+import { exponentOf, groupNames, listed, meanOf, meansOf, model, pair, shown, state }
+  from "./state.js";
 import { clipped, digits, forPlot, gammaText, number, percent } from "./text.js";
 
 // Metrics of the lists, in this order.
@@ -25,14 +26,12 @@ export function drawOutcomes() {
 function collaborationFigure() {
   const groups = [...groupNames(), "all"];
   const models = shown();
-  const value = ({ variant, at }, measure, group) =>
-    (variant.means[measure][group] || [])[at] ?? NaN;
   const panel = (measure, title, hint) => ({
     title, hint,
-    traces: [...rungs(groups, (g) => models.map((m) => value(m, measure, g))),
+    traces: [...rungs(groups, (g) => models.map((m) => meanOf(m, measure, g))),
       ...models.map((slot) => ({
         meta: slot.variant.key, mode: "markers", y: groups,
-        x: groups.map((g) => value(slot, measure, g)),
+        x: groups.map((g) => meanOf(slot, measure, g)),
         marker: { color: color(slot.color), symbol: slot.symbol, size: 12,
           line: { color: color("--paper"), width: 1.5 } },
         hovertemplate: `${forPlot(slot.label)}, %{y}: <b>%{x:.3f}</b><extra></extra>` }))],
@@ -46,11 +45,11 @@ function collaborationFigure() {
     panels: [panel("item_auc", "Item AUC", "½ guessing, 1 perfect"),
       panel("item_precision", "Item precision", "of the users ranked first")],
     gist: `AUC of a ${niche} item at rank ${state.rank}: `
-      + `${listed((m) => value(m, "item_auc", niche), (auc) => number(auc, 3))}.`,
+      + `${listed((m) => meanOf(m, "item_auc", niche), (auc) => number(auc, 3))}.`,
     head: ["", ...models.map((m) => m.label)],
     rows: ["item_auc", "item_precision"].flatMap((measure) => groups.map((g) => [
       `${measure === "item_auc" ? "AUC" : "precision"}, ${g}`,
-      ...models.map((m) => number(value(m, measure, g), 3))])),
+      ...models.map((m) => number(meanOf(m, measure, g), 3))])),
   };
 }
 
@@ -68,20 +67,19 @@ function holdoutFigure() {
   const models = shown();
   const metrics = METRICS.filter(([key]) => state.report.variants.some((v) => v.means[key]));
   const { k } = state.report.settings;
-  const values = (slot, key) => (slot.variant.means[key] || {}).all || [];
   const panels = metrics.map(([key, title, hint]) => ({
     title: metrics.findIndex((m) => m[0] === key) < 4 ? `${title}@${k}` : title, hint,
-    traces: models.filter((m) => values(m, key).length).map((m) => rankCurve(m, values(m, key))),
+    traces: models.filter((m) => meansOf(m, key).length).map((m) => rankCurve(m, meansOf(m, key))),
     x: rankAxis(4), y: { nticks: 4, rangemode: "tozero" }, shapes: [rankLine()],
     margin: { l: 42, r: 8, b: 34 },
   }));
   return {
     panels,
     gist: `NDCG@${k} at rank ${state.rank}: `
-      + `${listed((m) => values(m, "ndcg")[m.at], (ndcg) => number(ndcg, 3))}.`,
+      + `${listed((m) => meanOf(m, "ndcg"), (ndcg) => number(ndcg, 3))}.`,
     head: ["rank", "", ...models.map((m) => m.label)],
     rows: metrics.flatMap(([key, title]) => state.ranks.map((rank) => [String(rank), title,
-      ...models.map((m) => digits(values(m, key)[m.variant.sizes.indexOf(rank)] ?? NaN))])),
+      ...models.map((m) => digits(meansOf(m, key)[m.variant.sizes.indexOf(rank)] ?? NaN))])),
   };
 }
 
@@ -111,9 +109,8 @@ function frontierFigure() {
   };
 }
 
-function point({ variant }, at) {
-  const { aplt = {}, ndcg = {} } = variant.means;
-  return [(aplt.all || [])[at] ?? NaN, (ndcg.all || [])[at] ?? NaN];
+function point(slot, at) {
+  return ["aplt", "ndcg"].map((measure) => meansOf(slot, measure)[at] ?? NaN);
 }
 
 function path(slot, strong) {

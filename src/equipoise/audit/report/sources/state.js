@@ -121,6 +121,16 @@ export function listed(value, text) {
   return known.map((slot) => `${slot.label} ${text(value(slot), slot)}`).join(", ") || "no model";
 }
 
+/** Means over the sizes of a model; empty if it has none. */
+export function meansOf({ variant }, measure, group = "all") {
+  return (variant.means[measure] || {})[group] || [];
+}
+
+/** The mean at the slider's rank; NaN if the model has none. */
+export function meanOf(slot, measure, group = "all") {
+  return meansOf(slot, measure, group)[slot.at] ?? NaN;
+}
+
 export function groupNames() {
   return state.report.data.groups.map((group) => group.name);
 }

@@ -87,6 +87,25 @@ export function gammaText(gamma) {
   return String(Number(gamma.toPrecision(4))).replace("-", "−");
 }
 
+/** A box under the name of a model, in its color: one of several next to each other. */
+export function modelColumn({ label, color }, ...children) {
+  return el("div", { style: `--hue: var(${color})` },
+    el("h4", {}, el("span", { class: "swatch" }), label), ...children);
+}
+
+/** The first nodes of a list, the others behind a button; `make` makes a list of nodes. */
+export function firstOf(nodes, most, make) {
+  const rest = nodes.slice(most);
+  return [nodes.length ? make(nodes.slice(0, most)) : null, rest.length
+    ? el("details", {}, el("summary", {}, `${number(rest.length)} more`), make(rest)) : null];
+}
+
+/** The table of a figure: one row per name, one column per model. */
+export function byModel(first, models, names, cell) {
+  return { head: [first, ...models.map(({ label }) => label)],
+    rows: names.map((name) => [name, ...models.map((slot) => cell(slot, name))]) };
+}
+
 /** A table from a head and rows of text. */
 export function table(head, rows) {
   return el("table", { class: "plain" },
