@@ -29,7 +29,7 @@ from equipoise.audit.findings import (
     Mitigation,
     Settings,
 )
-from equipoise.audit.formatting import plain
+from equipoise.audit.formatting import NOTES, plain
 from equipoise.audit.jobs import side_by_side
 from equipoise.audit.means import mean_intervals
 from equipoise.audit.measure import (
@@ -222,9 +222,8 @@ def audit(
         items, users = group_section.measure(study, compared, item_groups, user_groups, seed)
         if item_groups is not None and depth != "quick":
             auditing.note("Prices of floors")
-            size, gamma = settings.audited[_SIZE], settings.audited[_EXPONENT]
             prepared = chosen.preparation.settings()
-            items = group_section.with_prices(items, item_groups, study, size, gamma, prepared)
+            items = group_section.with_prices(items, item_groups, study, settings.audited, prepared)
         found = replace(found, groups=(items, users), mitigation=offer)
         found = replace(found, manifest=manifest(data, found))
         auditing.advance()
@@ -543,35 +542,18 @@ def _contest(
 ) -> list[Entry]:
     """Compare every model at its best with the subject, which is the first entry."""
     subject = _subject(measured)
-    own = subject.per_user("ndcg") if not subject.subject.no_accuracy else None
-    title = subject.model.label
-    settings = dict(subject.model.settings)
-    if not subject.model.key.startswith("given:"):
-        settings[_SIZE] = subject.size
-    preparation = str(AS_GIVEN) if settings else ""
-    first = Entry(
-        PCA if settings else subject.model.key,
-        title,
-        settings,
-        preparation,
-        float("nan"),
-        _interval(own, seed),
-        None,
-    )
-    entries = [first]
+    model, own = subject.model, None if subject.subject.no_accuracy else subject.per_user("ndcg")
+    test = _interval(own, seed)
+    if model.key.startswith("given:"):
+        entries = [Entry(model.key, model.label, {}, "", float("nan"), test, None)]
+    else:
+        settings = {**model.settings, _SIZE: subject.size}
+        entries = [Entry(PCA, model.label, settings, str(AS_GIVEN), float("nan"), test, None)]
     for best, scores in zip(found, tested, strict=True):
         gain = None if scores is None or own is None else _interval(scores - own, seed)
-        entry = Entry(
-            best.model,
-            best.title,
-            best.settings,
-            str(best.preparation) if best.model != "popularity" else "",
-            best.score,
-            _interval(scores, seed),
-            gain,
-            best.edge,
-        )
-        entries.append(entry)
+        prepared = str(best.preparation) if best.model != "popularity" else ""
+        facts = (best.model, best.title, best.settings, prepared, best.score)
+        entries.append(Entry(*facts, _interval(scores, seed), gain, best.edge))
     return entries
 
 
@@ -634,12 +616,7 @@ def _notes(
             "advised model of a larger rank. An item whose error they do not halve counts with all "
             "of them in a mean, which is then a lower bound."
         )
-    notes.append(
-        "Intervals contain the middle 95 % of bootstrap draws: of items for metrics of items, of "
-        "users for metrics of lists. Those of specialization and of item vectors are ± 1.96 "
-        "standard deviations of draws of items. Coverage and Gini describe the lists themselves."
-    )
-    return notes + notes_on([one.model for one in measured])
+    return [*notes, NOTES["intervals"], *notes_on([one.model for one in measured])]
 
 
 def _advised(measured: Sequence[Measured], chosen: _Chosen, keep: bool) -> Measured:
@@ -680,7 +657,8 @@ def _findings(
         check={} if study.test is None or own_split else check,
     )
     advised = _advised(measured, chosen, advice.keep)
-    shown = _shown(measured, settings, subject, advised)
+    chosen_keys = (subject.model.key, advised.model.key)
+    shown = [one for one in measured if settings.compares(one.model, chosen_keys)]
     views = view_users(study, shown, settings.k, settings.seed)
     columns = pick_items(study, measured, subject, advised, columns_of(views), settings.seed)
     if len(columns) < study.data.n_items:
@@ -716,17 +694,3 @@ def _findings(
         advice=advice,
         version=__version__,
     )
-
-
-def _shown(
-    measured: Sequence[Measured], settings: Settings, subject: Measured, advised: Measured
-) -> list[Measured]:
-    """Return the models whose lists are shown: as `Findings.compared`."""
-    weighting = settings.weighting.items()
-    return [
-        one
-        for one in measured
-        if one.model.kind != WEIGHTED
-        or weighting <= one.model.settings.items()
-        or one in (subject, advised)
-    ]

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from equipoise.audit.findings import DataSummary, Entry, Evidence, Floats, Variant
 from equipoise.audit.formatting import between, three
+from equipoise.audit.means import masks
 from equipoise.audit.plan import Study, stratified
 from equipoise.audit.search import WEIGHTED
 from equipoise.metrics.collaboration import item_auc
@@ -81,11 +82,8 @@ def structure(study: Study, seed: int) -> dict[str, Structure]:
     places = np.searchsorted(known, items)
     real = _auc(X, places)
     null = np.mean([_auc(shuffled(X, rng), places) for _ in range(_SHUFFLES)], axis=0)
-    codes = study.groups.codes[items]
-    members = {"all": codes >= 0} | {
-        name: codes == code for code, name in enumerate(study.groups.names)
-    }
-    return {name: _compared(real[chosen], null[chosen]) for name, chosen in members.items()}
+    members = masks(study.groups, items).items()
+    return {name: _compared(real[chosen], null[chosen]) for name, chosen in members}
 
 
 def _compared(real: Floats, null: Floats) -> Structure:

@@ -26,6 +26,7 @@ from equipoise.metrics.results import ALL
 if TYPE_CHECKING:
     import polars as pl
 
+    from equipoise.audit.models.audited import AuditedModel
     from equipoise.audit.verdict import Answer
 
 Floats = NDArray[np.float64]
@@ -138,6 +139,11 @@ class Settings:
     def weighting(self) -> dict[str, Any]:
         """The audited setting without the number of components."""
         return {name: v for name, v in self.audited.items() if name != self.size_parameter}
+
+    def compares(self, model: AuditedModel | Variant, chosen: Iterable[str]) -> bool:
+        """Whether a model is compared; Item-Weighted PCA only at its best exponent or if chosen."""
+        best = model.kind != "item-weighted" or self.weighting.items() <= model.settings.items()
+        return best or model.key in chosen
 
 
 @dataclass(frozen=True)
@@ -565,14 +571,8 @@ class Findings(Displayed):
     @property
     def compared(self) -> tuple[Variant, ...]:
         """One variant of each model: of Item-Weighted PCA at its best exponent, or the advised."""
-        audited = self.settings.weighting.items()
-        return tuple(
-            v
-            for v in self.variants
-            if v.kind != "item-weighted"
-            or audited <= v.settings.items()
-            or v.key in (self.subject_key, self.advised_key)
-        )
+        chosen = (self.subject_key, self.advised_key)
+        return tuple(v for v in self.variants if self.settings.compares(v, chosen))
 
     def changes(self) -> dict[str, Floats]:
         """Return what changes for each item from the subject to the advised model, by metric."""

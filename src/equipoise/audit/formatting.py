@@ -156,6 +156,8 @@ TERMS: Mapping[str, str] = _TEXTS["terms"]
 MEASURES: Mapping[str, Measure] = {
     name: Measure(**fields) for name, fields in _TEXTS["measures"].items()
 }
+#: how given models and intervals are measured
+NOTES: Mapping[str, str] = _TEXTS["notes"]
 #: what an audit cannot show
 LIMITS: Sequence[str] = _TEXTS["limits"]
 _FORMS = {"components": "component", "hits": "popular", "memorizes": "memorized"}

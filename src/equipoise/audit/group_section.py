@@ -205,9 +205,8 @@ def with_prices(
     section: GroupSection,
     groups: Groups,
     study: Study,
-    n_components: int,
-    gamma: float,
-    settings: Mapping[str, Any],
+    audited: Mapping[str, Any],
+    preparation: Mapping[str, Any],
 ) -> GroupSection:
     """Add the prices of floors for the groups with the smallest retained shares.
 
@@ -219,20 +218,21 @@ def with_prices(
         Those of the section.
     study : Study
         The data.
-    n_components, gamma, settings
-        Rank, γ and preparation of the audited Item-Weighted PCA.
+    audited, preparation : mapping of str to value
+        Rank and γ of the audited Item-Weighted PCA, and parameters of its preparation.
     """
     known = [each.name for each in section.groups if each.reported and each.interactions > 0]
     if not known:
         return section
+    rank = min(audited["n_components"], study.fitted.n_items)
     prices = price_of_floors(
         study.fitted,
         groups.select(known),
-        min(n_components, study.fitted.n_items),
-        gamma=gamma,
+        rank,
+        gamma=audited["gamma"],
         points=_PRICED_FLOORS,
         worst=_PRICED_GROUPS,
-        settings=settings,
+        settings=preparation,
     )
     return replace(section, prices=prices)
 

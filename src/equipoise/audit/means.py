@@ -11,8 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from equipoise.metrics.groups import ratio
+from equipoise.metrics.groups import ItemGroups, ratio
 from equipoise.metrics.intervals import Interval, bootstrap_sums
+from equipoise.metrics.results import ALL
 
 Floats = NDArray[np.float64]
 Intervals = dict[str, dict[str, Interval]]  # of every metric, by group
@@ -64,6 +65,14 @@ def mean_intervals(
     drawn = weighted_means([(column, ones) for column in columns], groups, seed)
     counts = np.concatenate([(~np.isnan(column)).astype(int) @ (groups > 0) for column in columns])
     return [replace(one, n_users=int(n)) for one, n in zip(drawn, counts, strict=True)]
+
+
+def masks(
+    groups: ItemGroups, items: NDArray[np.intp] | None = None
+) -> dict[str, NDArray[np.bool_]]:
+    """Return for all, and for each group, which of the items are in it; of all items by default."""
+    codes = groups.codes if items is None else groups.codes[items]
+    return {ALL: codes >= 0} | {name: codes == code for code, name in enumerate(groups.names)}
 
 
 def named(

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.audit.findings import Floats, OwnedComponent, Variant
-from equipoise.audit.means import Intervals, mean_intervals, named
+from equipoise.audit.means import Intervals, masks, mean_intervals, named
 from equipoise.audit.models.audited import AuditedModel, ItemNumbers
 from equipoise.audit.plan import Study
 from equipoise.evaluation.nested import NestedLists
@@ -27,7 +27,7 @@ from equipoise.metrics import (
     popularity_direction,
     specialization,
 )
-from equipoise.metrics.groups import ratio
+from equipoise.metrics.groups import nan_mean, ratio
 from equipoise.metrics.intervals import Interval
 from equipoise.metrics.registry import parse_metrics
 from equipoise.metrics.results import ALL
@@ -278,10 +278,7 @@ def _item_rows(items: ItemNumbers, study: Study, k: int) -> Iterator[tuple[int, 
         value = float(specialization(diagonal)) if known else float("nan")
         yield place, Result("specialization", value, "standard", n=len(groups))
     for metric, cutoff, values, chosen in tables:
-        members = {
-            ALL: chosen >= 0,
-            **{g: groups.codes[chosen] == i for i, g in enumerate(groups.names)},
-        }
+        members = masks(groups, chosen)
         for group, means in means_by_group(values, groups, chosen).items():
             for place, value in enumerate(means):
                 n = int((~np.isnan(values[place, members[group]])).sum())
@@ -318,8 +315,8 @@ def to_variant(
     auc[study.auc_items] = items.auc[measured.at]
     position = {int(column): place for place, column in enumerate(columns)}
     never = np.isinf(items.components_to_half)
-    counted = np.where(never, float(model.depth), items.components_to_half)[None]
-    halved = mean_by_group(counted, groups)
+    counted = np.where(never, float(model.depth), items.components_to_half)
+    members = masks(groups).items()
     near = np.empty((len(columns), 0), dtype=np.int32)
     if neighbors:
         near = model.similar(columns, measured.size, _N_NEIGHBORS)
@@ -336,14 +333,8 @@ def to_variant(
         results=Results(tuple(replace(row, per_user=None) for row in measured.rows)),
         intervals=measured.intervals,
         no_accuracy=measured.subject.no_accuracy,
-        components_to_half={
-            ALL: float(halved.overall[0]),
-            **{name: float(mean[0]) for name, mean in halved.by_group.items()},
-        },
-        not_halved={
-            ALL: int(never.sum()),
-            **{name: int(never[groups.items(name)].sum()) for name in groups.names},
-        },
+        components_to_half={name: float(nan_mean(counted[inside])) for name, inside in members},
+        not_halved={name: int(never[inside].sum()) for name, inside in members},
         depth=model.depth,
         owned=tuple(replace(each, item=position[each.item]) for each in owners),
         self_reconstruction_by_item=items.self_reconstruction[:, columns],

@@ -23,6 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.audit.findings import Floats
+from equipoise.audit.formatting import NOTES
 from equipoise.audit.models import tables
 from equipoise.audit.models.audited import (
     AnyRecommender,
@@ -175,22 +176,7 @@ def _retained(block: RowBlock, components: Floats, prepare: Prepare) -> Floats:
 def notes_on(models: Sequence[AuditedModel]) -> list[str]:
     """Return how given models are measured, if there are any, and what they lack."""
     kinds = {model.kind for model in models if model.given}
-    notes = {
-        "factors": "Item factors are measured by the space that they span, leading direction "
-        "first: a user's scores are the projection of the user's row onto it (a fold-in by least "
-        "squares). Confidences, biases and regularization are not part of the factors, so the "
-        "lists of their library may differ. In tables they have the audited rank, or all their "
-        "directions if they have fewer.",
-        "embeddings": "Embeddings are measured by the space that their item vectors span. Their "
-        "lists are the model's own.",
-        "scores": "An item × item matrix B is used unchanged: scores are X B, and its diagonal is "
-        "the self-reconstruction. It has no components to count.",
-        "model": "A model with neither item factors nor an item × item matrix is measured by its "
-        "lists only.",
-        "lists": "Lists from another system are measured as lists: who is shown what, and what is "
-        "found. Nothing is concluded about the representation of items.",
-    }
-    found = [note for kind, note in notes.items() if kind in kinds]
+    found = [note for kind, note in NOTES.items() if kind in kinds]
     return found + [f"{model.label}: {note}" for model in models for note in model.notes]
 
 

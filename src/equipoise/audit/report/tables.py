@@ -91,20 +91,26 @@ def numbers(
 def main_measure(section: GroupSection, variants: Sequence[Variant]) -> Shown:
     """Return the main measure of every model, one row per group."""
     measure = MEASURES[section.main]
-    rows = [
-        (
-            group.name,
-            f"{group.size:,}",
-            *(interval_cell(section.number(v.key, section.main, group.name)) for v in variants),
-        )
-        for group in section.groups
-    ]
     return Shown(
         f"{measure.title} of {section.of} by {section.rule}, with 95 % intervals",
         ["", section.of, *(variant.label for variant in variants)],
-        rows,
+        _by_group(section, [(variant.key, section.main) for variant in variants]),
         [f"{measure.title.capitalize()}: {measure.meaning}"],
     )
+
+
+def _by_group(
+    section: GroupSection, numbers: Sequence[tuple[str, str]], small: str = ""
+) -> list[tuple[str, ...]]:
+    """Return one row per group with numbers of models and measures; `small` marks small groups."""
+    return [
+        (
+            group.name if group.reported else f"{group.name}{small}",
+            f"{group.size:,}",
+            *(interval_cell(section.number(*number, group.name)) for number in numbers),
+        )
+        for group in section.groups
+    ]
 
 
 def _data(found: Findings) -> Shown:
@@ -171,17 +177,7 @@ def _groups(section: GroupSection, found: Findings) -> Iterator[Shown]:
     yield Shown(
         f"Groups of {section.of}: {section.rule}",
         ["group", section.of, *(MEASURES[name].title for name in section.measures)],
-        [
-            (
-                group.name if group.reported else f"{group.name} (too few members)",
-                f"{group.size:,}",
-                *(
-                    interval_cell(section.number(subject.key, name, group.name))
-                    for name in section.measures
-                ),
-            )
-            for group in section.groups
-        ],
+        _by_group(section, [(subject.key, m) for m in section.measures], " (too few members)"),
         [f"{subject.label}, with 95 % intervals. {section.note}"],
     )
     yield main_measure(section, [v for v in found.compared if v.key in section.numbers])
