@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +21,7 @@ from equipoise.exceptions import InfeasibleError
 from equipoise.metrics import average_tail_share, ndcg_at_k, popularity_groups
 from equipoise.models.registry import find_model
 from equipoise.reranking import Candidates, ItemContext, make_reranker
+from equipoise.reranking.reranked import new_lists
 
 # Name of data without a name.
 UNNAMED = "interactions"
@@ -227,11 +228,13 @@ def best_mitigation(
     order = np.random.default_rng(seed).permutation(len(users))
     first = order < min(_CHOOSING, len(users) // 2)
     context = ItemContext(task.popularity, popularity_groups(task.popularity, "head80"))
+    # only the order of the model is known, so relevance falls evenly with the place
+    places = np.where(lists >= 0, -np.arange(lists.shape[1], dtype=np.float64), np.nan)
     choosing, measuring = (
-        _Part(lists[users[part]], profiles[users[part]], held_out[users[part]], context, k)
-        for part in (first, ~first)
+        _Part(Candidates(lists[part], places[part], profiles[part]), held_out[part], context, k)
+        for part in (users[first], users[~first])
     )
-    plain = choosing.scores(choosing.lists[:, :k])
+    plain = choosing.scores(choosing.candidates.items[:, :k])
     tried = {spec: choosing.reranked(spec) for spec in specs}
     within = {
         spec: float(np.nanmean(found[1]))
@@ -241,7 +244,7 @@ def best_mitigation(
     spec = max(within, key=within.__getitem__, default="")
     after = measuring.reranked(spec) if spec else None
     if after is not None:
-        before = measuring.scores(measuring.lists[:, :k])
+        before = measuring.scores(measuring.candidates.items[:, :k])
         moves = [new - old for new, old in zip(after, before, strict=True)]
         ndcg, tail = mean_intervals(moves, seed)
         means = [float(np.nanmean(each)) for each in before]
@@ -253,12 +256,10 @@ def best_mitigation(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
+class _Part(NamedTuple):
     """The lists of some of the users, and what they held out."""
 
-    lists: NDArray[np.int32]
-    profiles: sp.csr_array
+    candidates: Candidates
     held_out: sp.csr_array
     context: ItemContext
     k: int
@@ -266,20 +267,15 @@ class _Part:
     def reranked(self, spec: str) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Return NDCG and tail share per user; None if floors cannot be met."""
         method, context = make_reranker(spec), self.context
-        # only the order of the model is known, so relevance falls evenly with the place
-        places = np.where(
-            self.lists >= 0, -np.arange(self.lists.shape[1], dtype=np.float64), np.nan
-        )
-        candidates = Candidates(self.lists, places, self.profiles)
         try:
             if method.learns:
-                learned = method.learn(lambda: [candidates], context)
+                learned = method.learn(lambda: [self.candidates], context)
                 context = replace(context, learned=learned)
         except InfeasibleError:
             return None
-        order = method.rerank(candidates, min(self.k, self.lists.shape[1]), context)
-        items = np.take_along_axis(self.lists, np.maximum(order, 0), axis=1)
-        return self.scores(np.where(order >= 0, items, -1))
+        length = min(self.k, self.candidates.items.shape[1])
+        order = method.rerank(self.candidates, length, context)
+        return self.scores(new_lists(self.candidates, order).ids)
 
     def scores(self, lists: NDArray[np.integer]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return NDCG and tail share per user."""
