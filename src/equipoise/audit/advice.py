@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from equipoise.audit.findings import Advice, Entry, Findings, Mitigation
 from equipoise.audit.formatting import plain
 from equipoise.audit.means import mean_intervals
-from equipoise.audit.measure import list_users
+from equipoise.audit.measure import Measured, list_users
 from equipoise.audit.models.audited import AuditedModel
+from equipoise.audit.plan import Depth
 from equipoise.evaluation.task import Task
 from equipoise.exceptions import InfeasibleError
 from equipoise.metrics import average_tail_share, ndcg_at_k, popularity_groups
@@ -171,16 +172,29 @@ def _call(verb: str, advice: Advice, *words: str) -> str:
 # scores: longer lists of the model are enough. A setting is chosen on half of the tested users, at
 # most 500, and measured on the others.
 _POOL, _CHOOSING = 100, 500
-NOT_OFFERED = "No re-ranking is offered"
+_NOT_OFFERED = "No re-ranking is offered"
 SPECS = (
     *(f"xquad:{strength},form=smooth" for strength in (0.1, 0.2, 0.3, 0.5)),
     *(f"fair:{share}" for share in (0.2, 0.3, 0.4, 0.6)),
 )
 # They solve linear programs, which take longer than all others together.
-EXPOSURE_SPECS = (
+_EXPOSURE_SPECS = (
     *(f"exposure:{floor}" for floor in (0.5, 0.75, 1.0)),
     *(f"exposure:{floor},target=items" for floor in (0.4, 0.6, 0.8)),
 )
+
+
+def mitigation(
+    subject: Measured, test: Task | None, k: int, seed: int, depth: Depth
+) -> Mitigation | str:
+    """Return what re-ranking would change for the subject, or why that is not known."""
+    tested = subject.subject.tested
+    if depth == "quick":
+        return f"{_NOT_OFFERED}: depth quick measures none."
+    if test is None or tested is None:
+        return f"{_NOT_OFFERED}: {subject.subject.no_accuracy or 'nothing could be held out'}."
+    specs = (*SPECS, *_EXPOSURE_SPECS) if depth == "deep" else SPECS
+    return best_mitigation(tested, test, subject.size, k, seed, specs=specs)
 
 
 def best_mitigation(
@@ -190,7 +204,7 @@ def best_mitigation(
     k: int,
     seed: int,
     *,
-    specs: Sequence[str] = (*SPECS, *EXPOSURE_SPECS),
+    specs: Sequence[str] = (*SPECS, *_EXPOSURE_SPECS),
     fewest_users: int = 100,
     budget: float = 0.05,
 ) -> Mitigation | str:
@@ -220,10 +234,12 @@ def best_mitigation(
     held_out = task.held_out.collect().matrix
     users = np.flatnonzero(np.diff(held_out.indptr) > 0)
     if len(users) < fewest_users:
-        return f"{NOT_OFFERED}: fewer than {fewest_users} users have held-out items."
+        return f"{_NOT_OFFERED}: fewer than {fewest_users} users have held-out items."
     longest = int((lists[users] >= 0).sum(axis=1).max())
     if longest <= k:
-        return f"{NOT_OFFERED}: the lists have {longest} items. It needs longer ones, e.g. {_POOL}."
+        return (
+            f"{_NOT_OFFERED}: the lists have {longest} items. It needs longer ones, e.g. {_POOL}."
+        )
     profiles = task.seen.collect().matrix
     order = np.random.default_rng(seed).permutation(len(users))
     first = order < min(_CHOOSING, len(users) // 2)
@@ -251,7 +267,7 @@ def best_mitigation(
         if tail.low > 0:
             return Mitigation(spec, len(specs), tail, means[1], ndcg, means[0], k)
     return (
-        f"{NOT_OFFERED}: none of {len(specs)} that were tried shows more long-tail items beyond "
+        f"{_NOT_OFFERED}: none of {len(specs)} that were tried shows more long-tail items beyond "
         f"chance for at most {budget:.0%} of NDCG@{k}."
     )
 

@@ -12,33 +12,14 @@ import numpy as np
 
 from equipoise import __version__, defaults
 from equipoise.audit import group_section
-from equipoise.audit.advice import (
-    EXPOSURE_SPECS,
-    NOT_OFFERED,
-    SPECS,
-    UNNAMED,
-    advise,
-    best_mitigation,
-)
+from equipoise.audit.advice import UNNAMED, advise, mitigation
 from equipoise.audit.dossier.manifest import manifest
 from equipoise.audit.evidence import better, structure, weigh
-from equipoise.audit.findings import (
-    Entry,
-    Findings,
-    Floats,
-    Mitigation,
-    Settings,
-)
+from equipoise.audit.findings import Entry, Findings, Floats, Settings
 from equipoise.audit.formatting import NOTES, plain
 from equipoise.audit.jobs import side_by_side
 from equipoise.audit.means import mean_intervals
-from equipoise.audit.measure import (
-    Measured,
-    Subject,
-    accuracy,
-    measure,
-    to_variant,
-)
+from equipoise.audit.measure import Measured, Subject, accuracy, measure, to_variant
 from equipoise.audit.models.audited import AuditedModel, Projection
 from equipoise.audit.models.given import audited, notes_on, read_models, with_preparation
 from equipoise.audit.plan import (
@@ -190,7 +171,7 @@ def audit(
         found_best = [] if search is None else search.best_of_all()
         jobs: list[Callable[[], Any]] = [
             partial(structure, study, seed),
-            partial(_mitigation, measured, study, k, seed, depth),
+            partial(mitigation, _subject(measured), study.test, k, seed, depth),
             *(partial(_tested, best, study.test, measured, fits, chosen, k) for best in found_best),
         ]
         chance, offer, *tested = side_by_side(jobs, study.fitted)
@@ -228,20 +209,6 @@ def audit(
         found = replace(found, manifest=manifest(data, found))
         auditing.advance()
         return found
-
-
-def _mitigation(
-    measured: Sequence[Measured], study: Study, k: int, seed: int, depth: Depth
-) -> Mitigation | str:
-    """Return what re-ranking would change for the subject, or why that is not known."""
-    subject = _subject(measured)
-    tested = subject.subject.tested
-    if depth == "quick":
-        return f"{NOT_OFFERED}: depth quick measures none."
-    if study.test is None or tested is None:
-        return f"{NOT_OFFERED}: {subject.subject.no_accuracy or 'nothing could be held out'}."
-    specs = (*SPECS, *EXPOSURE_SPECS) if depth == "deep" else SPECS
-    return best_mitigation(tested, study.test, subject.size, k, seed, specs=specs)
 
 
 class _Steps:
