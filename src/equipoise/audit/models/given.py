@@ -46,8 +46,12 @@ from equipoise.data.rows import Prepare, RowBlock
 from equipoise.exceptions import InvalidDataError, InvalidParameterError, SolverWarning
 from equipoise.models import Recommender, VanillaPCA, load
 from equipoise.models.item_vectors import ItemItem, LowRank, unchanged
-from equipoise.models.user_rows import ValueTransform, has_different_values, transform_rows
-from equipoise.reranking.reranked import by_column
+from equipoise.models.user_rows import (
+    ValueTransform,
+    by_column,
+    has_different_values,
+    transform_rows,
+)
 
 # Float32 solvers are orthonormal to about 1e-6 (see `metrics.orthonormal_basis`). What was saved in
 # float16 is orthonormal to about 1e-3, and is made so again without a change of order.
