@@ -16,6 +16,7 @@ from equipoise.audit.formatting import TERMS, mark_terms
 from equipoise.audit.report import render
 from equipoise.audit.report.payload import payload
 from equipoise.audit.verdict import answer, failing, name_of
+from equipoise.metrics import Results
 from equipoise.metrics.intervals import Interval
 from tests.browser import fakes
 
@@ -107,7 +108,7 @@ def test_what_to_do_has_gain_and_losses_in_one_sentence(findings):
     assert "Use Item-Weighted PCA" in found
     assert "NDCG@5 0.200 → 0.300 (by 0.080 to 0.120)" in found
     before, after = better.subject.mean("recall"), better.advised.mean("recall")
-    assert f"It lowers recall {before:.3f} → {after:.3f}" in found
+    assert f"Item-Weighted PCA lowers recall {before:.3f} → {after:.3f}" in found
     unknown = replace(advice, gain=None)
     assert "saw" in answer(stated(replace(better, advice=unknown))).advice
     keep = replace(advice, keep=True)
@@ -115,6 +116,26 @@ def test_what_to_do_has_gain_and_losses_in_one_sentence(findings):
     edge = replace(advice, edge=("gamma",))
     text = answer(stated(replace(better, advice=edge))).advice
     assert "γ is at the edge of what was tried" in text
+
+
+def test_what_gets_worse_names_the_advised_model_after_a_sentence_about_another(findings):
+    advice = replace(findings.advice, keep=False, score=interval(0.3), gain=None)
+    text = answer(stated(replace(findings, advice=advice))).advice
+    assert "Fit PCA on the training part" in text
+    assert " Item-Weighted PCA lowers recall" in text
+
+
+@pytest.mark.parametrize(("coverage", "missing"), [(1.0, "0 of the 60"), (0.95, "3 of the 60")])
+def test_items_in_no_list_are_counted(findings, coverage, missing):
+    data = replace(findings.data, n_items=60)
+    rows = [
+        replace(row, value=coverage) if row.metric == "coverage" else row
+        for row in findings.subject.results
+    ]
+    lists = replace(findings.subject, kind="lists", results=Results(rows))
+    others = tuple(v for v in findings.variants if v.key != lists.key)
+    found = stated(replace(findings, data=data, variants=(lists, *others)))
+    assert answer(found).wrong.startswith(f"{missing} items are in none of the lists")
 
 
 def kept(findings: Findings, mitigation: Mitigation | str, *, model: str) -> Findings:
@@ -152,6 +173,13 @@ def test_a_kept_model_that_leaves_niche_items_out_comes_with_a_re_ranking_and_it
     page = render(stated(found, "structure"))
     assert f"<code>{escape(call)} -k 20 --out reranked.csv</code>" in page
     assert call in to_markdown(stated(found, "structure"))
+
+
+@pytest.mark.parametrize(("model", "boxes"), [("pca", 2), ("", 0)])
+def test_the_page_has_no_empty_box_for_calls(findings, model, boxes):
+    page = render(kept(findings, "None is offered.", model=model))
+    assert page.count('<div class="call">') == boxes
+    assert page.count('<div class="call" hidden>') == 2 - boxes
 
 
 def test_lists_of_a_kept_model_of_the_user_are_re_ranked_from_a_file(findings):

@@ -15,6 +15,7 @@ from equipoise.audit import audit, to_json, to_markdown
 from equipoise.audit.formatting import MEASURES
 from equipoise.audit.group_section import measure
 from equipoise.audit.models.audited import ItemNumbers
+from equipoise.audit.report.tables import main_measure
 from equipoise.data.synthetic import listening
 from equipoise.evaluation.task import Task
 from equipoise.exceptions import InvalidParameterError
@@ -159,6 +160,12 @@ def test_every_measure_has_a_title_and_a_meaning(sections):
         assert section.measures
         assert set(section.numbers["mine"]) <= set(MEASURES)
         assert set(section.to_dict()["measures"]) == set(section.measures)
+
+
+def test_the_note_of_a_measure_keeps_its_capitals(sections):
+    notes = [main_measure(section, []).notes[0] for section in sections if section.of == "users"]
+    assert notes
+    assert all(note.startswith("NDCG: ") for note in notes)
 
 
 def test_groups_of_the_other_side_are_refused(case):

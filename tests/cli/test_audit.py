@@ -144,6 +144,13 @@ def test_a_call_of_several_lines_is_printed_as_it_is(found, capsys):
     assert "\ufffd" not in printed
 
 
+@pytest.mark.parametrize(("model", "has_calls"), [("pca", True), ("", False)])
+def test_calls_have_a_heading_only_if_there_are_any(found, model, has_calls, capsys):
+    advice = replace(found.advice, model=model, settings={}, keep=True)
+    print_findings(replace(found, advice=advice, mitigation="None is offered."))
+    assert ("How to apply the advice" in capsys.readouterr().out) == has_calls
+
+
 def test_many_models_in_a_narrow_terminal_keep_their_names(world, factors, tmp_path, capsys):
     options = ["--budget", "0", "-q", "--out", str(tmp_path / "r.html")]
     many = [word for i in range(4) for word in ("--model", f"als {i}={factors}")]

@@ -87,12 +87,13 @@ def _wrong(found: Findings) -> str:
     if parts:
         return " ".join(parts)
     if subject.kind in ("lists", "model"):
-        shown = found.subject.mean("coverage")
+        n_items = found.data.n_items
+        missing = round((1 - subject.mean("coverage")) * n_items)
         users = subject.intervals.get("recall", {}).get(ALL)
         seen = "" if users is None else f" of {users.n_users:,} users"
         return (
-            f"{1 - shown:.0%} of the catalog is in none of the lists{seen}. Lists alone do not "
-            "show how items are represented."
+            f"{missing:,} of the {n_items:,} items are in none of the lists{seen}. Lists alone do "
+            "not show how items are represented."
         )
     if found.advice.gain is not None and found.advised is not subject:
         return f"{name} is less accurate than it could be. Its items show no harm beyond chance."
@@ -241,7 +242,7 @@ def _losses(found: Findings) -> str:
         if (after - before if how == "raises" else before - after) > _SMALLEST_LOSS:
             worse.setdefault(how, []).append(f"{words} {three(before)} → {three(after)}")
     changes = [f"{how} {', '.join(each)}" for how, each in worse.items()]
-    return f" It {' and '.join(changes)}." if changes else ""
+    return f" {name_of(found.advised)} {' and '.join(changes)}." if changes else ""
 
 
 # --------------------------------------------------------------------------------- two mechanisms

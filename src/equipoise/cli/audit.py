@@ -186,13 +186,14 @@ def print_findings(found: lib.Findings) -> None:
     if best.rows:  # settings are too wide for a terminal
         console.print_table(best.only(0, *range(3, len(best.columns))))
     advice = found.advice
-    console.out().print("\n[bold]How to apply the advice[/]")
     calls = (
         lib.advice.command(advice),
         lib.advice.rerank_command(found),
         lib.advice.python_call(advice),
         lib.advice.check_command(advice),
     )
+    if any(calls):  # a given model that is kept needs none
+        console.out().print("\n[bold]How to apply the advice[/]")
     for text in "\n".join(filter(None, calls)).splitlines():
         console.out().print(f"  {console.escape_markup(text)}", soft_wrap=True)
 

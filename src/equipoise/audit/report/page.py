@@ -52,6 +52,8 @@ def render(findings: Findings) -> str:
     spent = len(application) + len(library) + len(style()) + 60_000
     packed = payload(findings, _LARGEST - spent)
     settings, advice = findings.settings, findings.advice
+    python = python_call(advice)
+    commands = "\n".join(filter(None, (command(advice), rerank_command(findings))))
     notes = (*settings.notes, packed.fidelity.description(), *lines(findings.manifest))
     (exponent, weighting), *_ = settings.weighting.items()
     return Template(_explained(source("page.html"))).substitute(
@@ -67,8 +69,10 @@ def render(findings: Findings) -> str:
         glossary="\n".join(f"<dt>{_safe(t)}</dt><dd>{_safe(m)}</dd>" for t, m in TERMS.items()),
         mitigation=_safe(str(findings.mitigation)),
         advice=_safe(_advised(findings)),
-        python=_code(python_call(advice)),
-        command=_code("\n".join(filter(None, (command(advice), rerank_command(findings))))),
+        python=_code(python),
+        no_python="" if python else " hidden",
+        command=_code(commands),
+        no_command="" if commands else " hidden",
         parameter=_safe(symbol(exponent)),
         audited_weighting=_minus(plain(weighting)),
         audited=_minus(setting(settings.audited)),

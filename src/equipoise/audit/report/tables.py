@@ -95,7 +95,7 @@ def main_measure(section: GroupSection, variants: Sequence[Variant]) -> Shown:
         f"{measure.title} of {section.of} by {section.rule}, with 95 % intervals",
         ["", section.of, *(variant.label for variant in variants)],
         _by_group(section, [(variant.key, section.main) for variant in variants]),
-        [f"{measure.title.capitalize()}: {measure.meaning}"],
+        [f"{measure.title[:1].upper()}{measure.title[1:]}: {measure.meaning}"],
     )
 
 
