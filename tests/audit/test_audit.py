@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from equipoise import Interactions, ItemWeightedPCA, NormalizedPCA, VanillaPCA
 from equipoise import metrics as m
-from equipoise.audit import audit, to_json
+from equipoise.audit import audit, to_json, to_markdown
+from equipoise.audit.report import render
 from equipoise.data.synthetic import listening
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
+from equipoise.metrics import Metric
 from tests.recorded_progress import Recorded
 
 SEED, RANK, K = 3, 8, 10
@@ -293,3 +297,41 @@ def test_other_types_than_interactions_are_refused():
     empty = plays.keep_entries(np.zeros(plays.nnz, dtype=bool))
     with pytest.raises(InvalidDataError, match="nothing to audit: 50 users"):
         audit(empty)
+
+
+def first_is_held_out(block, *_):
+    return block.hits[:, 0].astype(float)
+
+
+FIRST = Metric("first", "First", "first item is a hit", first_is_held_out, has_k=False)
+
+
+def test_metrics_of_lists_can_be_added_and_change_nothing_else():
+    plays = listening(n_users=150, n_items=60, seed=1)
+    own = replace(FIRST, needs=("lists", "held_out"))
+    options = {"depth": "quick", "budget": 0, "k": 5}
+    plain = audit(plays, **options)
+    found = audit(plays, more_metrics=["hit_rate", "epc@3", own], **options)
+    assert found.settings.metrics == ("hit_rate", "epc", "first")
+    tested = found.subject
+    assert 0 < tested.mean("first") <= tested.mean("hit_rate")
+    assert tested.intervals["first"]["all"].mean == tested.mean("first")
+    rest = [row for row in found.results if row.metric not in found.settings.metrics]
+    assert repr(rest) == repr(list(plain.results))  # nan equals nan
+    assert "| first |" in to_markdown(found)
+    assert '"first"' in render(found)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [
+        (["item_auc"], "measures item_auc itself"),
+        (["ndcg@3"], "measures ndcg itself"),
+        (["map@3", "map@5"], "map twice"),
+        (["map@50"], "lists of 50 items"),
+        (["mapp"], "unknown metric"),
+    ],
+)
+def test_metrics_that_lists_do_not_give_are_refused(metrics, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        audit(listening(n_users=50, n_items=60), more_metrics=metrics)

@@ -126,8 +126,12 @@ def test_the_report_of_an_audit_contains_it(python, plays, tmp_path):
     model, report = tmp_path / "neighbors.eqp", tmp_path / "report.html"
     python("-m", "equipoise", "fit", str(plays), "--model", "plain-neighbors", "--out", str(model))
     options = ("--model", str(model), "--out", str(report), "--rank", "8")
-    python("-m", "equipoise", "audit", str(plays), *options)
-    assert "neighbors.eqp" in report.read_text(encoding="utf-8")
+    options += ("--more-metrics", "first_hit")
+    done = python("-m", "equipoise", "audit", str(plays), *options)
+    assert "first_hit" in done.stdout
+    page = report.read_text(encoding="utf-8")
+    assert "neighbors.eqp" in page
+    assert "first_hit" in page
 
 
 def test_where_it_is_not_installed_it_is_unknown_and_its_file_names_it(python, plays, tmp_path):

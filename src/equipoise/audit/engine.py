@@ -19,7 +19,14 @@ from equipoise.audit.findings import Entry, Findings, Floats, Settings
 from equipoise.audit.formatting import NOTES, plain
 from equipoise.audit.jobs import side_by_side
 from equipoise.audit.means import mean_intervals
-from equipoise.audit.measure import Measured, Subject, accuracy, measure, to_variant
+from equipoise.audit.measure import (
+    Measured,
+    Subject,
+    accuracy,
+    measure,
+    own_metrics,
+    to_variant,
+)
 from equipoise.audit.models.audited import AuditedModel, Projection
 from equipoise.audit.models.given import audited, notes_on, read_models, with_preparation
 from equipoise.audit.plan import (
@@ -44,6 +51,7 @@ from equipoise.evaluation.plan import covers, variant_of
 from equipoise.evaluation.task import Task
 from equipoise.exceptions import InvalidDataError, InvalidParameterError
 from equipoise.metrics.intervals import Interval
+from equipoise.metrics.metric import Metric
 from equipoise.models.base import Recommender
 from equipoise.models.registry import find_model
 from equipoise.parallel import one_blas_thread
@@ -67,6 +75,7 @@ def audit(
     groups: Literal["interactions", "items"] = defaults.GROUPS,
     item_groups: Groups | None = None,
     user_groups: Groups | None = None,
+    more_metrics: Sequence[str | Metric] = (),
     seed: int = defaults.SEED,
     depth: Depth = defaults.AUDIT_DEPTH,
     budget: float | None = None,
@@ -105,6 +114,9 @@ def audit(
         is the number of users.
     item_groups, user_groups : Groups, optional
         Groups of items and of users to report on; by default popularity and activity.
+    more_metrics : sequence of str or Metric
+        Metrics of lists to measure in addition, of this package (``"epc"``, ``"map@10"``), of
+        others, or your own.
     seed : int
         Of the hold-out, of every sample and of the bootstrap.
     depth : {"quick", "standard", "deep"}
@@ -134,6 +146,7 @@ def audit(
     """
     data = data if isinstance(data, Split) else Interactions.accept(data)
     _check(data, rank, groups, k, seed, depth, budget)
+    own = own_metrics(more_metrics, k)
     effort = EFFORTS[depth]
     if budget is not None:
         effort = effort._replace(search_seconds=float(budget))
@@ -161,7 +174,7 @@ def audit(
         step.begin("Fitting the models to measure")
         subjects, fits = _subjects(study, chosen, given)
         sizes = _sizes(subjects, effort)
-        numbers = partial(measure, study=study, common=sizes, k=k, seed=seed)
+        numbers = partial(measure, study=study, common=sizes, k=k, seed=seed, own=own)
         ours = [one for one in subjects if one.model not in given]
         measured = _measure_ours(ours, numbers, study.fitted)
         for each in subjects[len(measured) :]:
@@ -186,6 +199,7 @@ def audit(
             groups=groups,
             seed=seed,
             depth=depth,
+            metrics=tuple(one.metric.name for one in own),
             notes=(*study.notes, *_notes(search, chosen, study, measured)),
         )
         found = _findings(

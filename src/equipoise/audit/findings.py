@@ -118,6 +118,8 @@ class Settings:
         quick, standard or deep.
     notes : tuple of str
         Every sample and limit.
+    metrics : tuple of str
+        Names of the metrics of lists that were measured in addition.
     """
 
     audited: Mapping[str, Any]
@@ -129,6 +131,7 @@ class Settings:
     seed: int
     depth: str
     notes: tuple[str, ...]
+    metrics: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:

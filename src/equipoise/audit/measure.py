@@ -17,6 +17,7 @@ from equipoise.audit.plan import Study
 from equipoise.evaluation.nested import NestedLists
 from equipoise.evaluation.scoring import GivenLists, measure_lists
 from equipoise.evaluation.task import Task
+from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics import (
     ItemGroups,
     Result,
@@ -29,6 +30,7 @@ from equipoise.metrics import (
 )
 from equipoise.metrics.groups import nan_mean, ratio
 from equipoise.metrics.intervals import Interval
+from equipoise.metrics.metric import Metric, Request
 from equipoise.metrics.registry import parse_metrics
 from equipoise.metrics.results import ALL
 
@@ -114,7 +116,34 @@ class Measured:
         return rows[self.at if size is None else self.sizes.index(size)].per_user
 
 
-def measure(subject: Subject, study: Study, common: tuple[int, ...], k: int, seed: int) -> Measured:
+def own_metrics(metrics: Sequence[str | Metric], k: int) -> tuple[Request, ...]:
+    """Read the metrics that are measured in addition; refuse what lists of k items do not give."""
+    requests = parse_metrics(metrics, k) if metrics else ()
+    names = [one.metric.name for one in requests]
+    for one in requests:
+        name = one.metric.name
+        if one.metric.is_item_side or name in LIST_METRICS:
+            raise InvalidParameterError(
+                f"the audit measures {name} itself. Pass other metrics of lists (--more-metrics)."
+            )
+        if names.count(name) > 1:
+            raise InvalidParameterError(f"--more-metrics has {name} twice. Pass it once.")
+        if (one.k or 0) > k:
+            raise InvalidParameterError(
+                f"{one.label} is for lists of {one.k} items, and those of the audit have {k}. Use "
+                f"k={one.k} (-k)."
+            )
+    return requests
+
+
+def measure(
+    subject: Subject,
+    study: Study,
+    common: tuple[int, ...],
+    k: int,
+    seed: int,
+    own: tuple[Request, ...] = (),
+) -> Measured:
     """Measure a model.
 
     Parameters
@@ -129,13 +158,15 @@ def measure(subject: Subject, study: Study, common: tuple[int, ...], k: int, see
         Length of the lists, and of an item's list of users.
     seed : int
         Of the bootstrap.
+    own : tuple of Request
+        Of `own_metrics`.
     """
     model = subject.model
     sizes = model.sizes(common)
     at = max(0, int(np.searchsorted(sizes, subject.size, side="right")) - 1)
     users = min(k, study.fitted.n_users)
     items = model.measure_items(study.fitted, sizes, study.auc_items, users)
-    list_rows, lists, task = _list_rows(subject, study, sizes, k)
+    list_rows, lists, task = _list_rows(subject, study, sizes, k, own)
     found = [*_item_rows(items, study, users), *list_rows]
     intervals = {
         **_item_intervals(items, at, model.depth, study, seed),
@@ -174,30 +205,33 @@ def _vector_rows(V: Floats, study: Study, n_sizes: int) -> Rows:
 
 
 def _list_rows(
-    subject: Subject, study: Study, sizes: tuple[int, ...], k: int
+    subject: Subject, study: Study, sizes: tuple[int, ...], k: int, own: tuple[Request, ...]
 ) -> tuple[Rows, NDArray[np.int32], Task]:
     """Return the metrics of the lists, and the lists at every size with their users."""
+    of_hits = [one for one in own if "held_out" in one.metric.needs]
+    accuracy = (*parse_metrics(ACCURACY, k), *of_hits)
+    exposure = (*parse_metrics(EXPOSURE, k), *(one for one in own if one not in of_hits))
     if study.served is study.test and subject.tested is subject.model:
-        return *_measured_lists(subject.model, study.served, sizes, LIST_METRICS, k), study.served
-    exposure, served = _measured_lists(subject.model, study.served, sizes, EXPOSURE, k)
+        every = (*accuracy, *exposure)
+        return *_measured_lists(subject.model, study.served, sizes, every, k), study.served
+    shown, served = _measured_lists(subject.model, study.served, sizes, exposure, k)
     if subject.tested is not None and study.test is not None:
-        found, tested = _measured_lists(subject.tested, study.test, sizes, ACCURACY, k)
-        return [*found, *exposure], tested, study.test
-    requests = parse_metrics(ACCURACY, k)
-    nothing = [Result(r.metric.name, float("nan"), r.convention, r.k) for r in requests]
+        found, tested = _measured_lists(subject.tested, study.test, sizes, accuracy, k)
+        return [*found, *shown], tested, study.test
+    nothing = [Result(r.metric.name, float("nan"), r.convention, r.k) for r in accuracy]
     unknown = [(place, row) for place in range(len(sizes)) for row in nothing]
-    return [*unknown, *exposure], served, study.served
+    return [*unknown, *shown], served, study.served
 
 
 def _measured_lists(
-    model: AuditedModel, task: Task, sizes: Sequence[int], metrics: Sequence[str], k: int
+    model: AuditedModel, task: Task, sizes: Sequence[int], requests: Sequence[Request], k: int
 ) -> tuple[Rows, NDArray[np.int32]]:
     """Return metrics, and the lists, (sizes, users, k)."""
     lists = list_users(model, task, sizes, k)
     by_size = measure_lists(
         task,
         GivenLists(len(sizes)),
-        parse_metrics(metrics, k),
+        requests,
         task.context(np.nan),
         per_user=True,
         given=lists.swapaxes(0, 1),
@@ -207,7 +241,7 @@ def _measured_lists(
 
 def accuracy(model: AuditedModel, task: Task, size: int, k: int) -> Floats:
     """Return NDCG@k of every user with held-out items."""
-    ((_, row),), _ = _measured_lists(model, task, [size], ["ndcg"], k)
+    ((_, row),), _ = _measured_lists(model, task, [size], parse_metrics("ndcg", [k]), k)
     return np.asarray(row.per_user)
 
 

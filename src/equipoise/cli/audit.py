@@ -75,6 +75,7 @@ def audit(
     data: str | None = None,
     rank: str = defaults.AUDIT_RANK,
     groups: str = defaults.GROUPS,
+    more_metrics: str | None = None,
     k: int = defaults.MEASURED_K,
     seed: int = defaults.SEED,
     depth: str = defaults.AUDIT_DEPTH,
@@ -100,6 +101,8 @@ def audit(
     whole = "--rank takes a whole number or auto"
     asked: Any = rank if rank == "auto" else opt.number(rank, whole, int)
     lib.check_choice("--depth", depth, lib.plan.DEPTHS)  # before the data are read
+    own = [] if more_metrics is None else opt.words(more_metrics)
+    lib.own_metrics(own, k)  # before the data are read
     parts.check(data, reading)
     reviewing.check(one_table=data is not None and cut is None)
     opt.check_outputs({"--out": out})
@@ -111,15 +114,16 @@ def audit(
         if not isinstance(table, lib.Interactions):
             raise InvalidParameterError("--cut is for DATA, not for --train and --test.")
         table = lib.split.cut_by_time(table, cut)
-    own = grouping.read(table if isinstance(table, lib.Interactions) else table.train)
+    labels = grouping.read(table if isinstance(table, lib.Interactions) else table.train)
     run = functools.partial(
         lib.audit,
         names=reading.names(source, names),
         rank=asked,
         groups=groups,  # type: ignore[arg-type]  # refuses other names
-        item_groups=own["items"],
-        user_groups=own["users"],
+        item_groups=labels["items"],
+        user_groups=labels["users"],
         models=models,
+        more_metrics=own,
         k=k,
         seed=seed,
         depth=depth,  # type: ignore[arg-type]  # refuses other names

@@ -20,6 +20,7 @@ from equipoise.audit.findings import QUESTIONS as QUESTIONS
 from equipoise.audit.findings import Advice as Advice
 from equipoise.audit.findings import Variant as Variant
 from equipoise.audit.findings import report_writer as report_writer
+from equipoise.audit.measure import own_metrics as own_metrics
 from equipoise.audit.report import tables as tables
 from equipoise.checks import check_choice as check_choice
 from equipoise.checks import check_whole_number as check_whole_number

@@ -83,6 +83,7 @@ def numbers(
             (f"{find_metric(metric).title}@{k}", means(metric))
             for metric in (("recall", "ndcg") if brief else LIST_METRICS)
         ),
+        *((metric, means(metric)) for metric in settings.metrics),
     ]
     columns = ["", *(variant.label for variant in variants)]
     return Shown(title, columns, [(name, *cells) for name, cells in rows])

@@ -65,7 +65,8 @@ function rungs(groups, values) {
 
 function holdoutFigure() {
   const models = shown();
-  const metrics = METRICS.filter(([key]) => state.report.variants.some((v) => v.means[key]));
+  const own = state.report.settings.metrics.map((key) => [key, key, ""]);
+  const metrics = [...METRICS, ...own].filter(([key]) => state.report.variants.some((v) => v.means[key]));
   const { k } = state.report.settings;
   const panels = metrics.map(([key, title, hint]) => ({
     title: metrics.findIndex((m) => m[0] === key) < 4 ? `${title}@${k}` : title, hint,
