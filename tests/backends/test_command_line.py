@@ -145,7 +145,9 @@ def test_the_audit_is_the_same_from_disk(table_folder, tmp_path, capsys):
 def test_the_audit_runs_on_a_cluster(client, table_folder, local, tmp_path, capsys):
     words = ["audit", str(table_folder), *QUICK_AUDIT, "--out", str(tmp_path / "r.html")]
     assert run([*words, "--scheduler", client.scheduler.address]) == 0
-    found = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)
+    assert "in memory; a cluster takes longer" in printed.err
     assert found["data"]["n_interactions"] == local.nnz
     assert f"--scheduler {client.scheduler.address}" in found["advice"]["command"]
     for other in set(type(client)._instances) - {client}:

@@ -263,6 +263,34 @@ CASES = {
         ["recommend", "{b}/plays.csv", "{b}/model.eqp"],
         "plays.csv cannot be read as an equipoise model.*swap MODEL and DATA",
     ),
+    "the data are a model": (
+        ["audit", "{b}/model.eqp", "--out", "r.html"],
+        "model.eqp is a saved model.*swap MODEL and DATA.*--model MODEL",
+    ),
+    "the report and the data are swapped": (
+        ["verify", "{b}/plays.csv", "{b}/r.json"],
+        "plays.csv is not the JSON report.*swap REPORT and DATA",
+    ),
+    "the lists and the data are swapped": (
+        ["rerank", "{b}/no-user.csv", "{b}/plays.csv"],
+        "no-user.csv has columns.*rank or score.*swap LISTS and DATA",
+    ),
+    "lists are refused before the data are read": (
+        ["rerank", "{b}/no-user.csv", "{b}/gone.csv"],
+        "no-user.csv has columns",
+    ),
+    "the audited rank is below 1": (
+        ["audit", "{b}/gone.csv", "--rank", "-3", "--out", "r.html"],
+        "--rank=-3 must be a whole number, 1 or more",
+    ),
+    "the ranks exceed the items": (
+        ["evaluate", "{b}/plays.csv", "--ranks", "9999"],
+        r"\(--ranks\) must be a whole number.*number of items",
+    ),
+    "the lists of users exceed the users": (
+        ["evaluate", "{b}/plays.csv", "--ranks", "2", "-k", "5000"],
+        r"item_precision@5000 lists 5,000 users per item.*Use item_precision@\d+ \(-k \d+\)",
+    ),
     "the model is empty": (
         ["similar", "{b}/empty.eqp", "x"],
         "empty.eqp cannot be read as an equipoise model",

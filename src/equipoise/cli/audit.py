@@ -100,6 +100,8 @@ def audit(
         raise InvalidParameterError("--json and --md exclude each other. Give one of them.")
     whole = "--rank takes a whole number or auto"
     asked: Any = rank if rank == "auto" else opt.number(rank, whole, int)
+    if asked != "auto":
+        lib.check_whole_number("--rank", asked, least=1)
     lib.check_choice("--depth", depth, lib.plan.DEPTHS)  # before the data are read
     own = [] if more_metrics is None else opt.words(more_metrics)
     lib.own_metrics(own, k)  # before the data are read
@@ -131,7 +133,7 @@ def audit(
         source=opt.shown(source),
         data_options=reading.given(),
     )
-    _say_estimate(table, depth, budget, len(models))
+    _say_estimate(table, depth, budget, len(models), cluster=reading.scheduler is not None)
     found = run(table, progress=console.progress())
     try:
         found = reviewing.review(found, table, run, recorded_command(data))
@@ -156,12 +158,13 @@ def demo(
 
 
 def _say_estimate(
-    data: lib.Interactions | lib.Split, depth: str, budget: float | None, n: int
+    data: lib.Interactions | lib.Split, depth: str, budget: float | None, n: int, *, cluster: bool
 ) -> None:
-    """Report at once how long the audit takes."""
+    """Report at once how long the audit takes in memory."""
     if depth in lib.plan.EFFORTS:  # the audit refuses other names
         seconds = lib.plan.estimate_audit(data, depth, budget, n)  # type: ignore[arg-type]  # checked
-        console.say(f"About {max(1, round(seconds))} s on two idle cores (--depth, --budget).")
+        where = "two idle cores in memory; a cluster takes longer" if cluster else "two idle cores"
+        console.say(f"About {max(1, round(seconds))} s on {where} (--depth, --budget).")
 
 
 def _publish(found: lib.Findings, out: Path, *, as_json: bool, as_markdown: bool) -> None:

@@ -34,6 +34,7 @@ from equipoise.data import readers as readers
 from equipoise.data import split as split
 from equipoise.data.names import names_in as names_in
 from equipoise.data.readers import files as files
+from equipoise.data.readers.lists import read_list_file as read_list_file
 from equipoise.data.readers.sql import without_credentials as without_credentials
 from equipoise.data.synthetic import listening as listening
 from equipoise.evaluation import goal as goal

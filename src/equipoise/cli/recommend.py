@@ -162,7 +162,8 @@ def rerank(
     """
     sink = None if out is None else sink_of(out)
     opt.check_outputs({"--out": out})
-    found = lib.rerank_lists(lists, reading.read(data), rerank, k, **opt.rerank_groups(item_groups))
+    table = lib.read_list_file(lists)  # before the data, which may be large
+    found = lib.rerank_lists(table, reading.read(data), rerank, k, **opt.rerank_groups(item_groups))
     if found.solution is not None:
         for line in str(found.solution).splitlines():
             console.say(line)

@@ -480,8 +480,8 @@ def check_plan(test: float, validation: float, n: int, seed: int, method: str) -
     shares = isinstance(test, _NUMBER) and isinstance(validation, _NUMBER)
     if not (shares and 0 < test < 1 and 0 <= validation < 1 and test + validation < 1):
         raise InvalidParameterError(
-            f"test={test!r} and validation={validation!r} must be shares: test above 0, "
-            "validation 0 or more, and together below 1."
+            f"test={test!r} (--test) and validation={validation!r} (--validation) must be shares: "
+            "test above 0, validation 0 or more, and together below 1."
         )
     check_whole_number("n", n, 1)
     check_whole_number("seed", seed)

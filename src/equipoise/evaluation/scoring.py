@@ -14,6 +14,7 @@ from equipoise.data.interactions import Interactions
 from equipoise.data.rows import RowBlock
 from equipoise.evaluation.nested import Lists
 from equipoise.evaluation.task import Task, scored_rows
+from equipoise.exceptions import InvalidParameterError
 from equipoise.metrics import (
     Context,
     GroupResult,
@@ -227,6 +228,13 @@ def measure_items(
         return by_size
     sample = np.arange(task.n_items) if items is None else items
     cutoffs = [one.k or 0 for one in wanted if one.metric.name == "item_precision"]
+    longest, n_users = max(cutoffs, default=0), task.fitted.n_users
+    if longest > n_users:
+        raise InvalidParameterError(
+            f"item_precision@{longest} lists {longest:,} users per item, and the data have "
+            f"{n_users:,}. Use item_precision@{n_users} (-k {n_users}), or other metrics "
+            "(--metrics)."
+        )
     view = ItemView(
         task.fitted,
         model.prepare,
@@ -234,7 +242,7 @@ def measure_items(
         model.component_weights,
         np.minimum(sizes, len(model.components)),
         sample,
-        max(cutoffs, default=0),
+        longest,
     )
     sampled = task.groups.take(sample)
     for request in wanted:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from equipoise.checks import check_whole_number
 from equipoise.data.groups import Groups
 from equipoise.data.identifiers import Lookup, as_column, factorize, show
 from equipoise.data.interactions import Interactions
-from equipoise.data.readers.lists import read_frame, read_lists
+from equipoise.data.readers.lists import ListTable, read_list_file, read_lists
 from equipoise.data.readers.tables import frame_of
 from equipoise.defaults import RERANK_GROUPS, SERVED_K
 from equipoise.exceptions import InvalidDataError, UnknownIdError
@@ -110,11 +109,13 @@ def rerank_lists(
 
 def _candidates(lists: Any, data: Interactions) -> tuple[NDArray[Any], Candidates]:
     """Return the users in the order of the table, and their lists, best first."""
-    is_path = isinstance(lists, str | os.PathLike)
-    frame = read_frame(Path(lists)) if is_path else frame_of(lists)
-    found = read_lists(frame, str(lists) if is_path else "the table of lists")
+    if isinstance(lists, str | os.PathLike):
+        lists = read_list_file(lists)
+    found: ListTable = (
+        lists if isinstance(lists, ListTable) else read_lists(frame_of(lists), "the table of lists")
+    )
     scores = -1.0 - found.places if found.scores is None else found.scores
-    if not len(frame) or not np.isfinite(scores).all():
+    if not len(found.users) or not np.isfinite(scores).all():
         raise InvalidDataError("the lists are empty, or have scores that are not finite.")
     users = factorize(found.users, "user")
     items = Lookup(data.item_ids, "item").find(found.items)

@@ -192,7 +192,8 @@ def read_report(path: str | PathLike[str]) -> dict[str, Any]:
     if not (isinstance(report, dict) and {"models", "items", "settings", "data"} <= set(report)):
         raise InvalidDataError(
             f"{path} is not the JSON report of an audit. Write one with equipoise audit DATA --out "
-            "report.json. To compare two models, give DATA too."
+            "report.json. Did you swap REPORT and DATA? equipoise compare takes two models only "
+            "with DATA."
         )
     return report
 

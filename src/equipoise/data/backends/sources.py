@@ -99,7 +99,7 @@ def _naming(url: str) -> Iterator[None]:
     import pyarrow as pa
 
     gone = f"{url} no longer exists. Restore it, or read the data again from their new path"
-    broken = f"{url} cannot be read as Parquet; it may be broken or another kind of file"
+    broken = f"{url} cannot be read as Parquet, the only format on a cluster; it may be broken"
     with explained(broken, pa.ArrowException, OSError), explained(gone, FileNotFoundError):
         yield
 

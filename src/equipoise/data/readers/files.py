@@ -17,8 +17,9 @@ _BY_ENDING = {
     **dict.fromkeys((".db", ".sqlite", ".sqlite3"), "sqlite"),
 }
 _BY_FIRST_BYTES = {b"PAR1": "parquet", b"SQLite format 3\x00": "sqlite"}
+_ZIP = b"PK\x03\x04"
 _NOT_READ = {
-    b"PK\x03\x04": "a zip archive (or Excel file)",
+    _ZIP: "a zip archive (or Excel file)",
     b"\x1f\x8b": "gzip, but not named .gz",
     b"\x28\xb5\x2f\xfd": "Zstandard, but not named .zst",
 }
@@ -147,6 +148,11 @@ def guess_format(path: Path, has_columns: bool = False) -> str:
     for mark, kind in _BY_FIRST_BYTES.items():
         if start.startswith(mark):
             return kind
+    if path.suffix.lower() == ".eqp" and start.startswith(_ZIP):
+        raise InvalidDataError(
+            f"{path} is a saved model, not a table of interactions. Did you swap "
+            "MODEL and DATA? The audit of a model takes both: DATA --model MODEL."
+        )
     for mark, what in _NOT_READ.items():
         if start.startswith(mark) and path.suffix.lower() not in _COMPRESSED:
             raise InvalidDataError(f"{path} is {what}, which is not read. Decompress it first.")

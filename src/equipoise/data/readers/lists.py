@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,6 +52,11 @@ def read_frame(path: Path) -> pl.DataFrame:
         return pl.read_csv(path, separator=separator, infer_schema_length=None)
 
 
+def read_list_file(path: str | os.PathLike[str]) -> ListTable:
+    """Read the lists in a CSV, TSV or Parquet file."""
+    return read_lists(read_frame(Path(path)), str(path))
+
+
 def read_lists(table: pl.DataFrame, where: str) -> ListTable:
     """Read columns user, item, rank or score, and optionally time: the latest list counts."""
 
@@ -62,7 +68,8 @@ def read_lists(table: pl.DataFrame, where: str) -> ListTable:
     order = rank or score
     if user is None or item is None or order is None:
         raise InvalidDataError(
-            f"{where} has columns {table.columns}. Lists need user, item, and rank or score."
+            f"{where} has columns {table.columns}. Lists need user, item, and rank or score. Did "
+            "you swap LISTS and DATA?"
         )
     numbers = table[order]
     if not numbers.dtype.is_numeric() or numbers.has_nulls() or not numbers.is_finite().all():
