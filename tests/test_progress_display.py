@@ -55,14 +55,26 @@ def test_a_task_of_some_seconds_says_how_long_it_took(log, lines, clock):
     assert lines == ["Fitting …", "Fitting: ended after 12 s"]
 
 
+def test_a_task_of_some_seconds_has_an_early_estimate(log, lines, clock):
+    with task(log, "Tuning", 10) as tuning:
+        for _ in range(4):
+            clock.now += 5
+            tuning.advance()
+    assert lines == [
+        "Tuning …",
+        "Tuning: 5 s elapsed, 10% done, about 45 s left",
+        "Tuning: ended after 20 s",
+    ]
+
+
 def test_a_long_task_has_one_line_per_minute(log, lines, clock):
     with task(log, "Tuning", 100) as tuning:
         for _ in range(100):
             clock.now += 3
             tuning.advance()
     assert len(lines) == 2 + 5
-    # 60 seconds for 20 of 100 steps: 80 steps remain, at 3 seconds per step
-    assert lines[1] == "Tuning: 1 min elapsed, 20% done, about 4 min left"
+    # 66 seconds for 22 of 100 steps: 78 steps remain, at 3 seconds per step
+    assert lines[2] == "Tuning: 1 min 6 s elapsed, 22% done, about 3 min 54 s left"
 
 
 def test_a_line_includes_the_notes_and_the_tasks_within(log, lines, clock):

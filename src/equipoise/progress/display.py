@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-# A line per minute is enough for a log; shorter tasks need no line at their end.
+# A line per minute is enough for a log, after a first estimate. Shorter tasks need neither the
+# estimate nor a line at their end.
 _SECONDS_PER_LINE = 60.0
 _SECONDS_WORTH_A_LINE = 5.0
 # Shorter tasks show no bar, which would only flicker.
@@ -31,7 +32,9 @@ class _Task:
 
 
 class ProgressLog:
-    """Plain lines: one at the start, one per minute, one at the end of a task of some seconds.
+    """Plain lines: at the start, after some seconds, once per minute, and at the end.
+
+    Tasks of less than 5 seconds have a line at the start only.
 
     Only the outermost task writes lines. They include the tasks within it.
 
@@ -68,7 +71,7 @@ class ProgressLog:
         self._clock = clock
         self._pause = seconds_between_checks
         self._tasks: list[_Task] = []
-        self._last_line = 0.0
+        self._next_line = 0.0
         self._lock = threading.RLock()
         self._over = threading.Event()
 
@@ -78,7 +81,7 @@ class ProgressLog:
             self._tasks.append(_Task(name, total, self._clock()))
             if len(self._tasks) > 1:
                 return
-            self._last_line = self._tasks[0].started
+            self._next_line = self._tasks[0].started + _SECONDS_WORTH_A_LINE
             self._write(f"{name} …")
         if self._pause is not None:
             self._over = threading.Event()
@@ -108,11 +111,11 @@ class ProgressLog:
                 self._write(f"{task.name}: ended after {duration(elapsed)}")
 
     def write_if_due(self) -> None:
-        """Write a line if a minute has passed since the last one."""
+        """Write a line if some seconds have passed since the start, or a minute since the last."""
         with self._lock:
             now = self._clock()
-            if self._tasks and now - self._last_line >= _SECONDS_PER_LINE:
-                self._last_line = now
+            if self._tasks and now >= self._next_line:
+                self._next_line = now + _SECONDS_PER_LINE
                 self._write(_line(self._tasks, now))
 
     def _watch(self, over: threading.Event) -> None:
