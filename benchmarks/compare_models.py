@@ -415,12 +415,12 @@ def score(tuning: Tuning, split: Split, data: DataSet, per_user: Path) -> Cell:
     import numpy as np
 
     from equipoise.evaluation import evaluate
-    from equipoise.evaluation.cost import Measured
+    from equipoise.evaluation.cost import UsageMeter
 
     model = tuning.model()
     fitted = split.train_validation
     started = time.process_time()
-    with Measured() as measured:
+    with UsageMeter() as measured:
         model.fit(fitted)
     cpu = time.process_time() - started
     begun = time.process_time()
@@ -441,8 +441,8 @@ def score(tuning: Tuning, split: Split, data: DataSet, per_user: Path) -> Cell:
     return {
         "test": numbers,
         "fit_cpu_seconds": cpu,
-        "fit_seconds": measured.effort.seconds,
-        "peak_bytes": measured.effort.peak_bytes,
+        "fit_seconds": measured.usage.seconds,
+        "peak_bytes": measured.usage.peak_bytes,
         "recommend_cpu_seconds": time.process_time() - begun,
         "model_bytes": saved_size(model),
     }

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from equipoise.evaluation import Cost, cost, evaluate
-from equipoise.evaluation.cost import Measured, Memory, resident_memory
+from equipoise.evaluation.cost import Memory, UsageMeter, resident_memory
 from equipoise.models import EASE, GFCF, ItemKNN, ItemWeightedPCA, Popularity, VanillaPCA
 
 OPTIONS = {"metrics": ["recall"], "k": 5}
@@ -40,18 +40,18 @@ class Watched:
 def test_the_peak_is_the_highest_reading_above_the_first():
     memory = [Memory(100, 900)]
     watched = Watched(lambda: memory[-1])
-    with Measured(watched) as measured:
+    with UsageMeter(watched) as measured:
         for now in (300, 120):
             memory.append(Memory(now, 900))
             watched.wait()
-    assert measured.effort.peak_bytes == 200
+    assert measured.usage.peak_bytes == 200
 
 
 def test_a_record_of_the_process_counts_though_no_reading_saw_it():
     memory = [Memory(100, 900)]
-    with Measured(lambda: memory[-1]) as measured:
+    with UsageMeter(lambda: memory[-1]) as measured:
         memory.append(Memory(120, 950))
-    assert measured.effort.peak_bytes == 850
+    assert measured.usage.peak_bytes == 850
 
 
 @pytest.mark.medium
@@ -59,11 +59,11 @@ def test_a_record_of_the_process_counts_though_no_reading_saw_it():
 def test_a_block_that_fills_an_array_raises_the_peak_by_its_size():
     size = 256 * 2**20  # much, next to pages that the process has free already
     watched = Watched()
-    with Measured(watched) as measured:
+    with UsageMeter(watched) as measured:
         held = np.ones(size, np.uint8)
         watched.wait()
         del held
-    assert size * 0.9 < measured.effort.peak_bytes < size * 1.5
+    assert size * 0.9 < measured.usage.peak_bytes < size * 1.5
 
 
 @needs_proc
@@ -72,30 +72,30 @@ def test_a_peak_below_an_earlier_one_is_seen_too():
     np.ones(200 * 2**20, np.uint8)
     size = 50 * 2**20
     watched = Watched()
-    with Measured(watched) as measured:
+    with UsageMeter(watched) as measured:
         held = np.ones(size, np.uint8)
         watched.wait()
         del held
-    assert size * 0.9 < measured.effort.peak_bytes < size * 1.5
+    assert size * 0.9 < measured.usage.peak_bytes < size * 1.5
 
 
 def test_seconds_are_those_of_the_clock(monkeypatch):
     clock = iter([100.0, 102.5])
     monkeypatch.setattr(cost.time, "perf_counter", lambda: next(clock))
-    with Measured() as measured:
+    with UsageMeter() as measured:
         pass
-    assert measured.effort.seconds == 2.5
+    assert measured.usage.seconds == 2.5
 
 
 def test_where_the_system_does_not_tell_the_peak_is_none(tmp_path):
-    with Measured(lambda: cost.resident_memory(tmp_path / "nothing")) as measured:
+    with UsageMeter(lambda: cost.resident_memory(tmp_path / "nothing")) as measured:
         pass
-    assert measured.effort.peak_bytes is None
-    assert measured.effort.seconds >= 0
+    assert measured.usage.peak_bytes is None
+    assert measured.usage.seconds >= 0
 
 
 def test_an_error_in_the_block_comes_through():
-    with pytest.raises(ZeroDivisionError), Measured():
+    with pytest.raises(ZeroDivisionError), UsageMeter():
         _ = 1 / 0
 
 

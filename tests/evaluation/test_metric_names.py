@@ -30,7 +30,7 @@ def test_a_metric_without_a_cut_off_takes_each_default_one_and_doubles_are_dropp
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("recal", "unknown metric 'recal'. Known: recall"),
+        ("recal", "unknown metric 'recal'. Did you mean 'recall'"),
         ("mrr:first", "convention of mrr must be one of ['standard', 'lightgcn'], got 'first'"),
         ("item_auc@5", "item_auc has no cut-off: write 'item_auc', not 'item_auc@5'"),
         ("ndcg@0", "ndcg@0: k=0 must be a whole number"),

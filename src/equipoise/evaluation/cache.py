@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from equipoise.evaluation.cost import Effort
+from equipoise.evaluation.cost import Usage
 from equipoise.files import write_whole
 from equipoise.metrics.results import Result
 
@@ -27,14 +27,14 @@ class Scored(NamedTuple):
     ----------
     rows : list of Result
         Without the name and the settings of the model.
-    effort : Effort or None
+    usage : Usage or None
         Of the fit; None for lists that were computed elsewhere.
     parameters_kept : int or None
         Size of the fitted model.
     """
 
     rows: list[Result]
-    effort: Effort | None = None
+    usage: Usage | None = None
     parameters_kept: int | None = None
 
 
@@ -71,8 +71,8 @@ class Cache:
         except (FileNotFoundError, ValueError, zlib.error):
             return None
         return [
-            Scored([_row_from_json(**row) for row in rows], effort and Effort(*effort), kept)
-            for rows, effort, kept in stored
+            Scored([_row_from_json(**row) for row in rows], usage and Usage(*usage), kept)
+            for rows, usage, kept in stored
         ]
 
     def store(self, key: Mapping[str, Any], scored: Sequence[Scored]) -> None:

@@ -45,15 +45,15 @@ class Cost(NamedTuple):
     parameters_kept: int
 
 
-class Effort(NamedTuple):
+class Usage(NamedTuple):
     """Seconds and memory of a fit, without the model they belong to."""
 
     seconds: float
     peak_bytes: int | None
 
 
-class Measured:
-    """Measure the time and the peak memory of a ``with`` block; `effort` contains them after it.
+class UsageMeter:
+    """Measure the time and the peak memory of a ``with`` block; `usage` contains them after it.
 
     Parameters
     ----------
@@ -62,13 +62,13 @@ class Measured:
 
     Examples
     --------
-    >>> with Measured() as measured:
+    >>> with UsageMeter() as measured:
     ...     _ = sum(range(1000))
-    >>> measured.effort.seconds > 0
+    >>> measured.usage.seconds > 0
     True
     """
 
-    effort: Effort
+    usage: Usage
 
     def __init__(self, memory: Callable[[], Memory | None] | None = None) -> None:
         self._memory = memory or resident_memory
@@ -92,7 +92,7 @@ class Measured:
     ) -> None:
         seconds = time.perf_counter() - self._started
         self._done.set()
-        self.effort = Effort(seconds, self._rise())
+        self.usage = Usage(seconds, self._rise())
 
     def _sample(self) -> None:
         while not self._done.wait(_EVERY_SECONDS):

@@ -20,7 +20,7 @@ from equipoise.data.identifiers import Lookup, is_missing
 from equipoise.data.interactions import Interactions
 from equipoise.data.split import Split
 from equipoise.evaluation.cache import FORMAT, Cache, Scored
-from equipoise.evaluation.cost import Cost, Effort, Measured
+from equipoise.evaluation.cost import Cost, Usage, UsageMeter
 from equipoise.evaluation.nested import NestedLists
 from equipoise.evaluation.plan import (
     Fit,
@@ -201,8 +201,8 @@ def _results(
     for name, place in sorted(done, key=lambda key: (order[key[0]], key[1])):
         settings, scored = done[name, place]
         rows += [replace(row, model=name, settings=settings) for row in scored.rows]
-        if scored.effort is not None and scored.parameters_kept is not None:
-            costs.append(Cost(name, settings, *scored.effort, scored.parameters_kept))
+        if scored.usage is not None and scored.parameters_kept is not None:
+            costs.append(Cost(name, settings, *scored.usage, scored.parameters_kept))
     return Results(tuple(rows), complete, tuple(costs))
 
 
@@ -260,25 +260,25 @@ class Run:
                 self.progress.note(f"{batch[0].name}: {error}")
                 yield from ((fit, []) for fit in batch)
                 continue
-            for fit, (model, effort) in zip(batch, fitted, strict=True):
+            for fit, (model, usage) in zip(batch, fitted, strict=True):
                 self.progress.note(f"{fit.name}: scoring")
-                scored = self._score(fit, model, effort)
+                scored = self._score(fit, model, usage)
                 self._store(fit, scored)
                 yield fit, scored
 
-    def _fitted(self, batch: Sequence[Fit]) -> list[tuple[Any, Effort | None]]:
+    def _fitted(self, batch: Sequence[Fit]) -> list[tuple[Any, Usage | None]]:
         """Fit models; the time of fits that share their work is divided equally."""
         models = [fit.model for fit in batch]
         found = [self.kept.find(m) if isinstance(m, Recommender) else m for m in models]
         missing = [model for model, one in zip(models, found, strict=True) if one is None]
-        effort = None
+        usage = None
         if missing:
-            with nullcontext() if self.searching else Measured() as measured:
+            with nullcontext() if self.searching else UsageMeter() as measured:
                 fresh = iter(self._fit(missing))
             if measured is not None:
-                seconds = measured.effort.seconds / len(missing)
-                effort = measured.effort._replace(seconds=seconds)
-        return [(next(fresh), effort) if one is None else (one, None) for one in found]
+                seconds = measured.usage.seconds / len(missing)
+                usage = measured.usage._replace(seconds=seconds)
+        return [(next(fresh), usage) if one is None else (one, None) for one in found]
 
     def _fit(self, models: Sequence[Any]) -> list[Recommender]:
         names = models[0].shared_parameters
@@ -288,7 +288,7 @@ class Run:
             self.kept.keep(model)
         return fitted
 
-    def _score(self, fit: Fit, model: Any, effort: Effort | None) -> list[Scored]:
+    def _score(self, fit: Fit, model: Any, usage: Usage | None) -> list[Scored]:
         if not isinstance(model, Recommender):
             return [Scored(self._score_lists(fit.name, model))]
         low_rank = model.low_rank()
@@ -296,13 +296,13 @@ class Run:
             wanted = (clone(model).set_params(**one) for one in fit.settings)
             variants = (variant_of(model, one) for one in wanted)
             return [
-                Scored(self._measure(ModelLists(one))[0], effort, one.stored_numbers())
+                Scored(self._measure(ModelLists(one))[0], usage, one.stored_numbers())
                 for one in variants
             ]
-        return self._score_nested(fit, model, low_rank, effort)
+        return self._score_nested(fit, model, low_rank, usage)
 
     def _score_nested(
-        self, fit: Fit, model: Recommender, low_rank: LowRank, effort: Effort | None
+        self, fit: Fit, model: Recommender, low_rank: LowRank, usage: Usage | None
     ) -> list[Scored]:
         """Score every size and every free setting of one projection."""
         name = model.size_parameter or ""
@@ -332,7 +332,7 @@ class Run:
             if model.nested_parameter is not None and size < own:
                 kept = model.truncate(size)
             rows = _in_order(self.requests, lists[at] + items[at])
-            scored.append(Scored(rows, effort, kept.stored_numbers()))
+            scored.append(Scored(rows, usage, kept.stored_numbers()))
         return scored
 
     def _score_lists(self, name: str, given: NDArray[Any]) -> list[Result]:

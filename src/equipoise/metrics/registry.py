@@ -8,6 +8,7 @@ A package registers a `Metric` under the entry point group ``equipoise.metrics``
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -56,7 +57,11 @@ def find_metric(name: str) -> Metric:
     """Return the metric of this name."""
     metric = _BUILT_IN.get(name) or _of_other_packages().get(name)
     if metric is None:
-        raise InvalidParameterError(f"unknown metric {name!r}. Known: {', '.join(available())}.")
+        similar = difflib.get_close_matches(name, available())
+        meant = f" Did you mean {similar[0]!r}?" if similar else ""
+        raise InvalidParameterError(
+            f"unknown metric {name!r}.{meant} Known: {', '.join(available())}."
+        )
     return metric
 
 
