@@ -7,7 +7,7 @@ item ranks all users by score; the users who touched it should come first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -66,18 +66,15 @@ class ItemCollaboration(NamedTuple):
     k: int
 
 
-class Scoring(TypedDict, total=False):
-    """Options of the scores of `item_auc` and `item_precision`, as in `item_collaboration`."""
-
-    similarity: ArrayLike | None
-    inputs: Any
-    component_weights: ArrayLike | None
-    ranks: Sequence[int] | IntArray | None
-    items: ArrayLike | None
-
-
 def item_auc(
-    X: Any, item_factors: ArrayLike | None = None, **scoring: Unpack[Scoring]
+    X: Any,
+    item_factors: ArrayLike | None = None,
+    *,
+    similarity: ArrayLike | None = None,
+    inputs: Any = None,
+    component_weights: ArrayLike | None = None,
+    ranks: Sequence[int] | IntArray | None = None,
+    items: ArrayLike | None = None,
 ) -> FloatArray:
     """In-sample item AUC with the diagonal zeroed.
 
@@ -127,7 +124,16 @@ def item_auc(
     >>> item_auc(X, U).round(4).tolist()
     [0.5833, 0.5833]
     """
-    return item_collaboration(X, item_factors, k=None, **scoring).auc
+    return item_collaboration(
+        X,
+        item_factors,
+        k=None,
+        similarity=similarity,
+        inputs=inputs,
+        component_weights=component_weights,
+        ranks=ranks,
+        items=items,
+    ).auc
 
 
 def item_precision(
@@ -135,7 +141,11 @@ def item_precision(
     item_factors: ArrayLike | None = None,
     *,
     k: int = MEASURED_K,
-    **scoring: Unpack[Scoring],
+    similarity: ArrayLike | None = None,
+    inputs: Any = None,
+    component_weights: ArrayLike | None = None,
+    ranks: Sequence[int] | IntArray | None = None,
+    items: ArrayLike | None = None,
 ) -> FloatArray:
     """In-sample item precision at k with the diagonal zeroed.
 
@@ -162,7 +172,16 @@ def item_precision(
     >>> item_precision(X, [[2**-0.5], [2**-0.5]], k=2).tolist()
     [1.0, 1.0]
     """
-    return item_collaboration(X, item_factors, k=k, **scoring).precision
+    return item_collaboration(
+        X,
+        item_factors,
+        k=k,
+        similarity=similarity,
+        inputs=inputs,
+        component_weights=component_weights,
+        ranks=ranks,
+        items=items,
+    ).precision
 
 
 def item_collaboration(
