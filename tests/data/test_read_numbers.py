@@ -1,4 +1,4 @@
-"""Ids of a text file: numbers if all of them are plain, and encoded by a hash table."""
+"""Numbers of a text file: parsed as numbers if they are plain, and encoded by a hash table."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from equipoise.data import Interactions
 from equipoise.data.readers import text as text_files
+from equipoise.data.readers.delimited import is_plain
 from equipoise.data.readers.ids import ColumnVocabulary, TextVocabulary
 
 more_examples = settings(max_examples=2 * settings().max_examples)
@@ -37,6 +38,16 @@ def test_an_odd_id_anywhere_makes_all_ids_of_its_column_text(
         as_text = k == column and not plain
         assert ids.tolist() == (expected if as_text else [int(each) for each in expected])
     assert found.matrix.sum() == sum(float(row[2]) for row in rows)
+
+
+@more_examples
+@given(st.text(alphabet='012+- ",\n.x', max_size=40), st.integers(2, 12))
+def test_plain_is_what_the_expression_says_wherever_the_windows_end(text, window):
+    odd = re.search(r'(?:^|[,\n])(?:[+\- "]|0[0-9])', text)
+    # the last byte, and a sign after the last delimiter, have no field behind them
+    ends_oddly = re.search(r'(?:^|[,\n])[+\- "]$', text)
+    if ends_oddly is None:
+        assert is_plain(text.encode(), ",", window) == (odd is None)
 
 
 @st.composite

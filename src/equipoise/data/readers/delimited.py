@@ -33,6 +33,11 @@ _DELIMITERS = ("\t", ",", ";", "|", " ")
 # polars needs a delimiter of one byte: "unit separator", which text does not contain, replaces "::"
 _UNIT_SEPARATOR = "\x1f"
 _HEAD_ROWS = 50
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+# Bytes checked at a time: they and the masks computed from them stay in the cache
+_WINDOW = 1 << 18
+
+Types = dict[str, Any]
 
 
 class Layout(NamedTuple):
@@ -44,6 +49,7 @@ class Layout(NamedTuple):
     n_columns: int
     numeric: list[int]  # columns whose first cells are mostly numbers
     first_rows: list[list[str]]
+    as_text: bool = False  # values have another decimal sign than the point
 
     @property
     def byte(self) -> str:
@@ -78,7 +84,7 @@ def layout(
         rows = rows[1:]
     n_columns = len(first) if names else max(map(len, rows))
     numeric = _numeric(rows, n_columns)
-    return Layout(delimiter, quoted, names, n_columns, numeric, rows)
+    return Layout(delimiter, quoted, names, n_columns, numeric, rows, decimal is not None)
 
 
 def _first_lines(path: Path) -> list[str]:
@@ -181,46 +187,96 @@ def batches(path: Path, form: Layout, asked: Columns) -> Iterator[Batch]:
     header = Header(source, form.names, form.n_columns, form.numeric)
     places = header.resolve(asked)
     columns = header.called(places)
-    for chunk in prefetch(_chunks(path, form)):
-        rows = _parse(chunk, form, places)
+    types = guess_types(form, places)
+    for chunk, plain in prefetch(_chunks(path, form)):
+        rows = _parse(chunk, form, places, types) if plain and types else None
+        if rows is None:
+            types = {}  # no second try for each later chunk
+            rows = _parse(chunk, form, places)
         if rows is None:
             chunk = chunk._replace(text=_without_outer_spaces(chunk.text, form))
             rows = _parse_strictly(chunk, form, places, source)
         yield Batch(rows, source, partial(_line, chunk, form, source), columns, len(chunk.text))
 
 
-def _chunks(path: Path, form: Layout) -> Iterator[Chunk]:
-    """Yield chunks with a delimiter of one byte."""
+def _chunks(path: Path, form: Layout) -> Iterator[tuple[Chunk, bool]]:
+    """Yield chunks with a delimiter of one byte, and whether all numbers are plain."""
     for chunk in chunks(path, quoted=form.quoted, has_header=form.names is not None):
         if form.byte != form.delimiter:
             text = chunk.text.replace(form.delimiter.encode(), form.byte.encode())
             chunk = chunk._replace(text=text)
-        yield chunk
+        yield chunk, is_plain(chunk.text, form.byte)
 
 
-def _parse(chunk: Chunk, form: Layout, places: dict[str, int]) -> pl.DataFrame | None:
+def guess_types(form: Layout, places: dict[str, int]) -> Types:
+    """Return role → polars type from the first rows; text wherever a number loses information."""
+    types: Types = {}
+    for role, place in places.items():
+        cells = [row[place].strip() for row in form.first_rows if place < len(row)]
+        if role == "value":
+            plain = place in form.numeric and not form.as_text
+            types[role] = pl.Float64 if plain else pl.String
+        else:
+            integers = bool(cells) and all(map(_INTEGER.fullmatch, cells))
+            types[role] = pl.Int64 if integers else pl.String
+    return types
+
+
+def is_plain(text: bytes, delimiter: str, window: int = _WINDOW) -> bool:
+    r"""Return whether no field begins like an unusual number, which polars would change.
+
+    Those begin with a sign, a space, a tab, a quote, or a zero before another digit: "007" is not
+    the id 7. Negative ids are rare and are read as text first.
+
+    Examples
+    --------
+    >>> [is_plain(text, ",") for text in (b"10,0.5\n", b"1,07\n", b"+1,2\n")]
+    [True, False, False]
+    """
+    text = b"\n" + text
+    windows = range(0, len(text), window)
+    return all(_window_is_plain(text[at : at + window + 2], ord(delimiter)) for at in windows)
+
+
+def _window_is_plain(text: bytes, delimiter: int) -> bool:
+    byte = np.frombuffer(text, np.uint8)
+    before, first, second = byte[:-2], byte[1:-1], byte[2:]
+    odd = first == ord("0")
+    odd &= second - np.uint8(ord("0")) < 10  # unsigned: smaller bytes become large numbers
+    for start in map(ord, '+- "\t'):
+        if start != delimiter:
+            odd |= first == start
+    odd &= (before == delimiter) | (before == ord("\n"))
+    return not odd.any()
+
+
+def _parse(
+    chunk: Chunk, form: Layout, places: dict[str, int], types: Types | None = None
+) -> pl.DataFrame | None:
     """Return the cells that polars reads; None for text that polars may read differently."""
     text = chunk.text
     has_quotes = form.quoted and b'"' in text
     lone_returns = b"\r" in text and text.count(b"\r") != text.count(b"\r\n")
     if lone_returns or (has_quotes and not well_quoted(text, form.byte)):
         return None
-    rows = _read_csv(text, form, places)
+    rows = _read_csv(text, form, places, types)
     if rows is None:
         return None
     has_spaces = b" " in text and form.delimiter != " "
     if has_spaces:
-        stripped = rows.with_columns(pl.all().str.strip_chars(" "))
+        stripped = rows.with_columns(pl.col(pl.String).str.strip_chars(" "))
         if has_quotes and not stripped.equals(rows):
             return None  # spaces in quotes are part of a cell
         rows = stripped
     if has_spaces or has_quotes:  # an empty id in quotes is missing, like one without
-        rows = rows.with_columns(pl.all().replace("", None))
+        rows = rows.with_columns(pl.col(pl.String).replace("", None))
     # polars returns blank lines as rows without cells, which the csv module skips
     return None if rows["user"].has_nulls() and rows["item"].has_nulls() else rows
 
 
-def _read_csv(text: bytes, form: Layout, places: dict[str, int]) -> pl.DataFrame | None:
+def _read_csv(
+    text: bytes, form: Layout, places: dict[str, int], types: Types | None
+) -> pl.DataFrame | None:
     names = [f"column_{place}" for place in range(form.n_columns)]
     # our own header sets the number of columns, which polars takes from the first line
     header = form.byte.join(names).encode() + b"\n"
@@ -228,6 +284,7 @@ def _read_csv(text: bytes, form: Layout, places: dict[str, int]) -> pl.DataFrame
         rows = pl.read_csv(
             header + text,
             infer_schema=False,
+            schema_overrides={names[places[role]]: kind for role, kind in (types or {}).items()},
             separator=form.byte,
             quote_char='"' if form.quoted else None,
             columns=[names[place] for place in places.values()],
