@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from dataclasses import dataclass
+from typing import Annotated, NewType
 
 import numpy as np
 import pytest
 
+from equipoise.models import Popularity
+from equipoise.models.parameters import rules_of
 from equipoise.models.registry import MODELS
+
+Key = NewType("Key", int)
 
 # The lists that a recommender serves, and the lists that are measured.
 SERVED, MEASURED = 10, 20
@@ -82,3 +88,13 @@ def test_models_begin_with_their_rank_and_take_the_rest_by_name(name):
     assert "n_components" not in names
     assert "seed" not in names
     assert all(one.kind is one.KEYWORD_ONLY for one in others)
+
+
+def test_types_that_cannot_be_checked_leave_a_parameter_unchecked():
+    @dataclass
+    class Noted(Popularity):
+        share: Annotated[float, "a note"] = 0.5
+        key: Key = Key(1)
+
+    assert [str(each) for each in rules_of(Noted)["share"]] == ["an instance of 'Real'"]
+    assert rules_of(Noted)["key"][0].is_satisfied_by("anything")

@@ -312,7 +312,7 @@ def test_metrics_of_lists_can_be_added_and_change_nothing_else():
     options = {"depth": "quick", "budget": 0, "k": 5}
     plain = audit(plays, **options)
     found = audit(plays, more_metrics=["hit_rate", "epc@3", own], **options)
-    assert found.settings.metrics == ("hit_rate", "epc", "first")
+    assert found.settings.metrics == {"hit_rate": "hit_rate@5", "epc": "epc@3", "first": "first"}
     tested = found.subject
     assert 0 < tested.mean("first") <= tested.mean("hit_rate")
     assert tested.intervals["first"]["all"].mean == tested.mean("first")
@@ -326,6 +326,7 @@ def test_metrics_of_lists_can_be_added_and_change_nothing_else():
     ("metrics", "message"),
     [
         (["item_auc"], "measures item_auc itself"),
+        (["awrf"], "measures awrf itself"),
         (["ndcg@3"], "measures ndcg itself"),
         (["map@3", "map@5"], "map twice"),
         (["map@50"], "lists of 50 items"),

@@ -289,3 +289,10 @@ def test_a_cut_by_time_holds_out_what_came_after():
             cut_by_time(plays, "2030-01-01")
         with pytest.raises(InvalidParameterError, match="date"):
             cut_by_time(plays, "soon")
+
+
+def test_a_metric_at_two_cut_offs_is_not_compared(report):
+    before, after = copy.deepcopy(report), copy.deepcopy(report)
+    before["settings"]["metrics"], after["settings"]["metrics"] = {"epc": "epc@3"}, {"epc": "epc@9"}
+    with pytest.raises(InvalidDataError, match=r"epc@3 before and epc@9 after"):
+        compare.compare(before, after)

@@ -266,12 +266,12 @@ def test_twenty_thousand_items_stay_below_eight_megabytes():
 
 def test_the_finest_payload_that_fits_is_taken():
     findings = fakes.findings()
-    finest = payload(findings, most=10**9)
+    finest = payload(findings, most=lambda: 10**9)
     assert finest.fidelity == LADDER[0]
     spare = len(finest.summary) + len(finest.blocks)
-    assert payload(findings, most=spare).fidelity == LADDER[0]
-    assert payload(findings, most=spare - 1).fidelity != LADDER[0]
-    assert payload(findings, most=0).fidelity == LADDER[-1]
+    assert payload(findings, most=lambda: spare).fidelity == LADDER[0]
+    assert payload(findings, most=lambda: spare - 1).fidelity != LADDER[0]
+    assert payload(findings, most=lambda: 0).fidelity == LADDER[-1]
 
 
 def test_every_module_comes_after_those_that_it_imports():

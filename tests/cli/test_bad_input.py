@@ -285,7 +285,7 @@ CASES = {
     ),
     "the ranks exceed the items": (
         ["evaluate", "{b}/plays.csv", "--ranks", "9999"],
-        r"\(--ranks\) must be a whole number.*number of items",
+        r"\(--ranks, --grid\) must be a whole number.*number of items",
     ),
     "the lists of users exceed the users": (
         ["evaluate", "{b}/plays.csv", "--ranks", "2", "-k", "5000"],

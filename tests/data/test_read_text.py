@@ -192,6 +192,12 @@ class TestFormsOfOtherCountries:
         expected = ["2019-12-31", "2020-02-01", "2020-01-02"]
         assert data.timestamps.astype("datetime64[D]").astype(str).tolist() == expected
 
+    def test_dates_of_digits_are_dates_if_a_format_is_given(self, write):
+        table = write("user,item,timestamp\n1,5,20200131\n1,6,20191231\n")
+        data = Interactions.read(table, date_format="%Y%m%d")
+        days = data.timestamps.astype("datetime64[D]").astype(str)
+        assert days.tolist() == ["2020-01-31", "2019-12-31"]
+
     def test_without_a_header_the_comma_is_not_the_delimiter(self, write):
         data = Interactions.read(write("ann;x;1,5\nann;y;2,5\nbob;y;0,25\n"), decimal=",")
         assert data.matrix.toarray().tolist() == [[1.5, 2.5], [0.0, 0.25]]

@@ -115,8 +115,8 @@ def audit(
     item_groups, user_groups : Groups, optional
         Groups of items and of users to report on; by default popularity and activity.
     more_metrics : sequence of str or Metric
-        Metrics of lists to measure in addition, of this package (``"epc"``, ``"map@10"``), of
-        others, or your own.
+        Further metrics of lists, by name (``"epc"``, ``"map@10"``) or as objects. Names may be
+        those of other packages.
     seed : int
         Of the hold-out, of every sample and of the bootstrap.
     depth : {"quick", "standard", "deep"}
@@ -199,7 +199,7 @@ def audit(
             groups=groups,
             seed=seed,
             depth=depth,
-            metrics=tuple(one.metric.name for one in own),
+            metrics={one.metric.name: one.label for one in own},
             notes=(*study.notes, *_notes(search, chosen, study, measured)),
         )
         found = _findings(

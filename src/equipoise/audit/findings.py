@@ -118,8 +118,8 @@ class Settings:
         quick, standard or deep.
     notes : tuple of str
         Every sample and limit.
-    metrics : tuple of str
-        Names of the metrics of lists that were measured in addition.
+    metrics : mapping of str to str
+        Name of each metric of lists that was added, and its label with cut-off and convention.
     """
 
     audited: Mapping[str, Any]
@@ -131,7 +131,7 @@ class Settings:
     seed: int
     depth: str
     notes: tuple[str, ...]
-    metrics: tuple[str, ...] = ()
+    metrics: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -144,7 +144,10 @@ class Settings:
         return {name: v for name, v in self.audited.items() if name != self.size_parameter}
 
     def compares(self, model: AuditedModel | Variant, chosen: Iterable[str]) -> bool:
-        """Whether a model is compared; Item-Weighted PCA only at its best exponent or if chosen."""
+        """Whether a model is compared.
+
+        Item-Weighted PCA is compared only at its best exponent, or if it is chosen.
+        """
         best = model.kind != "item-weighted" or self.weighting.items() <= model.settings.items()
         return best or model.key in chosen
 
@@ -298,7 +301,7 @@ class Recommendation:
 class UserView:
     """One user: history, held-out items, and the lists of the compared variants by key.
 
-    Items are positions in `Items`, best first.
+    Items are positions in `Items`, best first; `renamed` gives columns or ids.
     """
 
     user: str

@@ -47,7 +47,7 @@ def side_by_side(
 def _most_at_once(data: Interactions | None, dense: bool) -> int:
     if data is None:
         return thread_count()
-    if data.rows.memory_limit() is not None:
+    if data.rows.memory is not None:
         return 1
     available = available_memory()
     if not dense or available is None:

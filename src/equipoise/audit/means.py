@@ -70,7 +70,7 @@ def mean_intervals(
 def masks(
     groups: ItemGroups, items: NDArray[np.intp] | None = None
 ) -> dict[str, NDArray[np.bool_]]:
-    """Return for all, and for each group, which of the items are in it; of all items by default."""
+    """Return a mask of the items for all, and one for each group; `items` selects some of them."""
     codes = groups.codes if items is None else groups.codes[items]
     return {ALL: codes >= 0} | {name: codes == code for code, name in enumerate(groups.names)}
 

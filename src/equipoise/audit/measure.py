@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from equipoise.audit.findings import Floats, OwnedComponent, Variant
+from equipoise.audit.formatting import MEASURES
 from equipoise.audit.means import Intervals, masks, mean_intervals, named
 from equipoise.audit.models.audited import AuditedModel, ItemNumbers
 from equipoise.audit.plan import Study
@@ -37,6 +38,13 @@ from equipoise.metrics.results import ALL
 # Metrics that need held-out items, and metrics of the lists alone.
 ACCURACY, EXPOSURE = ("recall", "ndcg", "precision", "mrr"), ("arp", "aplt", "coverage", "gini")
 LIST_METRICS = (*ACCURACY, *EXPOSURE)
+ITEM_METRICS = (
+    "specialization",
+    "self_reconstruction",
+    "item_error",
+    "item_auc",
+    "item_precision",
+)
 
 _N_NEIGHBORS = 10
 
@@ -87,7 +95,7 @@ class Measured:
     lists : ndarray of shape (users, k)
         At the subject's size, of the users of `task`.
     task : Task
-        The tested users, or the served ones without accuracy.
+        The users of `lists`: those of the test, or all served users if there is no accuracy.
     """
 
     subject: Subject
@@ -117,17 +125,24 @@ class Measured:
 
 
 def own_metrics(metrics: Sequence[str | Metric], k: int) -> tuple[Request, ...]:
-    """Read the metrics that are measured in addition; refuse what lists of k items do not give."""
+    """Parse the metrics to add; refuse those that lists of k items cannot give."""
     requests = parse_metrics(metrics, k) if metrics else ()
     names = [one.metric.name for one in requests]
     for one in requests:
         name = one.metric.name
-        if one.metric.is_item_side or name in LIST_METRICS:
+        if one.metric.is_item_side and name not in ITEM_METRICS:
             raise InvalidParameterError(
-                f"the audit measures {name} itself. Pass other metrics of lists (--more-metrics)."
+                f"{name} is a metric of items. Pass metrics of lists (--more-metrics)."
+            )
+        if name in (*ITEM_METRICS, *LIST_METRICS, *MEASURES):
+            raise InvalidParameterError(
+                f"the audit measures {name} itself, of lists of {k} items (-k). Pass other metrics "
+                "of lists (--more-metrics)."
             )
         if names.count(name) > 1:
-            raise InvalidParameterError(f"--more-metrics has {name} twice. Pass it once.")
+            raise InvalidParameterError(
+                f"--more-metrics has {name} twice. Pass it once, with one cut-off."
+            )
         if (one.k or 0) > k:
             raise InvalidParameterError(
                 f"{one.label} is for lists of {one.k} items, and those of the audit have {k}. Use "
@@ -241,7 +256,7 @@ def _measured_lists(
 
 def accuracy(model: AuditedModel, task: Task, size: int, k: int) -> Floats:
     """Return NDCG@k of every user with held-out items."""
-    ((_, row),), _ = _measured_lists(model, task, [size], parse_metrics("ndcg", [k]), k)
+    ((_, row),), _ = _measured_lists(model, task, [size], parse_metrics("ndcg", k), k)
     return np.asarray(row.per_user)
 
 

@@ -508,10 +508,10 @@ def estimate_audit(data: Interactions | Split, depth: Depth, budget: float | Non
 
 @cache
 def relative_time() -> float:
-    """Return how long one core of this machine takes, relative to that of the constants.
+    """Return the time of one core of this machine relative to the machine of the constants.
 
-    It is measured once per process, in about 20 ms. Other work on the machine hardly changes it:
-    of three short runs the fastest counts.
+    It is measured once per process, in about 20 ms. The fastest of three short runs counts, so
+    other work on the machine hardly matters.
     """
     rng = np.random.default_rng(0)
     A, values = rng.standard_normal((192, 192)), np.ones(1_000_000)

@@ -158,7 +158,7 @@ class Search:
         return settings * self._fit_seconds(model, find_model(model).make()) <= self.seconds / 4
 
     def _pcas(self, first: Sequence[Attempt]) -> Iterator[list[Attempt]]:
-        """Yield these and which exponents, ranks and filters to try of the PCAs, step by step."""
+        """Yield what to try of the PCAs, step by step: `first`, then exponents, ranks, filters."""
         ranks = {"n_components": possible_sizes(self.task.n_items, _RANKS)}
         if self.every_model:
             yield from self._more_ranks(ranks)

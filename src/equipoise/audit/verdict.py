@@ -91,9 +91,10 @@ def _wrong(found: Findings) -> str:
         missing = round((1 - subject.mean("coverage")) * n_items)
         users = subject.intervals.get("recall", {}).get(ALL)
         seen = "" if users is None else f" of {users.n_users:,} users"
+        verb = "is" if missing == 1 else "are"
         return (
-            f"{missing:,} of the {n_items:,} items are in none of the lists{seen}. Lists alone do "
-            "not show how items are represented."
+            f"{f'{missing:,}' if missing else 'None'} of the {n_items:,} items {verb} missing from "
+            f"all lists{seen}. Lists alone do not show how items are represented."
         )
     if found.advice.gain is not None and found.advised is not subject:
         return f"{name} is less accurate than it could be. Its items show no harm beyond chance."

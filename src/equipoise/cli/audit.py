@@ -163,7 +163,7 @@ def _say_estimate(
     """Report at once how long the audit takes in memory."""
     if depth in lib.plan.EFFORTS:  # the audit refuses other names
         seconds = lib.plan.estimate_audit(data, depth, budget, n)  # type: ignore[arg-type]  # checked
-        where = "two idle cores in memory; a cluster takes longer" if cluster else "two idle cores"
+        where = "two idle cores" + ", for data in memory; a cluster takes longer" * cluster
         console.say(f"About {max(1, round(seconds))} s on {where} (--depth, --budget).")
 
 

@@ -45,7 +45,7 @@ def metrics(as_json: bool = False) -> None:
     ]
     columns = {"metric": "name", "formula": "formula", "better": "direction"}
     columns |= {"conventions": "conventions"}
-    _show(found, columns, "Metrics of evaluate and tune", as_json)
+    _show(found, columns, "Metrics of evaluate, tune and audit --more-metrics", as_json)
 
 
 def _show(

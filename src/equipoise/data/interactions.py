@@ -577,7 +577,7 @@ class Interactions(Displayed):
             2 * self.n_bytes,  # the blocks, and the matrix put together from them
             f"{who} needs the whole matrix in memory, which",
             advice,
-            available=self.rows.memory_limit(),
+            available=self.rows.memory,
         )
         return self.collect().matrix
 

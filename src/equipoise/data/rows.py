@@ -129,10 +129,6 @@ class Rows(ABC):
         view._prepares = (*self._prepares, prepare)
         return view
 
-    def memory_limit(self) -> int | None:
-        """Return how many bytes this process may take for these data; None: whatever is free."""
-        return self.memory
-
     def check_memory(self, n_items: int, width: int, columns: int) -> None:  # noqa: B027
         """Refuse a fit whose vectors do not fit: `width` per pass, `columns` in the basis."""
 

@@ -322,8 +322,8 @@ def _check_size(model: Recommender, n_items: int) -> None:
     size = model.get_params()[name]
     if not is_whole_number(size) or not 1 <= size <= n_items:
         raise InvalidParameterError(
-            f"{name} (--ranks) must be a whole number from 1 to {n_items}, the number of items, "
-            f"got {size!r}."
+            f"{name} (--ranks, --grid) must be a whole number from 1 to {n_items}, the number of "
+            f"items, got {size!r}."
         )
 
 

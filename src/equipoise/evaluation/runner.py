@@ -389,8 +389,9 @@ def _in_order(requests: Sequence[Request], rows: Sequence[Result]) -> list[Resul
 
 def sampled_items(n_items: int, sample: int | None, seed: int) -> NDArray[np.intp] | None:
     """Draw the items whose AUC and precision are computed; None for all."""
+    if sample is not None:
+        check_whole_number("item_sample", sample, least=1)
     if sample is None or sample >= n_items:
         return None
-    check_whole_number("item_sample", sample, least=1)
     drawn = np.random.default_rng(seed).choice(n_items, sample, replace=False)
     return np.sort(drawn)

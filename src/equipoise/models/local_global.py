@@ -252,7 +252,7 @@ class LocalGlobal(ComponentModel):
         if len(rows) == 1:  # its sums are complete: they can be cut where they are formed
             found: sp.csr_array = rows.map(_largest_co_occurrences, k)[0]
             return found
-        memory = (rows.memory_limit() or _ROWS_BYTES) // _ROWS_SHARE
+        memory = (rows.memory or _ROWS_BYTES) // _ROWS_SHARE
         step = max(1, memory // (8 * n_items))
         parts = (
             co_occurrence.largest_of_rows(rows.total(_rows_of_gram, start, step), start, k)

@@ -121,7 +121,10 @@ def rules_of(model_class: type) -> dict[str, list[Any]]:
     >>> [str(each) for each in rules_of(Scaled)["factor"]]
     ['a float in the range (0, inf)', 'None']
     """
-    hints = hints_of(model_class, include_extras=True) if is_dataclass(model_class) else {}
+    try:
+        hints = hints_of(model_class, include_extras=True) if is_dataclass(model_class) else {}
+    except NameError:  # types that are imported for type checkers only
+        return {}
     names = signature(model_class).parameters.keys() & hints.keys()
     return {name: _allowed(hints[name]) for name in names}
 
@@ -130,7 +133,7 @@ def _allowed(hint: Any) -> list[Rule]:
     """Return the rules of a type: a value must satisfy one of them."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return list(hint.__metadata__)
+        return [one for one in hint.__metadata__ if isinstance(one, Rule)] or _allowed(parts[0])
     if origin in (Union, UnionType):
         return [each for part in parts for each in _allowed(part)]
     if origin is Literal:
@@ -138,6 +141,8 @@ def _allowed(hint: Any) -> list[Rule]:
     if hint is NoneType:
         return [Rule("None", lambda value: value is None)]
     kinds = _KINDS.get(hint, (origin or hint,))
+    if not all(isinstance(one, type) for one in kinds):
+        kinds = (object,)  # isinstance takes no other types, such as a NewType
     return [Rule(f"an instance of {one.__qualname__!r}", partial(_is_a, one)) for one in kinds]
 
 

@@ -314,7 +314,7 @@ def _multiply(
         total /= unit
         return total.astype(V.dtype, copy=False)
 
-    # SciPy takes no weights of items, and the loop either those or weights of rows
+    # SciPy's products take no item weights; the loop takes either item weights or row weights
     if weights is None or (parallel and row_weights is None):
         return product(V, weights)
     w, width = weights[:, None], V.shape[1]

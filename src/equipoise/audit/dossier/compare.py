@@ -248,6 +248,13 @@ def compare(
             f"the lists have {before['settings']['k']} items before and {after['settings']['k']} "
             "after, so their numbers cannot be compared. Audit both with the same -k."
         )
+    labels, others = (report["settings"].get("metrics", {}) for report in (before, after))
+    for name in labels.keys() & others.keys():
+        if labels[name] != others[name]:
+            raise InvalidDataError(
+                f"the reports have {labels[name]} before and {others[name]} after, which cannot be "
+                "compared. Audit both with the same --more-metrics."
+            )
     sides = [(report, report["subject"]) for report in (before, after)]
     return changes(*sides, same_data=False)
 

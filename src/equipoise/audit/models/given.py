@@ -180,7 +180,7 @@ def _retained(block: RowBlock, components: Floats, prepare: Prepare) -> Floats:
 def notes_on(models: Sequence[AuditedModel]) -> list[str]:
     """Return how given models are measured, if there are any, and what they lack."""
     kinds = {model.kind for model in models if model.given}
-    found = [note for kind, note in NOTES.items() if kind in kinds]
+    found = [note for kind, note in NOTES.items() if kind in kinds - {"intervals"}]
     return found + [f"{model.label}: {note}" for model in models for note in model.notes]
 
 

@@ -7,6 +7,7 @@ import functools
 import graphlib
 import hashlib
 import re
+from concurrent.futures import ThreadPoolExecutor
 from html import escape
 from importlib import resources
 from string import Template
@@ -48,9 +49,12 @@ def render(findings: Findings) -> str:
     str
         HTML, to be written in UTF-8. Below 8 MB for 20,000 items.
     """
-    application, library = script(), _library()
-    spent = len(application) + len(library) + len(style()) + 60_000
-    packed = payload(findings, _LARGEST - spent)
+    application = script()
+    with ThreadPoolExecutor(1) as pool:  # zlib works while Python packs the data
+        zipping = pool.submit(_library)
+        most = _LARGEST - len(application) - len(style()) - 60_000
+        packed = payload(findings, lambda: most - len(zipping.result()))
+        library = zipping.result()
     settings, advice = findings.settings, findings.advice
     python = python_call(advice)
     commands = "\n".join(filter(None, (command(advice), rerank_command(findings))))

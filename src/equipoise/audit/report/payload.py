@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,20 +64,26 @@ class Payload(NamedTuple):
     blocks: str
     fidelity: Fidelity
 
+    @property
+    def size(self) -> int:
+        """Number of characters."""
+        return len(self.summary) + len(self.blocks)
 
-def payload(findings: Findings, most: int) -> Payload:
-    """Return the finest payload of at most `most` characters; if none fits, the coarsest.
+
+def payload(findings: Findings, most: Callable[[], int]) -> Payload:
+    """Return the finest payload of at most `most()` characters; if none fits, the coarsest.
 
     Parameters
     ----------
     findings : Findings
         The findings.
-    most : int
-        Number of characters.
+    most : callable
+        Returns the number of characters. It is called when the finest payload is there: what
+        decides it may be computed meanwhile.
     """
     packed = _packed(findings, LADDER[0])
     for fidelity in LADDER[1:]:
-        if len(packed.summary) + len(packed.blocks) <= most:
+        if packed.size <= most():
             break
         packed = _packed(findings, fidelity)
     return packed

@@ -83,7 +83,11 @@ def numbers(
             (f"{find_metric(metric).title}@{k}", means(metric))
             for metric in (("recall", "ndcg") if brief else LIST_METRICS)
         ),
-        *((metric, means(metric)) for metric in settings.metrics),
+        *(
+            (label if group == ALL else f"{label}, {group}", means(metric, group))
+            for metric, label in settings.metrics.items()
+            for group in variants[0].means.get(metric, {ALL: ()})
+        ),
     ]
     columns = ["", *(variant.label for variant in variants)]
     return Shown(title, columns, [(name, *cells) for name, cells in rows])

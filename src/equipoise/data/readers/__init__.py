@@ -195,7 +195,12 @@ def _text_batches(path: Path, kind: str, options: Options) -> Iterator[Batch]:
         fixed = {"movielens": "::", "lastfm": "\t"}.get(kind)
         delimiter = options.delimiter or fixed
         form = delimited.layout(
-            path, delimiter, options.columns, quoted=fixed is None, decimal=options.decimal
+            path,
+            delimiter,
+            options.columns,
+            quoted=fixed is None,
+            decimal=options.decimal,
+            date_format=options.date_format,
         )
         yield from delimited.batches(path, form, options.columns)
 

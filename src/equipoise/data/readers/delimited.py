@@ -49,7 +49,8 @@ class Layout(NamedTuple):
     n_columns: int
     numeric: list[int]  # columns whose first cells are mostly numbers
     first_rows: list[list[str]]
-    as_text: bool = False  # values have another decimal sign than the point
+    # roles whose numbers are written in another way than polars reads them
+    as_text: frozenset[str] = frozenset()
 
     @property
     def byte(self) -> str:
@@ -68,6 +69,7 @@ def layout(
     *,
     quoted: bool = True,
     decimal: str | None = None,
+    date_format: str | None = None,
 ) -> Layout:
     """Detect delimiter, header and number of columns from the first lines."""
     lines = _first_lines(path)
@@ -84,7 +86,9 @@ def layout(
         rows = rows[1:]
     n_columns = len(first) if names else max(map(len, rows))
     numeric = _numeric(rows, n_columns)
-    return Layout(delimiter, quoted, names, n_columns, numeric, rows, decimal is not None)
+    written = {"value": decimal, "timestamp": date_format}  # digits may be a date: 20200131
+    as_text = frozenset(role for role, how in written.items() if how is not None)
+    return Layout(delimiter, quoted, names, n_columns, numeric, rows, as_text)
 
 
 def _first_lines(path: Path) -> list[str]:
@@ -213,9 +217,10 @@ def guess_types(form: Layout, places: dict[str, int]) -> Types:
     types: Types = {}
     for role, place in places.items():
         cells = [row[place].strip() for row in form.first_rows if place < len(row)]
-        if role == "value":
-            plain = place in form.numeric and not form.as_text
-            types[role] = pl.Float64 if plain else pl.String
+        if role in form.as_text:
+            types[role] = pl.String
+        elif role == "value":
+            types[role] = pl.Float64 if place in form.numeric else pl.String
         else:
             integers = bool(cells) and all(map(_INTEGER.fullmatch, cells))
             types[role] = pl.Int64 if integers else pl.String

@@ -161,7 +161,7 @@ class Goal(NamedTuple):
     family : Family
         The matrices A_g.
     T : ndarray of shape (k, number of matrices)
-        Which of them, or which differences of them, the utilities are.
+        Row i combines the matrices A_g into that of utility i.
     offsets : ndarray of shape (k,)
         b.
     names : tuple of str
@@ -182,7 +182,7 @@ class Goal(NamedTuple):
         return Combined(self.family, self.T)
 
     def within_budget(self, row: Floats, least: float) -> Goal:
-        """Add the constraint of an error budget: this combination keeps at least so much."""
+        """Return the goal with one more utility of at least `least`: an error budget."""
         return self._replace(
             T=np.vstack([self.T, row]),
             offsets=np.append(self.offsets, -least),
@@ -235,8 +235,8 @@ class GroupPCA(FilteredProjection):
     ) -> EigenSolver:
         """Choose a solver for groups of rows, and check its memory.
 
-        It is dense if that is asked for, or if the matrices, which need as much as one of `size`,
-        are small.
+        Dense matrices are used if `solver` asks for them, or if they are small. They need as much
+        memory as one matrix of `size` × `size`.
         """
         forced = self.solver in ("gram", "dense")
         if forced:

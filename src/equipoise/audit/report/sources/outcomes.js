@@ -65,8 +65,10 @@ function rungs(groups, values) {
 
 function holdoutFigure() {
   const models = shown();
-  const own = state.report.settings.metrics.map((key) => [key, key, ""]);
-  const metrics = [...METRICS, ...own].filter(([key]) => state.report.variants.some((v) => v.means[key]));
+  // metrics of groups have several numbers, which are in the table of the terminal
+  const single = ([key]) => state.report.variants.every((v) => Object.keys(v.means[key] || {}).length < 2);
+  const own = Object.entries(state.report.settings.metrics).map(([key, label]) => [key, label, ""]);
+  const metrics = [...METRICS, ...own.filter(single)].filter(([key]) => state.report.variants.some((v) => v.means[key]));
   const { k } = state.report.settings;
   const panels = metrics.map(([key, title, hint]) => ({
     title: metrics.findIndex((m) => m[0] === key) < 4 ? `${title}@${k}` : title, hint,
