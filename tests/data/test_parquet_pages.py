@@ -48,7 +48,9 @@ def test_a_file_with_a_damaged_part_is_refused_or_read(tmp_path, lost, fill):
     rows = {"user": rng.integers(0, 900, 5000), "item": rng.integers(0, 3000, 5000).astype(str)}
     pl.DataFrame(rows).write_parquet(path, row_group_size=700)
     whole = path.read_bytes()
-    for start in rng.integers(0, len(whole), 20):
-        path.write_bytes(whole[:start] + fill * lost + whole[start + lost :])
+    for number, start in enumerate(rng.integers(0, len(whole), 20)):
+        # a file of its own: polars may still read the last one, in memory that is mapped to it
+        damaged = tmp_path / f"damaged-{number}.parquet"
+        damaged.write_bytes(whole[:start] + fill * lost + whole[start + lost :])
         with contextlib.suppress(InvalidDataError):
-            assert Interactions.read(path).nnz <= 5000
+            assert Interactions.read(damaged).nnz <= 5000
